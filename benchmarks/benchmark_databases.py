@@ -77,7 +77,7 @@ class DatabaseFactory:
         self._server = server
         self._directory = directory
 
-    def create_database(self, kind: Kind, name: str) -> Database:
+    def create_empty_database(self, kind: Kind, name: str) -> Database:
         """Create an empty database. Its Django alias is `postgresql_name` or `sqlite_name`."""
         alias = build_django_alias(kind, name)
         if kind == "sqlite":

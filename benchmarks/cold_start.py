@@ -17,7 +17,7 @@ def measure_setup_and_save_in_fresh_processes(
     databases: DatabaseFactory, kind: Kind, plan: MeasurementPlan
 ) -> dict[str, DurationSamples]:
     """Measure `setup` (only `django.setup()`) and `save` (import, open, start a session, save), alternating."""
-    database = databases.create_database(kind, "fresh")
+    database = databases.create_empty_database(kind, "fresh")
     create_library_tables(database.alias)
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(plan.fresh_processes + 1):

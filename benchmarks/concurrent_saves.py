@@ -90,7 +90,7 @@ def measure_save_rates_of_processes(databases: DatabaseFactory, kind: Kind, plan
 
 
 def _create_database_and_start_processes(databases: DatabaseFactory, kind: Kind, way: str, size: int) -> ProcessTeam:
-    database = databases.create_database(kind, f"processes_{way}")
+    database = databases.create_empty_database(kind, f"processes_{way}")
     (create_library_tables if way == "library" else create_plain_tables)(database.alias)
     command = [sys.executable, "-m", "benchmarks.workers.saving_worker", way, database.url]
     pipe = subprocess.PIPE

@@ -59,7 +59,7 @@ def create_contenders_in_new_databases(
 ) -> list[Contender]:
     missing_titles = map_missing_contenders_to_reasons()
     return [
-        contender_class(databases.create_database(kind, contender_class.key), conversation)
+        contender_class(databases.create_empty_database(kind, contender_class.key), conversation)
         for contender_class in CONTENDERS
         if contender_class.title not in missing_titles
     ]
@@ -69,7 +69,7 @@ def create_agent_groups_in_new_databases(
     databases: DatabaseFactory, kind: Kind, conversation: Conversation
 ) -> list[AgentGroup]:
     return [
-        group_class(databases.create_database(kind, f"agents_{group_class.key}"), conversation)
+        group_class(databases.create_empty_database(kind, f"agents_{group_class.key}"), conversation)
         for group_class in AGENT_GROUPS
     ]
 

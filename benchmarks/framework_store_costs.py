@@ -362,7 +362,7 @@ def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[
 def _measure_stores_alternating(
     databases: Any, kind: Kind, contenders: Sequence[type[FrameworkStore]], turns: Sequence[Turn]
 ) -> dict[str, StoreCosts]:
-    places = {each: databases.create_database(kind, f"fw_{each.__name__.lower()}") for each in contenders}
+    places = {each: databases.create_empty_database(kind, f"fw_{each.__name__.lower()}") for each in contenders}
     stores = {each: each(database) for each, database in places.items()}
     sizes = {each: database.measure_bytes_on_disk() for each, database in places.items()}
     tables = {each: database.get_postgresql_table_sizes() for each, database in places.items() if kind == "postgresql"}
@@ -449,7 +449,7 @@ class SaverWorkers:
     """
 
     def __init__(self, databases: Any, saver: type[LangGraphSaver], turns: int, shared: int, part: str) -> None:
-        database = databases.create_database("postgresql", f"{part}_{saver.__name__.lower()}")
+        database = databases.create_empty_database("postgresql", f"{part}_{saver.__name__.lower()}")
         creation = _FORK.Process(target=_create_saver_tables, args=(saver, database))
         creation.start()
         creation.join()

@@ -30,7 +30,7 @@ def run_benchmark_module_on_each_database(module: str, options: Namespace, argum
     """
     with run_temporary_postgresql_and_sqlite_folder() as databases:
         for kind in KINDS if options.on == "both" else (options.on,):
-            url = databases.create_database(kind, "http").url
+            url = databases.create_empty_database(kind, "http").url
             sys.stdout.write(f"{TITLES[kind]}\n")
             sys.stdout.flush()
             subprocess.run([sys.executable, "-m", module, f"--database={url}", *arguments], check=True)

@@ -111,7 +111,7 @@ def list_unanswered_calls_matched_by_arguments(store: Store, session_pk: int) ->
         return list(calls)
 
 
-def list_all_unanswered_calls_matched_by_arguments(store: Store, session_pk: int) -> list[ToolCall]:
+def list_unanswered_calls_and_require_complete_log(store: Store, session_pk: int) -> list[ToolCall]:
     """List the same calls, and require that none of them is missing if there is a key of seals.
 
     A new operation runs because the log has none like it: so nobody may hide one. Raises `IntegrityError`.

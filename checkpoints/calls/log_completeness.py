@@ -73,7 +73,7 @@ def require_no_remembered_call_missing(
     """
     if not does_run_remember_live_call_key(owned_session, key):
         return
-    for call in require_complete_log(using, session, key):
+    for call in verify_complete_log_and_list_live_calls(using, session, key):
         if call.key_scope == scope:
             why = "the lookup by its key did not find it: the database hides it, or it was altered in between"
             raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
@@ -85,11 +85,11 @@ def require_no_remembered_call_missing(
 
 
 def require_call_in_complete_log(using: str, session: Session, call: ToolCall) -> None:
-    """Require what `require_complete_log` requires, and that a live call which was looked up is among the calls that
-    are verified for it, in the same state. Raises `IntegrityError`."""
+    """Require a complete log, and that a live call which was looked up is among the calls that are verified for it, in
+    the same state. Raises `IntegrityError`."""
     if get_seal_keys() is None:
         return
-    found = require_complete_log(using, session, call.idempotency_key)
+    found = verify_complete_log_and_list_live_calls(using, session, call.idempotency_key)
     if not any((other.pk, other.row_seal) == (call.pk, call.row_seal) for other in found):
         raise build_hidden_call_error(call)
 
@@ -100,7 +100,7 @@ def build_hidden_call_error(call: ToolCall) -> IntegrityError:
     return IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
 
 
-def require_complete_log(using: str, session: Session, key: str | None = None) -> list[ToolCall]:
+def verify_complete_log_and_list_live_calls(using: str, session: Session, key: str | None = None) -> list[ToolCall]:
     """Require that the calls of a session match their seals, and that no counted row is missing, was added, or is in a
     former state. Nothing if sealing is off.
 
@@ -186,7 +186,7 @@ def require_complete_log_of_other_session(using: str, session_pk: int, key: str 
     calls do not wait for each other.
 
     Raises:
-        IntegrityError: As `require_complete_log`; its `session_pk` is that of the other session.
+        IntegrityError: As `verify_complete_log_and_list_live_calls`; its `session_pk` is that of the other session.
         WitnessError: The other session is not in the state that the witness knows.
     """
     keys = get_seal_keys()

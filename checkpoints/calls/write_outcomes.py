@@ -202,7 +202,7 @@ def store_late_result_and_build_refusal(
         session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()
         if call is None:
-            log_completeness.require_complete_log(store.using, session)
+            log_completeness.verify_complete_log_and_list_live_calls(store.using, session)
             raise SessionNotFound(session_id)
         row_seals.verify_row(call)
         LateResult.objects.using(store.using).create(

@@ -154,7 +154,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
 
     def read() -> list[ToolCall]:
         with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
-            return call_queries.list_all_unanswered_calls_matched_by_arguments(store, owned_session.pk)
+            return call_queries.list_unanswered_calls_and_require_complete_log(store, owned_session.pk)
 
     new_key = partial(
         make_key_by_unanswered_policy,

@@ -29,7 +29,7 @@ def list_requested_calls(message: Any) -> list[RequestedCall]:
     message = bedrock_converse_messages_to_blocks.convert_message_to_one_with_blocks(
         pydantic_ai_messages_to_blocks.convert_message_to_one_with_blocks(message)
     )
-    parts = [part for part in _list_blocks_and_content_parts(message) if _is_call(part)]
+    parts = [part for part in _list_dicts_in_blocks_and_content(message) if _is_call(part)]
     parts += [message] if _is_item_of_kind(message, "function_call") else []
     parts += _list_dicts_in_field(message, "tool_calls")
     return [call for part in parts if (call := _parse_call(part)) is not None]
@@ -42,7 +42,7 @@ def list_call_ids_of_results(message: Any) -> list[str]:
     )
     call_ids = [
         part.get("call_id") or part.get("tool_use_id")
-        for part in _list_blocks_and_content_parts(message)
+        for part in _list_dicts_in_blocks_and_content(message)
         if _get_kind(part) == "tool_result"
     ]
     if isinstance(message, dict):
@@ -104,7 +104,7 @@ def _get_kind(part: dict[str, Any]) -> Any:
     return part.get("kind") or part.get("type")
 
 
-def _list_blocks_and_content_parts(message: Any) -> list[dict[str, Any]]:
+def _list_dicts_in_blocks_and_content(message: Any) -> list[dict[str, Any]]:
     return [*_list_dicts_in_field(message, "blocks"), *_list_dicts_in_field(message, "content")]
 
 

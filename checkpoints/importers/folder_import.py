@@ -98,7 +98,7 @@ class FolderImport:
             is_temporary = isinstance(error, TEMPORARY_ERRORS)
             self.report.refused.append(RefusedFile(file.path_text, f"{error} ({type(error).__name__})", is_temporary))
             return
-        self.note_imported_file(file, "", [], live=False)
+        self.queue_row_of_imported_file(file, "", [], live=False)
 
     def import_file_or_raise(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Import one file, and note how it was then. Raises what refuses it."""
@@ -119,9 +119,11 @@ class FolderImport:
         sessions, file = file_import.flush(), file_import.file
         if file_import.is_empty:
             self.report.empty.append(file.path_text)
-        self.note_imported_file(file, file_import.format.name, sessions, live=file_import.is_live)
+        self.queue_row_of_imported_file(file, file_import.format.name, sessions, live=file_import.is_live)
 
-    def note_imported_file(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
+    def queue_row_of_imported_file(
+        self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool
+    ) -> None:
         """Note a file as it was read, for `save_noted_files`."""
         self._read.append(
             ImportedFile(

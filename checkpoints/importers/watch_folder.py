@@ -176,7 +176,7 @@ class FolderWatch:
             ):
                 opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
                 sessions = opened.import_unread_values()
-                self._folder.note_imported_file(file, opened.format.name, sessions, live=opened.is_live)
+                self._folder.queue_row_of_imported_file(file, opened.format.name, sessions, live=opened.is_live)
             else:
                 opened = self._folder.import_file_or_raise(file)
         except FormatRefused:

@@ -177,7 +177,7 @@ def revoke_invitation(by: Membership, invitation: Invitation, *, request: HttpRe
         return True
 
 
-def find_invitation_by_secret(secret: str) -> Invitation | None:
+def find_open_or_closed_invitation_by_secret(secret: str) -> Invitation | None:
     """Return the invitation with this secret, open or closed, or None."""
     return (
         Invitation.objects.filter(digest=secret_digests.compute_secret_digest(secret))

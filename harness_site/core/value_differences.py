@@ -61,7 +61,7 @@ def _generate_value_differences(path: str, before: Any, after: Any, depth: int) 
 
 def _generate_item_differences(path: str, before: list[Any], after: list[Any], depth: int) -> Iterator[ValueDifference]:
     """Yield the differences of two lists. Items that took the place of others are compared with these one by one."""
-    old, new = (_build_masked_fields_of_list_items(value) for value in (before, after))
+    old, new = (_wrap_list_items_as_masked_fields(value) for value in (before, after))
     for i1, i2, j1, j2 in _list_changed_ranges(before, after):
         common = min(i2 - i1, j2 - j1)
         for i, j in zip(range(i1, i1 + common), range(j1, j1 + common), strict=True):
@@ -72,7 +72,7 @@ def _generate_item_differences(path: str, before: list[Any], after: list[Any], d
             yield from _generate_entry_differences(f"{path}[{j + 1}]", None, new[j], depth)
 
 
-def _build_masked_fields_of_list_items(value: list[Any]) -> list[MaskedField]:
+def _wrap_list_items_as_masked_fields(value: list[Any]) -> list[MaskedField]:
     hidden = find_list_item_indexes_secret_to_reader(value)
     return [MaskedField(str(index), str(index), item, index in hidden) for index, item in enumerate(value)]
 

@@ -103,7 +103,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("quarantine", _("Quarantine"), lambda: get_quarantine_status(workspace)),
         ("seals", _("Seals"), get_seal_status),
         ("decisions", _("Signed decisions"), get_decision_signature_status),
-        ("witness", _("Witness"), get_audit_witness_status),
+        ("witness", _("Witness"), build_no_audit_witness_status),
         ("clock", _("Clock"), get_database_clock_status),
         ("disk", _("Disk"), get_disk_space_status),
     ]
@@ -427,7 +427,7 @@ def _get_unsigned_decision_status(title: str, summary: str) -> Status:
     return Status("decisions", title, Level.OK, summary)
 
 
-def get_audit_witness_status() -> Status:
+def build_no_audit_witness_status() -> Status:
     """Report the external witness of the audit trail. This version has none."""
     summary = _("Not configured. Nothing outside of this database vouches for the audit trail.")
     advice = _(

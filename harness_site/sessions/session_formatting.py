@@ -108,7 +108,7 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
         return "run", gettext("No result in the file yet")
     if record.is_imported and record.status == CallStatus.DISCARDED:
         return "off", gettext("The file ends before a result")
-    if record.was_issued_by_ended_run:
+    if record.is_left_running_by_ended_run:
         return "unknown", gettext("No sign of life")
     return status_labels.get_call_status_shape_and_label(
         record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind

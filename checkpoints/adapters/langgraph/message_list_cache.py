@@ -183,7 +183,7 @@ _NO_FIELDS = MessageFields((), ())
 EMPTY_LIST = SavedList((), _NO_FIELDS, CachedMessages((), _NO_FIELDS), (), EMPTY_LIST_NODES)
 
 
-def build_cached_messages(messages: Sequence[Any], fields: MessageFields | None) -> CachedMessages | None:
+def build_messages_to_copy_for_loads(messages: Sequence[Any], fields: MessageFields | None) -> CachedMessages | None:
     """Build what a load gives from messages and copies of their fields, as `copy_message_fields` returns them.
 
     None without these, or if a message has a private attribute that cannot be copied.

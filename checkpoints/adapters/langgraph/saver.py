@@ -200,7 +200,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for name, value in loaded.values.items():
                 if isinstance(value, StoredList):
                     fields = message_list_cache.copy_message_fields(values[name])
-                    stored = message_list_cache.build_cached_messages(values[name], fields)
+                    stored = message_list_cache.build_messages_to_copy_for_loads(values[name], fields)
                     saved = _build_saved_list(values[name], fields, value.digests, stored)
                     self._memory.remember_list((thread_id, namespace, name), saved)
             for name, root in loaded.known.items():
@@ -391,7 +391,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         fields = message_list_cache.copy_message_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
         decoded = [self.serde.loads_typed(item) for item in encoded]
-        stored = message_list_cache.build_cached_messages(decoded, message_list_cache.copy_message_fields(decoded))
+        stored = message_list_cache.build_messages_to_copy_for_loads(
+            decoded, message_list_cache.copy_message_fields(decoded)
+        )
         added = _encode_written_messages_as_patches(elements[kept:], encoded, written)
         added_digests = list(map(digest_element, added))
         if known is None or not kept:

@@ -21,7 +21,7 @@ from harness_site.accounts.permissions import WORKSPACE_KEY
 @login_not_required
 def show_or_accept_invitation(request: HttpRequest, secret: str) -> HttpResponse:
     """Show and accept an invitation; users who are not signed in create an account first."""
-    invitation = member_services.find_invitation_by_secret(secret)
+    invitation = member_services.find_open_or_closed_invitation_by_secret(secret)
     if invitation is None or not invitation.is_open:
         return render(request, "accounts/invitation_closed.html", {"invitation": invitation}, status=404)
     form = None if request.user.is_authenticated else NewAccountForm(request.POST or None)

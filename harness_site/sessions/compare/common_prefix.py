@@ -47,7 +47,7 @@ def _compare_chains_at_positions(
         for place in places
         if segment_range.first <= place < segment_range.upto
     }
-    chains = _load_message_chains(positions)
+    chains = _load_chain_digests_at_positions(positions)
     old_chains, new_chains = (
         _map_positions_to_chains_in_ranges(old_ranges, chains),
         _map_positions_to_chains_in_ranges(new_ranges, chains),
@@ -66,7 +66,7 @@ def _map_positions_to_chains_in_ranges(
     }
 
 
-def _load_message_chains(positions: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+def _load_chain_digests_at_positions(positions: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
     """Load the chain at each (segment, position), in one query."""
     condition = Q(pk__in=())
     for segment, place in sorted(positions):

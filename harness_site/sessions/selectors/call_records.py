@@ -151,7 +151,7 @@ class CallRecord:
         return self.status in UNDECIDED_CALL_STATUSES
 
     @property
-    def was_issued_by_ended_run(self) -> bool:
+    def is_left_running_by_ended_run(self) -> bool:
         """Return whether the run that issued the call is no longer alive, so that nobody is working on it."""
         return self.status == CallStatus.ISSUED and not self.run_alive
 

@@ -132,7 +132,7 @@ def _render_chart_dot(dot: ChartDot) -> SafeString:
     return build_html(path, dot.x, dot.y)
 
 
-def render_overview_lane(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_lane_of_overview(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render model turns, version marks and calls of a lane in the overview of a session."""
     life, turns_y = round(row.y + 23.5, 1), round(row.y + 20, 1)
     turn = '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/>'

@@ -72,7 +72,9 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "page": page,
         "rows": lines,
         "known": page.known,
-        "fresh": _count_sessions_not_displayed_yet(page, displayed_pks) if displayed_pks and after is None else 0,
+        "fresh": _count_first_page_sessions_not_displayed(page, displayed_pks)
+        if displayed_pks and after is None
+        else 0,
         "first_time": not rows and not filters and after is None,
         "here": _build_list_url_with_changes(request, rows=""),
         "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
@@ -102,7 +104,7 @@ def _parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
     return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
 
 
-def _count_sessions_not_displayed_yet(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:
+def _count_first_page_sessions_not_displayed(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:
     """Count the sessions of the first page that are not displayed yet."""
     return len({row.pk for row in page.rows} - set(displayed_pks))
 
