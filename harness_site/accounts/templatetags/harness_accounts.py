@@ -1,12 +1,20 @@
-"""Template filters of the account pages: names of browsers, and options of passkeys."""
+"""Template tags of the account pages: names of browsers, options of passkeys, reasons of a reauthentication."""
 
 import json
 from typing import Any
 
 from django import template
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from harness_site.accounts.reauthentication import ReauthenticationReason, describe_reauthentication_reason
+
 register = template.Library()
+
+
+@register.simple_tag
+def reauthentication_reason(request: HttpRequest) -> ReauthenticationReason:
+    return describe_reauthentication_reason(request)
 
 
 @register.filter

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 
+from harness_site.accounts import reauthentication
 from harness_site.accounts.models import ApiToken, Invitation, MaskingSettings, Membership
 from harness_site.notifications.models import Webhook
 from tests.integration.notifications.conftest import make_webhook
@@ -61,7 +63,11 @@ def test_nothing_is_changed_before_the_reauthentication(
 def test_submitted_form_is_continued_after_the_password(stale_client: Client, alice: User) -> None:
     member = alice.memberships.get()
     asked = stale_client.post(f"/settings/members/{member.pk}/role/", {"role": "admin"}).headers["Location"]
-    assert "changes how an account or this workspace is protected" in visible_text(stale_client.get(asked))
+    page = stale_client.get(asked)
+    assert "You are about to change the role of a member. You can then work for 15 minutes" in visible_text(page)
+    # The address of the form leads to the page that has it.
+    assert f'href="/settings/members/{member.pk}/role/">Cancel' in page.content.decode()
+    assert stale_client.get(f"/settings/members/{member.pk}/role/").headers["Location"] == "/settings/members/"
     assert (
         stale_client.post(asked, {"password": PASSWORD, "next": f"/settings/members/{member.pk}/role/"}).status_code
         == 302
@@ -69,6 +75,44 @@ def test_submitted_form_is_continued_after_the_password(stale_client: Client, al
     assert alice.memberships.get().role == "admin"
     stale_client.post(f"/settings/members/{member.pk}/role/", {"role": "auditor"})
     assert alice.memberships.get().role == "auditor"
+
+
+def test_reason_is_stated_and_cancelling_returns_to_the_page_before(stale_client: Client) -> None:
+    before = "/sessions/?q=lamp&status=failed"
+    asked = stale_client.post("/accounts/secrets/", {"next": before}).headers["Location"]
+    page = stale_client.get(asked)
+    assert (
+        "You are about to show secrets for ten minutes. This is recorded in the audit trail. You are asked each "
+        in (visible_text(page))
+    )
+    assert 'href="/sessions/?q=lamp&amp;status=failed">Cancel' in page.content.decode()
+    wrong = stale_client.post(asked, {"password": "wrong", "next": "/accounts/secrets/"})
+    assert 'href="/sessions/?q=lamp&amp;status=failed">Cancel' in wrong.content.decode()
+    # The page of another tab has the reason of its own address.
+    other = stale_client.get("/accounts/again/?next=/accounts/app/")
+    assert "You are about to set up an authenticator app." in visible_text(other)
+    assert 'href="/accounts/">Cancel' in other.content.decode()
+    for unknown in ("", "?next=/nowhere/", "?next=https://elsewhere.example/accounts/app/"):
+        page = stale_client.get(f"/accounts/again/{unknown}")
+        assert "changes how an account or this workspace is protected" in visible_text(page)
+        assert 'href="/accounts/">Cancel' in page.content.decode()
+
+
+@pytest.mark.parametrize("place", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)"])
+def test_cancelling_never_leaves_the_site(stale_client: Client, place: str) -> None:
+    asked = stale_client.post("/accounts/secrets/", {"next": place}).headers["Location"]
+    page = stale_client.get(asked).content.decode()
+    assert "elsewhere" not in page
+    assert "javascript:" not in page
+    assert 'href="/">Cancel' in page
+
+
+def test_every_view_with_a_reason_exists() -> None:
+    for name in reauthentication._INTENTIONS:
+        has_pk = name.startswith(("harness_settings:member-", "mfa_edit", "mfa_remove")) or name.endswith(
+            ("-replace", "-delete")
+        )
+        assert reverse(name, args=[1] if has_pk else [])
 
 
 def test_new_token_is_shown_after_the_password(stale_client: Client) -> None:
