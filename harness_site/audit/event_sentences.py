@@ -182,7 +182,11 @@ _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} changed the labels of {number} sessions"),
     ),
 }
-_QUESTION_ASKED: Final = _("{actor} asked a question in {session}: {call}")
+#: Kind → sentence about a question.
+_ABOUT_QUESTION: Final = {
+    AuditKind.APPROVAL_REQUESTED: _("{actor} asked a question in {session}: {call}"),
+    AuditKind.CALL_DISCARDED: _("A question was withdrawn in {session}: {call}"),
+}
 _VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
 #: Decisions that need the same one of somebody else if a call needs several approvals.
 _VOTES: Final = DECIDING_KINDS - {DecisionKind.EDIT}
@@ -229,8 +233,8 @@ def build_entry_sentence(
     An `invitation` that it is about is named by its note or address, and by its role.
     """
     sentences = _SENTENCES.get(entry.kind, ())
-    if call is not None and entry.kind == AuditKind.APPROVAL_REQUESTED and call.is_question:
-        sentences = (_QUESTION_ASKED, *sentences)
+    if call is not None and entry.kind in _ABOUT_QUESTION and call.is_question:
+        sentences = (_ABOUT_QUESTION[AuditKind(entry.kind)], *sentences)
     elif call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:
         sentences = (_VOTED, *sentences)
     if entry.session_pk is not None:

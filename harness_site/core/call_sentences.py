@@ -217,12 +217,12 @@ def _generate_default_sentence_pieces(tool: str, args: Any, *, omitted: int = 0)
 
 
 def describe_arguments_not_in_sentence(args: Any, names: Container[str], sentence: str) -> str:
-    """Describe the arguments with these names, without those whose value `sentence` says: “replicas 6 · dry no”."""
+    """Describe the arguments with these names, without those whose value `sentence` says: “replicas: 6 · dry: no”."""
     if not isinstance(args, dict):
         return ""
     chosen = {name: value for name, value in mask_secret_fields_only(args).items() if name in names}
     words = [
-        _put_argument_in_words(name, value)
+        _put_argument_in_words(name, value, ": ")
         for name, value in chosen.items()
         if not _is_argument_said_in_sentence(sentence, name, value)
     ]
@@ -244,9 +244,9 @@ def _put_name_in_words(name: str, limit: int = 60) -> str:
     return formatting.mask_and_shorten_to_one_line(name, limit).translate(_SPACE_BETWEEN_WORDS).strip()
 
 
-def _put_argument_in_words(name: str, value: Any) -> str:
+def _put_argument_in_words(name: str, value: Any, separator: str = " ") -> str:
     """Describe an argument without JSON: “order 17”, “branches (main, old)”, “env (2 fields)”."""
-    return f"{_put_name_in_words(name)} {_put_value_in_words(value)}"
+    return f"{_put_name_in_words(name)}{separator}{_put_value_in_words(value)}"
 
 
 def _put_value_in_words(value: Any) -> str:

@@ -69,7 +69,7 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
     CallStatus.APPROVED: ("run", _("Approved, not yet run")),
     CallStatus.ISSUED: ("run", _("Running")),
     CallStatus.INTERRUPTED: ("unknown", _("Outcome unknown")),
-    CallStatus.RERUN_APPROVED: ("run", _("Re-run approved")),
+    CallStatus.RERUN_APPROVED: ("run", _("One more run approved")),
     CallStatus.REJECTED: ("bad", _("Rejected")),
     CallStatus.SUPERSEDED: ("off", _("Run again")),
     CallStatus.DISCARDED: ("off", _("Discarded")),
@@ -81,11 +81,11 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
     PeerCallStatus.EXPIRED: ("bad", _("No answer in time")),
     DecisionKind.CONFIRM_LANDED: ("ok", _("It happened")),
     DecisionKind.MARK_FAILED: ("off", _("It did not happen")),
-    DecisionKind.APPROVE_RERUN: ("wait", _("Re-run approved")),
+    DecisionKind.APPROVE_RERUN: ("wait", _("One more run approved")),
     DecisionKind.APPROVE: ("ok", _("Approved")),
     DecisionKind.EDIT: ("wait", _("Arguments changed")),
     DecisionKind.REJECT: ("bad", _("Rejected")),
-    DecisionKind.RESPOND: ("ok", _("Answered")),
+    DecisionKind.RESPOND: ("ok", _("Responded instead")),
     DecisionKind.PROBE_LANDED: ("ok", _("Verify hook: it happened")),
     DecisionKind.PROBE_NOT_LANDED: ("off", _("Verify hook: it did not happen")),
     DecisionKind.PROBE_UNKNOWN: ("unknown", _("Verify hook: outcome still unknown")),
@@ -99,6 +99,7 @@ _QUESTION_ANSWERS: Final[dict[str, tuple[str, str | Promise]]] = {
     DecisionKind.APPROVE: ("ok", _("Answered yes")),
     DecisionKind.REJECT: ("bad", _("Answered no")),
     DecisionKind.EDIT: ("wait", _("Value changed")),
+    DecisionKind.RESPOND: ("ok", _("Answered")),
 }
 
 
@@ -117,12 +118,21 @@ _RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
 _DID: Final[dict[str, str | Promise]] = {
     DecisionKind.CONFIRM_LANDED: _("confirmed that it happened"),
     DecisionKind.MARK_FAILED: _("marked it failed"),
-    DecisionKind.APPROVE_RERUN: _("approved a re-run"),
+    DecisionKind.APPROVE_RERUN: _("approved one more run"),
     DecisionKind.APPROVE: _("approved"),
     DecisionKind.EDIT: _("changed the arguments"),
     DecisionKind.REJECT: _("rejected it"),
-    DecisionKind.RESPOND: _("answered it"),
+    DecisionKind.RESPOND: _("responded instead"),
     DecisionKind.WITHDRAW: _("withdrew the decision"),
+}
+
+
+#: Decision about a question → verb after the name of the person; others are as for a call.
+_DID_ABOUT_QUESTION: Final[dict[str, str | Promise]] = {
+    DecisionKind.APPROVE: _("answered yes"),
+    DecisionKind.EDIT: _("changed the value"),
+    DecisionKind.REJECT: _("answered no"),
+    DecisionKind.RESPOND: _("answered"),
 }
 
 
@@ -130,8 +140,15 @@ _DID: Final[dict[str, str | Promise]] = {
 _DECIDED_AT: Final[dict[str, str | Promise]] = {
     DecisionKind.CONFIRM_LANDED: _("%(name)s confirmed at %(time)s that it happened"),
     DecisionKind.MARK_FAILED: _("%(name)s marked it failed at %(time)s"),
-    DecisionKind.APPROVE_RERUN: _("%(name)s approved a re-run at %(time)s"),
+    DecisionKind.APPROVE_RERUN: _("%(name)s approved one more run at %(time)s"),
     DecisionKind.APPROVE: _("%(name)s approved at %(time)s"),
+    DecisionKind.RESPOND: _("%(name)s responded instead at %(time)s"),
+}
+
+
+#: Decision about a question → sentence about it; others are as for a call.
+_ANSWERED_AT: Final[dict[str, str | Promise]] = {
+    DecisionKind.APPROVE: _("%(name)s answered yes at %(time)s"),
     DecisionKind.RESPOND: _("%(name)s answered at %(time)s"),
 }
 
@@ -167,7 +184,9 @@ def get_status_shape_and_label(value: str) -> tuple[str, str]:
 
 
 def get_call_status_shape_and_label(status: str, *, is_question: bool, final_kind: str | None) -> tuple[str, str]:
-    """Return the chip shape and label of a call: “Answered” if a person gave its result, so that its tool never ran.
+    """Return the chip shape and label of a call.
+
+    A call whose result a person gave has that of the decision, because its tool never ran.
 
     Args:
         status: Status of the call.
@@ -175,7 +194,9 @@ def get_call_status_shape_and_label(status: str, *, is_question: bool, final_kin
         final_kind: Kind of the last final decision about the call; None if nobody has decided.
     """
     if status == CallStatus.COMPLETED and (is_question or final_kind == DecisionKind.RESPOND):
-        return get_status_shape_and_label(DecisionKind.RESPOND)
+        return get_decision_shape_and_label(DecisionKind.RESPOND, about_question=is_question, about_changed_value=False)
+    if status == CallStatus.DISCARDED and is_question:
+        return get_status_shape_and_label(status)[0], gettext("Withdrawn")
     shape, label = get_status_shape_and_label(status)
     return shape, gettext("Awaiting answer") if is_question and status == CallStatus.AWAITING_APPROVAL else label
 
@@ -207,17 +228,17 @@ def format_phase(value: str) -> str:
     return str(_PHASES.get(value, value))
 
 
-def format_decision_verb(decision: str) -> str:
-    """Return the verb of a decision, to follow the name of the person."""
-    verb = _DID.get(decision)
+def format_decision_verb(decision: str, about_question: bool = False) -> str:
+    """Return the verb of a decision about a call or a question, to follow the name of the person."""
+    verb = (_DID_ABOUT_QUESTION.get(decision) if about_question else None) or _DID.get(decision)
     return (
         str(verb) if verb else gettext("decided: %(decision)s") % {"decision": get_status_shape_and_label(decision)[1]}
     )
 
 
-def get_decision_sentence_template(decision: str) -> str:
+def get_decision_sentence_template(decision: str, about_question: bool = False) -> str:
     """Return the sentence about a decision, with the placeholders `%(name)s` and `%(time)s`."""
-    sentence = _DECIDED_AT.get(decision)
+    sentence = (_ANSWERED_AT if about_question else {}).get(decision) or _DECIDED_AT.get(decision)
     return str(sentence) if sentence else gettext("%(name)s decided at %(time)s")
 
 

@@ -1,8 +1,10 @@
 """Conversion between the arguments of a call and form fields, one for each argument."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from json import JSONDecodeError
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -10,11 +12,13 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value
+from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import InvalidArgumentText, format_masked_arguments_if_editable
 
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
 _LINE: Final = 60
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,18 @@ class ArgumentField:
             return self.typed.replace("\r\n", "\n")
         try:
             value = parse_json(self.typed)
-        except ValueError:
-            raise InvalidArgumentText(self._describe_expected_kind()) from None
+        except ValueError as error:
+            raise InvalidArgumentText(self._describe_error(error)) from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidArgumentText(self._describe_expected_kind())
         return value
+
+    def _describe_error(self, error: ValueError) -> str:
+        if self.kind == "number" and _DECIMAL_COMMA.fullmatch(self.typed.strip()):
+            return _("Enter the number with a point, such as 0.9.")
+        if self.kind != "json" or not self.typed.strip() or not isinstance(error, JSONDecodeError):
+            return self._describe_expected_kind()
+        return describe_json_error(error)
 
     def _describe_expected_kind(self) -> str:
         return _("Enter a number.") if self.kind == "number" else _("Enter JSON, with text in quotes.")

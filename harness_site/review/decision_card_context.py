@@ -50,9 +50,9 @@ from harness_site.sessions.session_formatting import mask_safe_link_or_return_em
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 _DECIDED: Final = {
-    DecisionKind.APPROVE_RERUN: gettext_lazy("Re-run approved"),
+    DecisionKind.APPROVE_RERUN: gettext_lazy("One more run approved"),
     DecisionKind.REJECT: gettext_lazy("Rejected: it does not run"),
-    DecisionKind.RESPOND: gettext_lazy("Answered: it does not run"),
+    DecisionKind.RESPOND: gettext_lazy("Responded instead: it does not run"),
     DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
     DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
 }
@@ -60,8 +60,8 @@ _DECIDED: Final = {
 _OUTCOME_KINDS: Final = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED})
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final = {
-    DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets “true”"),
-    DecisionKind.REJECT: gettext_lazy("Answered no: the agent gets “false”"),
+    DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets the value true"),
+    DecisionKind.REJECT: gettext_lazy("Answered no: the agent gets the value false"),
 }
 _APPROVED: Final = {
     CallStatus.APPROVED: gettext_lazy("Approved: it has not run yet"),

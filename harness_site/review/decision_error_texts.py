@@ -250,7 +250,7 @@ def _describe_last_change_since_revision(call: ToolCall, since: int) -> str:
     )
     return text.format(
         name=mask_and_reveal_hidden(decision.actor),
-        decided=status_labels.format_decision_verb(decision.kind),
+        decided=status_labels.format_decision_verb(decision.kind, call.is_question),
         time=formatting.format_time_with_zone(decision.created_at),
         needed=call.approvals,
     )

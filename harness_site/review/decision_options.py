@@ -90,6 +90,20 @@ APPROVALS: Final = (
 #: Answers about a question that a framework's interrupt asks; no tool runs.
 _QUESTION_ANSWERS: Final = (
     AnswerOption(
+        DecisionKind.APPROVE,
+        _("Yes"),
+        _("The agent gets yes (the value true)."),
+        _("The agent gets the value true as the answer to its question."),
+        _("Answer yes"),
+    ),
+    AnswerOption(
+        DecisionKind.REJECT,
+        _("No"),
+        _("The agent gets no (the value false)."),
+        _("The agent gets the value false as the answer to its question."),
+        _("Answer no"),
+    ),
+    AnswerOption(
         DecisionKind.RESPOND,
         _("Answer"),
         _("The agent gets your text."),
@@ -97,24 +111,10 @@ _QUESTION_ANSWERS: Final = (
         _("Record the answer"),
     ),
     AnswerOption(
-        DecisionKind.APPROVE,
-        _("Yes"),
-        _("The agent gets “true”."),
-        _("The agent gets the value true as the answer to its question."),
-        _("Answer yes"),
-    ),
-    AnswerOption(
-        DecisionKind.REJECT,
-        _("No"),
-        _("The agent gets “false”."),
-        _("The agent gets the value false as the answer to its question."),
-        _("Answer no"),
-    ),
-    AnswerOption(
         DecisionKind.EDIT,
         _("Change the value"),
-        _("Edit what the agent sent."),
-        _("Change the value that the agent sent. It gets the changed value after somebody has approved it."),
+        _("The agent gets back what it sent, with your changes."),
+        _("You change what the agent sent with its question. The agent gets it back once somebody has approved it."),
         _("Record the changed value"),
     ),
 )
@@ -153,17 +153,26 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
         if call.asked_args_digest:
             return tuple(
                 _APPROVAL_OF_CHANGED_VALUE if answer.kind == DecisionKind.APPROVE else answer
-                for answer in _QUESTION_ANSWERS
+                for answer in _name_text_as_other_answer()
             )
-        is_open = _OPEN_QUESTION.search(call.sentence) is not None
+        if _OPEN_QUESTION.search(call.sentence) is None:
+            return tuple(
+                replace(answer, is_secondary=answer.kind == DecisionKind.EDIT)
+                for answer in _name_text_as_other_answer()
+            )
         return tuple(
-            replace(
-                answer,
-                is_secondary=answer.kind == DecisionKind.EDIT or (is_open and answer.kind != DecisionKind.RESPOND),
-            )
-            for answer in _QUESTION_ANSWERS
+            replace(answer, is_secondary=answer.kind != DecisionKind.RESPOND)
+            for answer in sorted(_QUESTION_ANSWERS, key=lambda answer: answer.kind != DecisionKind.RESPOND)
         )
     return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()
+
+
+def _name_text_as_other_answer() -> list[AnswerOption]:
+    """List the answers to a question, of which a text is one in place of yes, no or an option."""
+    return [
+        replace(answer, name=_("Another answer")) if answer.kind == DecisionKind.RESPOND else answer
+        for answer in _QUESTION_ANSWERS
+    ]
 
 
 def find_answer_name(call: ToolCall, field_value: str) -> str:
@@ -178,8 +187,8 @@ def find_answer_name(call: ToolCall, field_value: str) -> str:
 
 def _list_answer_options_of_question(choices: Sequence[QuestionChoice]) -> tuple[AnswerOption, ...]:
     """List an answer for each option of a question, then a text in its place, then a change of the question."""
-    by_kind = {answer.kind: answer for answer in _QUESTION_ANSWERS}
-    other = replace(by_kind[DecisionKind.RESPOND], name=_("Another answer"))
+    by_kind = {answer.kind: answer for answer in _name_text_as_other_answer()}
+    other = by_kind[DecisionKind.RESPOND]
     shown = Counter((choice.label, choice.masked_answer, choice.description) for choice in choices)
     answers = [
         _build_answer_option_of_choice(choice, alike=shown[choice.label, choice.masked_answer, choice.description] > 1)

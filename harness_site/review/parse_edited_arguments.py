@@ -12,6 +12,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.core import formatting
 from harness_site.core.masking.masker import MASK, restore_masked_values
 from harness_site.core.rendering import json_tree
+from harness_site.review.json_error_texts import describe_json_error
 
 #: Maximum length in characters of arguments that can be edited in a browser.
 LONGEST: Final = 100_000
@@ -43,11 +44,7 @@ def parse_and_unmask_edited_arguments(text: str, stored: str) -> dict[str, Any]:
     try:
         value = parse_json(text)
     except JSONDecodeError as error:
-        raise InvalidArgumentText(
-            _("This is not JSON: {problem}, in line {line}.").format(
-                problem=f"{error.msg[0].lower()}{error.msg[1:]}", line=error.lineno
-            )
-        ) from None
+        raise InvalidArgumentText(describe_json_error(error)) from None
     except ValueError as error:
         raise InvalidArgumentText(_("This cannot be read as arguments: {problem}.").format(problem=error)) from None
     if not isinstance(value, dict):

@@ -104,11 +104,12 @@ def format_outage_title(outage: Outage) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """Agreement about a call so far: number and names of the people."""
+    """Agreement about a call, or a question, so far: number and names of the people."""
 
     kind: DecisionKind
     people: int
     names: tuple[str, ...]
+    is_about_question: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +307,7 @@ class PendingRowBuilder:
             age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
             approvals=call.approvals,
-            voices=tuple(_build_agreement_row(agreement) for agreement in agreements),
+            voices=tuple(_build_agreement_row(agreement, call) for agreement in agreements),
             company=company,
             together=together,
             ended=session.status if session.finished else "",
@@ -394,8 +395,9 @@ def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, st
     return gettext("A call is not shown, because its seal cannot be checked"), gettext("Not verified")
 
 
-def _build_agreement_row(agreement: Agreement) -> AgreementRow:
-    return AgreementRow(agreement.kind, agreement.person_count, tuple(voice.actor for voice in agreement.voices))
+def _build_agreement_row(agreement: Agreement, call: ToolCall) -> AgreementRow:
+    names = tuple(voice.actor for voice in agreement.voices)
+    return AgreementRow(agreement.kind, agreement.person_count, names, call.is_question)
 
 
 def _is_amount_said_in_sentence(args: Any, sentence: str) -> bool:

@@ -173,7 +173,9 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
 @register.simple_tag(name="decision_sentence")
 def render_decision_sentence(decision: Decision, reader: str = "") -> SafeString:
     """Render who took a decision and when, as a sentence; the name of the reader is marked."""
-    sentence = conditional_escape(status_labels.get_decision_sentence_template(decision.kind))
+    sentence = conditional_escape(
+        status_labels.get_decision_sentence_template(decision.kind, decision.tool_call.is_question)
+    )
     name = conditional_escape(mask_and_reveal_hidden(decision.actor))
     is_own = decision.actor_kind == ActorKind.PERSON and decision.actor == reader
     parts = {

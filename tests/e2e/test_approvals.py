@@ -169,7 +169,7 @@ def test_edit_and_approval_without_javascript(start_payer: StartPayer, open_page
     ("answer", "field", "expected_heading"),
     [
         ("Reject", "Why", "Rejected: it does not run"),
-        ("Respond instead", "Answer to the agent", "Answered: it does not run"),
+        ("Respond instead", "Answer to the agent", "Responded instead: it does not run"),
     ],
 )
 def test_rejection_or_response_is_delivered_to_the_agent(

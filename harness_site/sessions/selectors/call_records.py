@@ -108,6 +108,8 @@ class CallRecord:
     settled_at: datetime | None
     #: Whether a framework's interrupt asks for a value, as `ToolCall.is_question` tells.
     is_question: bool
+    #: Digest of the arguments before people changed them; empty without a change.
+    asked_args_digest: str
     rulings: tuple[CallDecision, ...]
     late: tuple[LateCallResult, ...]
 
@@ -359,6 +361,7 @@ def _build_verified_call_record(
         interrupted_at=call.interrupted_at,
         settled_at=call.settled_at,
         is_question=call.is_question,
+        asked_args_digest=call.asked_args_digest,
         rulings=tuple(map(_build_call_decision, decisions)),
         late=tuple(map(_build_late_call_result, late_results)),
     )

@@ -12,7 +12,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from checkpoints.db import keyset_pagination
-from checkpoints.enums import AuditKind, DecisionKind, LabelledEnum
+from checkpoints.enums import AuditKind, LabelledEnum
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL, IS_QUESTION
@@ -188,8 +188,8 @@ def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> di
 
 
 def _load_question_keys_by_call_id(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
-    """Map the call ids of the questions that the events asked to their keys."""
-    requests = [_parse_event_details(event.details) for event in events if event.kind == AuditKind.APPROVAL_REQUESTED]
+    """Map the call ids of the questions that the events asked or withdrew to their keys."""
+    requests = [_parse_event_details(event.details) for event in events if event.kind in _get_question_event_labels()]
     call_ids = {str(each.get("call_id")).replace("\0", "") for each in requests if each.get("tool") == INTERRUPT_TOOL}
     if not call_ids:
         return {}
@@ -202,17 +202,23 @@ def _get_call_id_step_and_attempt(event: AuditEvent) -> CallPlace:
     return str(details.get("call_id")), str(details.get("step")), str(details.get("attempt"))
 
 
+def _get_question_event_labels() -> dict[str, str]:
+    return {
+        AuditKind.APPROVAL_REQUESTED: gettext("Asked a question"),
+        AuditKind.CALL_DISCARDED: gettext("Question withdrawn"),
+    }
+
+
 def _build_event_item(
     event: AuditEvent, interrupted: Mapping[CallPlace, ToolCall], questions: Mapping[str, int], *, intact: bool
 ) -> HistoryItem:
     call = interrupted.get(_get_call_id_step_and_attempt(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
-    question_pk = (
-        questions.get(_get_call_id_step_and_attempt(event)[0]) if event.kind == AuditKind.APPROVAL_REQUESTED else None
-    )
+    question_labels = _get_question_event_labels()
+    question_pk = questions.get(_get_call_id_step_and_attempt(event)[0]) if event.kind in question_labels else None
     return HistoryItem(
         pk=event.pk,
         at=event.created_at,
-        label=_get_kind_label(AuditKind, event.kind) if question_pk is None else gettext("Asked a question"),
+        label=_get_kind_label(AuditKind, event.kind) if question_pk is None else question_labels[event.kind],
         kind=event.kind,
         actor=event.actor,
         actor_kind=event.actor_kind,
@@ -228,11 +234,9 @@ def _build_event_item(
 
 def _build_decision_item(decision: Decision) -> HistoryItem:
     call = decision.tool_call
-    label = _get_kind_label(DecisionKind, decision.kind)
-    if call.is_question:
-        label = get_decision_shape_and_label(
-            decision.kind, about_question=True, about_changed_value=bool(call.asked_args_digest)
-        )[1]
+    label = get_decision_shape_and_label(
+        decision.kind, about_question=call.is_question, about_changed_value=bool(call.asked_args_digest)
+    )[1]
     return HistoryItem(
         pk=decision.pk,
         at=decision.created_at,

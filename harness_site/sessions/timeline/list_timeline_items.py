@@ -257,7 +257,9 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
         name = _put_masked_tool_in_sentence(
             texts.sentences[event.kind], event.tool, person=mask_and_reveal_hidden(event.actor)
         )
-        shape, outcome = status_labels.get_status_shape_and_label(event.decision)
+        shape, outcome = status_labels.get_decision_shape_and_label(
+            event.decision, about_question=event.tool == INTERRUPT_TOOL, about_changed_value=False
+        )
         if event.kind == "vote":
             shape, outcome = "wait", status_labels.format_vote_label(event.decision, outcome, event.approvals)
         return TimelineItem(event.kind, at, 0.0, run, name, outcome, call_pk=event.call_pk, shape=shape)

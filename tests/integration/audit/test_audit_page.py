@@ -72,7 +72,7 @@ def test_entry_names_actor_action_and_object(reader: Client) -> None:
     happened(session=session, decision="approve_rerun", call_id="call_9")
     page = visible_text(reader.get("/audit/"))
     assert "alice decided a call in order-17" in page
-    assert "Re-run approved" in page
+    assert "One more run approved" in page
     assert "call id call_9" in page
     assert "not sealed yet" in page
 
@@ -110,7 +110,7 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     happened(AuditKind.COMMENTED, session=session, call_id="gone")
     response = reader.get("/audit/")
     page = visible_text(response)
-    assert "alice decided “Refund 40.00 EUR with ‹masked›” in order-17: Re-run approved" in page
+    assert "alice decided “Refund 40.00 EUR with ‹masked›” in order-17: One more run approved" in page
     assert f'href="/review/calls/{call.pk}/"' in response.content.decode()
     assert "alice voted on “Wire 9.00 EUR” in order-17: Approved" in page
     assert f'href="/review/calls/{votes.pk}/"' in response.content.decode()

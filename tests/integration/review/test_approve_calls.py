@@ -183,7 +183,7 @@ def test_auditor_is_refused_and_anonymous_is_sent_to_sign_in(client: Client, for
             "The call failed at 2025-03-04 10:42:07 and returned: no money",
         ),
         ("reject", {"status": "rejected"}, "Rejected: it does not run", "pay · agent accounts"),
-        ("respond", {"status": "completed"}, "Answered: it does not run Answered", "Events so far"),
+        ("respond", {"status": "completed"}, "Responded instead: it does not run Responded instead", "Events so far"),
     ],
 )
 def test_card_shows_the_current_status(

@@ -94,8 +94,12 @@ def test_each_type_is_parsed(people: dict[str, Client], name: str, typed: str, v
     [
         ("order", "seventeen", "Enter a number."),
         ("order", "true", "Enter a number."),
-        ("lines", "[1,", "Enter JSON, with text in quotes."),
-        ("note", "text", "Enter JSON, with text in quotes."),
+        ("order", "0,9", "Enter the number with a point, such as 0.9."),
+        ("order", "1,2,3", "Enter a number."),
+        ("lines", "[1,", "This is not JSON: it ends too early, at line 1, column 4."),
+        ("lines", "[1,]", "This is not JSON: remove the comma at line 1, column 3."),
+        ("lines", " ", "Enter JSON, with text in quotes."),
+        ("note", "text", "This is not JSON: enter text in quotes at line 1, column 1."),
     ],
 )
 def test_invalid_input_is_reported_and_kept(people: dict[str, Client], name: str, typed: str, words: str) -> None:
@@ -121,7 +125,7 @@ def test_each_invalid_field_has_its_error_and_the_first_is_focused(people: dict[
     assert marked[:2] == [("argument-1", "argument-1-error", " autofocus"), ("argument-3", "argument-3-error", "")]
     assert [name for name, *_ in marked[2:]] == ["reason"]
     assert re.findall(r'id="(argument-[0-9]+-error)" role="status"><ul class="errorlist"><li>([^<]+)', content) == [
-        ("argument-1-error", "Enter JSON, with text in quotes."),
+        ("argument-1-error", "This is not JSON: it ends too early, at line 1, column 4."),
         ("argument-3-error", "Enter a number."),
     ]
     assert 'data-invalid="argument-1"' in content

@@ -83,8 +83,8 @@ def test_rerun_links_to_its_attempt(reader: Client) -> None:
     call = decided(status=SessionStatus.ACTIVE)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
     make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
-    assert "Re-run approved Re-run approved" in page(reader, call)
-    assert "The re-run has not started yet." in page(reader, call)
+    assert "One more run approved One more run approved" in page(reader, call)
+    assert "The call has not run once more yet." in page(reader, call)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
     again = make_call(
         session=call.session, run=call.session.owner, step=1, attempt=2, supersedes=call, status=CallStatus.COMPLETED

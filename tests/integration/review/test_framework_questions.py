@@ -39,9 +39,9 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     assert "The agent asks a question Awaiting answer · " in about
     assert about.partition("Technical details")[0].partition(f"{QUESTION} Answer ")[2].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
-    assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")
+    assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets yes (the value true).")
     assert "More answers YesThe agent" in form  # which address cannot be answered so
-    assert "NoThe agent gets “false”." in form
+    assert "NoThe agent gets no (the value false)." in form
     assert "The changed value needs 1 approval." in form
     assert "changed call" not in form
     assert "continues at once from the start. The agent gets your answer." in form
@@ -54,7 +54,9 @@ def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> Non
     page = alice.get(url(question("Is this right?", sentence="Is this right?")))
     assert not re.search(r'name="kind"[^>]* checked', page.content.decode())
     form = visible_text(page)
-    assert form.index("YesThe agent gets") < form.index("NoThe agent gets") < form.index("More answers")
+    other, more = form.index("Another answerThe agent gets your text."), form.index("More answers")
+    assert form.index("YesThe agent gets") < form.index("NoThe agent gets") < other < more
+    assert form.index("Change the valueThe agent gets back what it sent, with your changes.") > more
 
 
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
@@ -97,9 +99,14 @@ def test_missing_answer_names_the_agent(alice: Client) -> None:
 def test_question_that_the_program_answered_is_withdrawn(alice: Client) -> None:
     call = question(status=CallStatus.DISCARDED, settled_at=THEN + timedelta(seconds=2))
     page = visible_text(alice.get(url(call)))
-    assert "This question was withdrawn" in page
-    assert "The agent’s program answered this question itself, so nobody has to." in page
-    assert "10:42:09.118 The agent’s program continued without an answer from here" in page
+    assert "This question was withdrawn Withdrawn " in page
+    told = "The question was withdrawn, because the agent’s program continued without an answer of a person."
+    assert f"{told} Nobody has to answer it." in page
+    told = "10:42:09.118 The question was withdrawn: the agent’s program continued without an answer of a person"
+    assert told in page
+    for word in ("Discarded", "discarded", "itself"):
+        assert word not in page
+    assert "Withdrawn" in visible_text(alice.get(f"/sessions/{call.session_id}/calls/"))
 
 
 def test_tool_that_is_called_interrupt_is_no_question(alice: Client) -> None:
@@ -139,8 +146,8 @@ def test_options_of_a_question_are_its_answers(alice: Client) -> None:
     assert "Storgata 3The agent gets this text." in form
     assert "Number 30The agent gets “Storgata 30”." in form
     assert form.index("Number 30") < form.index("Another answer") < form.index("More answers")
-    assert "The agent gets “true”." not in form
-    assert "The agent gets “false”." not in form
+    assert "the value true" not in form
+    assert "the value false" not in form
 
 
 def test_agent_gets_the_value_of_the_chosen_option(alice: Client) -> None:
@@ -186,7 +193,7 @@ def test_each_option_is_offered_once(alice: Client) -> None:
 def test_list_that_is_not_of_short_texts_is_shown_as_an_argument_only(alice: Client, options: Any) -> None:
     page = alice.get(url(question({"question": QUESTION, "options": options})))
     assert b"option-1" not in page.content
-    assert "YesThe agent gets “true”." in visible_text(page)
+    assert "YesThe agent gets yes (the value true)." in visible_text(page)
 
 
 def test_option_of_a_question_that_has_lost_its_options_is_refused(alice: Client) -> None:

@@ -122,8 +122,8 @@ def test_second_change_is_compared_with_the_original(alice: Client) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"amount": }', "This is not JSON: expecting value, in line 1."),
-        ('{\n"amount": "4"\n"order": 17}', "This is not JSON: expecting ',' delimiter, in line 3."),
+        ('{"amount": }', "This is not JSON: “}” cannot stand at line 1, column 12."),
+        ('{\n"amount": "4"\n"order": 17}', "This is not JSON: a comma is missing before line 3, column 1."),
         ("[1]", "Enter a JSON object: names and values between curly brackets."),
         ('{"amount": NaN}', "This cannot be read as arguments: NaN is not JSON."),
         ('{"amount": 1e999}', "This cannot be read as arguments: the number 1e999 is too large."),

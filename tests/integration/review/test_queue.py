@@ -332,8 +332,8 @@ def test_decided_call_is_one_row_with_its_last_decision(reader: Client) -> None:
         (DecisionKind.APPROVE, CallStatus.APPROVED, "Approved Not run yet"),
         (DecisionKind.APPROVE, CallStatus.COMPLETED, "Approved Has run"),
         (DecisionKind.APPROVE, CallStatus.FAILED, "Approved Ran and failed"),
-        (DecisionKind.APPROVE_RERUN, CallStatus.RERUN_APPROVED, "Re-run approved Not run again yet"),
-        (DecisionKind.RESPOND, CallStatus.COMPLETED, "Answered"),
+        (DecisionKind.APPROVE_RERUN, CallStatus.RERUN_APPROVED, "One more run approved Not run again yet"),
+        (DecisionKind.RESPOND, CallStatus.COMPLETED, "Responded instead"),
     ],
 )
 def test_decided_row_says_whether_the_call_has_run_since(

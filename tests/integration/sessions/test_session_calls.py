@@ -113,7 +113,7 @@ def test_call_page_shows_all_attempts(session: Session, reader: Client) -> None:
         session=session, attempt=2, supersedes=first, status=CallStatus.COMPLETED, result="refund re_9", run=first.run
     )
     page = visible_text(reader.get(f"/sessions/{session.pk}/calls/{first.pk}/"))
-    assert "Re-run approved alice — The bank says no." in page
+    assert "One more run approved alice — The bank says no." in page
     assert "Late result Run 1 reported success too late: refund re_81f3 settled" in page
     assert "Attempt 1 Run again" in page
     assert "Attempt 2 Completed" in page
