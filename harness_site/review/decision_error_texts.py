@@ -26,7 +26,6 @@ from checkpoints.exceptions import (
     StorageError,
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import APPROVALS
@@ -142,10 +141,10 @@ def build_problem_of_earlier_decision(
         what = text.format(
             name=mask_and_reveal_hidden(decision.actor),
             time=formatting.format_time_with_zone(decision.created_at),
-            decision=str(translate_label(DecisionKind(decision.kind))).lower(),
+            decision=_get_decision_label(decision, call).lower(),
         )
         return DecisionProblem(409, what, _("It is recorded, so there is nothing left to do."), is_agreement=True)
-    label = str(translate_label(DecisionKind(decision.kind)))
+    label = _get_decision_label(decision, call)
     nothing = NOTHING if kind else ""
     if decision.actor != reader and _has_voted(call, reader):
         what = _describe_decision_after_vote(decision, label)
@@ -179,6 +178,12 @@ def _advise_about_decision_of_another_person(call: ToolCall) -> str:
     if _is_decision_withdrawable(call):
         return _("If that decision is wrong, tell them or withdraw it before the run uses it.")
     return _("If that decision is wrong, tell them.")
+
+
+def _get_decision_label(decision: Decision, call: ToolCall) -> str:
+    return status_labels.get_decision_shape_and_label(
+        decision.kind, about_question=call.is_question, about_changed_value=bool(call.asked_args_digest)
+    )[1]
 
 
 def _build_second_person_problem(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:

@@ -113,7 +113,7 @@ _QUESTION_ANSWERS: Final = (
     AnswerOption(
         DecisionKind.EDIT,
         _("Change the value"),
-        _("The agent gets back what it sent, with your changes."),
+        _("Correct the agent’s data."),
         _("You change what the agent sent with its question. The agent gets it back once somebody has approved it."),
         _("Record the changed value"),
     ),

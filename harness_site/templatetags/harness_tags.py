@@ -170,6 +170,14 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
     return build_html('<span class="chip wait">{}</span>', status_labels.format_vote_label(kind, word, needed))
 
 
+@register.simple_tag(name="decision_label")
+def get_decision_label(kind: str, call: DecidedCall) -> str:
+    """Return the label of a decision about a call, which may be a question."""
+    return status_labels.get_decision_shape_and_label(
+        kind, about_question=call.is_question, about_changed_value=bool(call.asked_args_digest)
+    )[1]
+
+
 @register.simple_tag(name="decision_sentence")
 def render_decision_sentence(decision: Decision, reader: str = "") -> SafeString:
     """Render who took a decision and when, as a sentence; the name of the reader is marked."""

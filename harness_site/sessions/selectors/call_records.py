@@ -26,7 +26,6 @@ from checkpoints.enums import (
 from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
 from checkpoints.ids import is_storable_text
 from checkpoints.models import Decision, LateResult, ToolCall
-from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows import (
@@ -57,10 +56,6 @@ class CallDecision:
     revision: int
     final: bool
     at: datetime
-
-    @property
-    def label(self) -> str:
-        return str(translate_label(DecisionKind(self.kind))) if self.kind in DecisionKind.values else self.kind
 
 
 @dataclass(frozen=True, slots=True)

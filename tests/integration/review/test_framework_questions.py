@@ -56,7 +56,7 @@ def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> Non
     form = visible_text(page)
     other, more = form.index("Another answerThe agent gets your text."), form.index("More answers")
     assert form.index("YesThe agent gets") < form.index("NoThe agent gets") < other < more
-    assert form.index("Change the valueThe agent gets back what it sent, with your changes.") > more
+    assert form.index("Change the valueCorrect the agent’s data.") > more
 
 
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:

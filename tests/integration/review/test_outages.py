@@ -142,7 +142,7 @@ def test_outage_page_shows_arguments_and_total_and_leads_onward(people: dict[str
     assert "1,250.00 EUR in total" in text
     assert text.count("Arguments amount") == 2
     for call in calls:
-        assert f" invoice INV-{call.pk} session " in text
+        assert f" invoice: INV-{call.pk} session " in text
     other = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, call_id="other")
     ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
     page = people["alice"].get(PAGE)

@@ -37,8 +37,8 @@ def test_card_shows_the_logged_call(session: Session) -> None:
     assert record is not None
     assert (record.pk, record.result, record.replays, record.run_number) == (call.pk, "done", 2, 1)
     assert record.duration == timedelta(milliseconds=210)
-    assert [(ruling.label, ruling.actor, ruling.reason) for ruling in record.rulings] == [
-        ("It happened", "alice", "Seen.")
+    assert [(ruling.kind, ruling.actor, ruling.reason) for ruling in record.rulings] == [
+        ("confirm_landed", "alice", "Seen.")
     ]
     assert [(late.success, late.result) for late in record.late] == [(True, "late")]
 

@@ -71,7 +71,7 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     make_checkpoint(session=session)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "The lamp arrived broken." in words
-    assert "Reasoning Look first. Let me look. find_order Completed not logged" in words
+    assert "Reasoning Look first. Let me look. find_order Completed calls that only read are not logged" in words
     assert "Copy call Copy arguments order 17 item Lamp paid 40.00" in words
 
 
