@@ -321,7 +321,7 @@ class AuditKind(LabelledEnum):
     SESSION_DELETED = "session_deleted", _("Session deleted")
     TAKEOVER = "takeover", _("Session taken over")
     CALL_INTERRUPTED = "call_interrupted", _("Call interrupted")
-    CALL_DISCARDED = "call_discarded", _("Read-only call discarded")
+    CALL_DISCARDED = "call_discarded", _("Call without a result discarded")
     LATE_RESULT = "late_result", _("Late result refused")
     VERIFY_REQUESTED = "verify_requested", _("Verification requested")
     DECIDED = "decided", _("Call decided")

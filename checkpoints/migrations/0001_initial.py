@@ -783,7 +783,7 @@ class Migration(migrations.Migration):
                             ("session_deleted", "Session deleted"),
                             ("takeover", "Session taken over"),
                             ("call_interrupted", "Call interrupted"),
-                            ("call_discarded", "Read-only call discarded"),
+                            ("call_discarded", "Call without a result discarded"),
                             ("late_result", "Late result refused"),
                             ("verify_requested", "Verification requested"),
                             ("decided", "Call decided"),

@@ -19,6 +19,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     IMPORTED_RUN_OWNER,
     OWNING_RUN_STATUSES,
+    UNANSWERED_RESULT,
     AuditKind,
     CallStatus,
     InterruptReason,
@@ -180,10 +181,16 @@ def _end_imported_run_and_its_session(store: Store, row: Session, run: Run, noti
         session=row, status=call_transitions_by_agent_or_system.LOSE.before
     )
     status = SessionStatus.CANCELLED if calls.exists() else SessionStatus.COMPLETED
+    details: dict[str, Any] = {"status": status}
+    if status == SessionStatus.CANCELLED:
+        details["reason"] = InterruptReason.NO_RESULT
     _interrupt_or_discard_orphaned_calls(store, row, None, noticed_by)
     Run.objects.using(store.using).filter(pk=run.pk).update(status=RunStatus(status), ended_at=run.heartbeat_at)
     row.status, row.owner, row.revision = status, None, row.revision + 1
     row.save(using=store.using, update_fields=["status", "owner", "revision"])
+    insert_unchained_events.record_event(
+        store, AuditKind.SESSION_FINISHED, session_pk=row.pk, actor=noticed_by, **details
+    )
 
 
 def interrupt_call_and_end_run_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCall:
@@ -270,6 +277,12 @@ def _interrupt_or_discard_orphaned_calls(store: Store, row: Session, run: Run | 
                 "interrupted_at": Now(),
             }
             row.status = SessionStatus.NEEDS_REVIEW
+        elif call.is_imported:  # as its import would: when it ended is not known
+            change = {
+                "reason": InterruptReason.NO_RESULT,
+                "sentence": UNANSWERED_RESULT,
+                "interrupted_at": F("issued_at"),
+            }
         else:
             change = {"settled_at": Now()}
         status = call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(mutates=call.mutates).after

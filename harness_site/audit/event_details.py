@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import ActorKind, Role
+from checkpoints.enums import ActorKind, InterruptReason, Role
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering import json_tree
@@ -177,6 +177,8 @@ def _find_value_label(value: str, key: str) -> str | Promise | None:
         return status_labels.get_status_shape_and_label(value)[1]
     if key in _ROLE_DETAILS and value in Role.values:
         return translate_label(Role(value))
+    if key == "reason" and value in InterruptReason.values:
+        return translate_label(InterruptReason(value))
     if key in _METHOD_DETAILS and all(method in _METHODS for method in value.split(", ")):
         return ", ".join(str(_METHODS[method]) for method in value.split(", "))
     return None

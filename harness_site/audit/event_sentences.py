@@ -54,7 +54,7 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     ),
     AuditKind.CALL_DISCARDED: (
         _("{call} was discarded in {session}"),
-        _("A call that only reads was discarded in {session}"),
+        _("A call without a result was discarded in {session}"),
     ),
     AuditKind.LATE_RESULT: (
         _("A late result of {call} was refused in {session}"),
@@ -169,7 +169,7 @@ _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
         _("Calls of {tool} were interrupted in {number} sessions"),
         _("Calls were interrupted in {number} sessions"),
     ),
-    AuditKind.CALL_DISCARDED: (_("Calls that only read were discarded in {number} sessions"),),
+    AuditKind.CALL_DISCARDED: (_("Calls without a result were discarded in {number} sessions"),),
     AuditKind.VIEWED: (_("{actor} read {number} sessions"),),
     AuditKind.EXCERPTED: (
         _("{actor} saw excerpts of {number} sessions on the page “{page}”"),

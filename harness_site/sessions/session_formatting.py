@@ -106,13 +106,17 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
     """Return the chip shape and label of a call."""
     if record.is_imported and record.status == CallStatus.ISSUED:
         return "run", gettext("No result in the file yet")
-    if record.is_imported and record.status == CallStatus.DISCARDED:
-        return "off", gettext("The file ends before a result")
     if record.is_left_running_by_ended_run:
         return "unknown", gettext("No sign of life")
     return status_labels.get_call_status_shape_and_label(
         record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind
     )
+
+
+def explain_call_status(record: CallRecord) -> str:
+    """Say in a few words why a call was discarded, to follow its status; empty if there is nothing to add."""
+    is_without_result = record.is_imported and record.status == CallStatus.DISCARDED
+    return gettext("no result in the file") if is_without_result else ""
 
 
 def list_call_status_choices() -> list[tuple[str, str]]:

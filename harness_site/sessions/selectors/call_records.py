@@ -117,10 +117,12 @@ class CallRecord:
     def duration(self) -> timedelta | None:
         """Return how long the tool ran.
 
-        None if it did not run or the end is unknown: after an interruption, or in a transcript that gives one time for
-        both.
+        None if it did not run or the end is unknown: after an interruption, of a discarded call, or in a transcript
+        that gives one time for both.
         """
-        if self.settled_at in {None, self.issued_at} or self.interrupted_at is not None or self.has_not_run:
+        if self.settled_at in {None, self.issued_at} or self.interrupted_at is not None:
+            return None
+        if self.has_not_run or self.is_discarded:
             return None
         return max(self.settled_at - self.issued_at, timedelta())
 
@@ -142,6 +144,11 @@ class CallRecord:
     def is_imported(self) -> bool:
         """Return whether the call comes from the transcript of another program, not from a run of this store."""
         return self.side_effects == (IMPORTED_MARK,)
+
+    @property
+    def is_discarded(self) -> bool:
+        """Return whether nobody waits for a result any more, though none was recorded."""
+        return self.status == CallStatus.DISCARDED
 
     @property
     def is_undecided(self) -> bool:

@@ -80,7 +80,7 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
                 ),
                 item.told,
                 took,
-                "–" if item.is_moment else formatting.format_duration(item.seconds),
+                formatting.format_duration(item.seconds) if item.has_known_duration else "–",
                 run,
                 "–" if item.run is None else item.run,
             )

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
+from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
 from checkpoints.models.translated_enum_choices import translate_label
@@ -88,6 +88,7 @@ register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
 register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
+register.filter(session_formatting.explain_call_status)
 register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
@@ -409,6 +410,8 @@ def get_history_item_css_kind(row: HistoryItem) -> str:
     """Return the style class of a history entry: action of a person, success or failure."""
     if row.actor_kind == ActorKind.PERSON:
         return "person"
+    if row.kind == AuditKind.SESSION_FINISHED and row.details.get("status") == SessionStatus.CANCELLED:
+        return ""
     return {
         AuditKind.RUN_LOST: "bad",
         AuditKind.TAKEOVER: "bad",

@@ -34,6 +34,7 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "wait": _("Waits for a person"),
     "running": _("Running"),
     "peer": _("Waits for another agent"),
+    "unanswered": _("No result"),
     "ran": _("Tool call"),
     "model": _("Model turn"),
     "tools": _("Tools of a turn"),
@@ -49,7 +50,7 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "version": _("Version"),
 }
 #: Kinds that are outcomes of a call.
-CALL_OUTCOMES: Final = frozenset({"lost", "failed", "running", "ran"})
+CALL_OUTCOMES: Final = frozenset({"lost", "failed", "running", "unanswered", "ran"})
 #: Kind of turn → name of one with the version that was saved at its end.
 _TURNS: Final[dict[str, str | Promise]] = {
     "model": _("Model turn to version %(version)s"),
@@ -74,6 +75,7 @@ _OUTCOMES: Final[dict[str, str | Promise]] = {
     "failed": _("failed"),
     "running": _("running"),
     "lost": _("outcome unknown"),
+    "unanswered": _("no result"),
     "wait": _("waited for a person"),
     "waits": _("waiting for a person"),
 }
@@ -125,8 +127,13 @@ class TimelineItem:
         return not self.seconds and self.kind in {*_MOMENTS, "decision", "vote", "verified", "version"}
 
     @property
+    def has_known_duration(self) -> bool:
+        """Return whether it is known how long it took: not for a moment, nor for a call without a result."""
+        return not self.is_moment and self.kind != "unanswered"
+
+    @property
     def title(self) -> str:
-        if self.is_moment:
+        if self.is_moment or not self.has_known_duration:
             return f"{self.what}: {self.told}" if self.told else self.what
         return f"{self.what}: {self.told}, {formatting.format_duration(self.seconds)}"
 

@@ -40,6 +40,7 @@ _BAR_TITLES: Final[dict[str, str | Promise]] = {
     "wait": gettext_lazy("%(tool)s waited %(duration)s for a decision"),
     "lost": gettext_lazy("%(tool)s: outcome unknown after %(duration)s"),
     "running": gettext_lazy("%(tool)s: running"),
+    "unanswered": gettext_lazy("%(tool)s: no result"),
     "failed": gettext_lazy("%(tool)s: failed after %(duration)s"),
 }
 

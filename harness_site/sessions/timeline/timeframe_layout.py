@@ -57,7 +57,7 @@ _MARK = 3.0
 _WAITS: Final = ("wait", "peer")
 _GRAVE: Final = ("lost", "failed", "crash", "takeover")
 #: Kinds of bars in the legend, by style.
-_BARS: Final = ("model", "tools", "agents", "turn", "ran", "failed", "lost", "running", "wait", "peer")
+_BARS: Final = ("model", "tools", "agents", "turn", "ran", "failed", "lost", "unanswered", "running", "wait", "peer")
 _SIGN_KINDS: Final = ("crash", "takeover", "pause", "taken", "verified", "vote", "decision", "version")
 
 

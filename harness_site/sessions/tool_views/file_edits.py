@@ -81,7 +81,7 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
         label,
         single.path if single else "",
         note=single.note if single else _("%(count)d files") % {"count": len(changes)},
-        chip=("ok" if not use.is_error else "bad", f"+{added} −{removed}") if is_complete else None,
+        chip=(_get_shape_of_change(use), f"+{added} −{removed}") if is_complete else None,
         content={
             "files": files,
             "is_single": single is not None,
@@ -91,6 +91,13 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
         is_complete=is_complete and returned.whole,
         size=size,
     )
+
+
+def _get_shape_of_change(use: ToolUse) -> str:
+    """Return the chip shape of a change; without a result, nobody knows whether it was made."""
+    if use.result is None:
+        return "off"
+    return "bad" if use.is_error else "ok"
 
 
 def build_file_difference_and_completeness(use: ToolUse, change: FileChange, limit: int) -> tuple[ShownFile, bool]:

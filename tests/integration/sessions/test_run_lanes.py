@@ -161,7 +161,15 @@ def test_call_with_a_response_only_has_a_wait(session: Session) -> None:
 def test_discarded_call_has_no_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.DISCARDED, issued_at=later(2), interrupted_at=later(3))
     (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
-    assert lane.stretches == [Stretch("lost", at(2), at(3), "refund_card", call.pk)]
+    assert lane.stretches == [Stretch("unanswered", at(2), at(3), "refund_card", call.pk)]
+
+
+def test_call_without_a_result_ends_with_its_run(session: Session) -> None:
+    Run.objects.update(status=RunStatus.CANCELLED, ended_at=later(4), heartbeat_at=later(4))
+    call = make_call(session=session, status=CallStatus.DISCARDED, issued_at=later(2), settled_at=later(600))
+    (lane,) = run_lanes.load_timeline_of_newest_runs(session.pk).lanes
+    assert lane.stretches == [Stretch("unanswered", at(2), at(4), "refund_card", call.pk)]
+    assert lane.end == at(4)
 
 
 def test_call_settled_by_a_hook_has_no_wait(session: Session) -> None:

@@ -63,6 +63,19 @@ def test_list_has_the_same_items(session: Session, reader: Client) -> None:
     assert "Wait for a decision about drop_rows Waits for a person waiting for a person " in words
 
 
+def test_call_without_a_result_is_not_drawn_as_done(session: Session, reader: Client) -> None:
+    pk = call(session, 10, status=CallStatus.DISCARDED, settled_at=THEN + timedelta(minutes=10))
+    html = page(reader, session)
+    assert re.search(rf'calls/{pk}/" tabindex="-1"><title>refund_card: no result</title><rect class="unanswered"', html)
+    assert re.search(r'<rect class="unanswered"[^>]*/></svg>No result</li>', html)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "refund_card Tool call no result – 1" in words
+    assert '"ran"' not in html
+    make_checkpoint(session=session)
+    overview = reader.get(f"/sessions/{session.pk}/").content.decode()
+    assert re.search(r'<title>refund_card: no result</title><rect class="unanswered"', overview)
+
+
 def test_zoom_and_pan_are_urls(session: Session, reader: Client) -> None:
     for second in range(0, 100, 5):
         call(session, second)

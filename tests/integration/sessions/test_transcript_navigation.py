@@ -153,7 +153,7 @@ def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Sess
     assert (text.count("Imported"), text.count("· imported")) == (1, 0)
     Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-agent-sdk"}}))
     assert "Mirrored from Claude Agent SDK" in visible_text(reader.get(f"/sessions/{session.pk}/"))
-    first, second = text.index("No result in the file yet"), text.index("The file ends before a result")
+    first, second = text.index("No result in the file yet"), text.index("Discarded no result in the file")
     assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
     number = ToolCall.objects.latest("pk").pk
     for path in (

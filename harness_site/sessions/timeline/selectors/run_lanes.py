@@ -50,7 +50,7 @@ _ALLOWING = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.R
 _SPAN_KINDS: Final[dict[str, str]] = {
     status.value: "failed" if status == CallStatus.FAILED else "ran"
     for status in CallStatus
-    if status not in NOT_RUN_CALL_STATUSES
+    if status not in NOT_RUN_CALL_STATUSES and status != CallStatus.DISCARDED
 }
 #: Phase that ends a turn → kind of the turn.
 _TURN_KINDS: Final[dict[str, str]] = {
@@ -66,11 +66,12 @@ STATUS_CHANGING_KINDS = DECIDING_KINDS - {DecisionKind.EDIT}
 
 
 class Stretch(NamedTuple):
-    """The execution of a tool (`kind` is ran, failed, running or lost), or a wait for a person (`kind` is wait).
+    """The execution of a tool (`kind` is ran, failed, running, lost or unanswered), or a wait for a person (`kind` is
+    wait).
 
-    A lost call ends when the loss was detected, a wait when it was decided. Completed calls that began shortly after
-    each other may be one stretch: `number` counts them, and `tool` and `call_pk` are those of one of them. A wait that
-    `goes_on` ends now.
+    A lost call ends when the loss was detected, an unanswered one when it was given up or its run ended, a wait when
+    it was decided. Completed calls that began shortly after each other may be one stretch: `number` counts them, and
+    `tool` and `call_pk` are those of one of them. A wait that `goes_on` ends now.
     """
 
     kind: str
@@ -372,7 +373,7 @@ def _generate_call_stretches_with_lanes(
         yield asking_lane, _build_wait_stretch(call, convert_to_microseconds(question.at), approval)
     yield lane, _build_tool_stretch(call, lane)
     settlement = next((decision for decision in in_force if decision.kind not in _ALLOWING), None)
-    was_discarded = call.status == CallStatus.DISCARDED and call.settled is None and settlement is None
+    was_discarded = _is_unanswered(call) and settlement is None
     if call.interrupted is None or was_discarded:  # nobody is asked about a discarded call
         return
     if settlement is None or settlement.actor_kind != ActorKind.HOOK:
@@ -391,7 +392,16 @@ def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallD
     return in_force
 
 
+def _is_unanswered(call: LoggedCallRow) -> bool:
+    """Return whether a call was discarded without anybody having decided about it."""
+    return call.status == CallStatus.DISCARDED and None in {call.interrupted, call.settled}
+
+
 def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
+    if _is_unanswered(call):
+        given_up = call.interrupted or call.settled or call.issued
+        end = max(call.issued, _compute_end_of_unknown_period_in_lane(given_up, lane))
+        return Stretch("unanswered", call.issued, end, call.tool, call.pk)
     if call.interrupted is not None:
         return Stretch(
             "lost", call.issued, _compute_end_of_unknown_period_in_lane(call.interrupted, lane), call.tool, call.pk

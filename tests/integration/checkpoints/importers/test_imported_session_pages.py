@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import Role
 from checkpoints.importers import import_transcripts
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.sessions.sweep_lost_runs import sweep_lost_runs
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 from tests.support.factories import make_user
 from tests.support.page_text import visible_text
@@ -64,6 +67,38 @@ def test_call_without_a_result_is_labelled(
     page_of_call = visible_text(reader.get(url(f"calls/{ToolCall.objects.get(call_id='call_2').pk}/")))
     assert "Bash: command make light" in page_of_call
     assert "nobody has to decide: no run of this store made it." in page_of_call
+
+
+def test_edit_without_a_result_is_not_shown_as_done(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.live, transcript_writer.start = True, timezone.now() - timedelta(minutes=20)
+    transcript_writer.path.unlink()
+    transcript_writer.user("Switch it on.")
+    edit = {"file_path": "lamp.py", "old_string": "lamp = off", "new_string": "lamp = on\nlight = 1"}
+    transcript_writer.calls("call_2", "Edit", edit, message="msg_3")
+    import_transcripts(cp, transcript_writer.path)
+    Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
+    sweep_lost_runs(cp.store)
+    page = reader.get(url())
+    assert '<span class="chip off">+2 −1</span>' in page.content.decode()
+    assert "+2 −1 Discarded no result in the file Copy call" in visible_text(page)
+    call_pk = ToolCall.objects.get().pk
+    # As a release recorded it that took the end of the session for the end of the call.
+    for is_as_before in (False, True):
+        if is_as_before:
+            ToolCall.objects.update(settled_at=timezone.now(), interrupted_at=None)
+        words = visible_text(reader.get(url(f"calls/{call_pk}/")))
+        assert "Discarded The imported transcript has no result Result in the transcript" in words
+        assert "Result recorded" not in words
+        for path in (url("calls/"), "/calls/"):
+            listed = visible_text(reader.get(path))
+            assert "Discarded no result in the file logged" in listed
+            assert "10 min" not in listed
+            assert "20 min" not in listed
+    words = visible_text(reader.get(url("history/")))
+    assert "Call without a result discarded" in words
+    assert "Session finished · the sweeper · reason The imported transcript has no result · status Cancelled" in words
 
 
 def test_compaction_is_drawn_on_the_timeline(

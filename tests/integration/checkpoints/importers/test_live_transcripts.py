@@ -145,7 +145,15 @@ def test_lost_lease_of_an_import_needs_no_decision(cp: SyncCheckpointer, live: T
     import_transcripts(cp, live.path)
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
-    assert ToolCall.objects.get().status == "discarded"
+    call = ToolCall.objects.get()
+    assert (call.status, call.reason, call.settled_at, call.interrupted_at) == (
+        "discarded",
+        "no_result",
+        None,
+        call.issued_at,
+    )
+    event = AuditEvent.objects.get(kind=AuditKind.SESSION_FINISHED)
+    assert (event.actor, json.loads(event.details)) == ("sweeper", {"reason": "no_result", "status": "cancelled"})
     row, run = Session.objects.get(), Run.objects.get()
     assert (row.status, row.owner_id, run.status) == ("cancelled", None, "cancelled")
     assert row.updated_at == live.start + timedelta(seconds=2)
