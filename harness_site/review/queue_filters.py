@@ -28,7 +28,11 @@ AGES: Final = {
     "4h": (timedelta(hours=4), _("longer than 4 hours")),
     "1d": (timedelta(days=1), _("longer than a day")),
 }
-CLAIMED: Final = {"me": _("Claimed by me"), "nobody": _("Not claimed"), "somebody": _("Claimed by anyone")}
+CLAIMED: Final = {
+    "me": _("Claimed by me or handed to me"),
+    "nobody": _("Not claimed"),
+    "somebody": _("Claimed by anyone"),
+}
 #: Values of the parameter `by` with their labels: the final decisions of people, and the decisions of the reader.
 DECIDED_BY: Final = {"people": _("People"), "me": _("Me")}
 #: Maximum length of a text parameter in characters.

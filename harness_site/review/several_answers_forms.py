@@ -43,7 +43,7 @@ class SharedAnswerForm(forms.Form):
         required=False,
         label=gettext_lazy("Answer for all"),
         choices=[("", gettext_lazy("leave undecided")), *build_answer_choices(OUTCOMES)],
-        widget=forms.Select(attrs={"class": "input"}),
+        widget=forms.Select(attrs={"class": "input", "data-key": "a"}),
     )
     result = forms.CharField(
         required=False,
@@ -54,10 +54,34 @@ class SharedAnswerForm(forms.Form):
     evidence = _build_shared_text_field(gettext_lazy("Evidence for all"), "-evidence", max_length=2000)
     reason = _build_shared_text_field(gettext_lazy("Reason for all"), "-reason", max_length=4000)
 
-    def __init__(self, data: QueryDict | None = None) -> None:
+    def __init__(self, data: QueryDict | None = None, *, is_about_one_call: bool = False) -> None:
         super().__init__(data, prefix="shared")
+        self.is_about_one_call = is_about_one_call
 
-    def use_labels_for_one_call(self) -> None:
+    def build_form_for_one_of_the_calls(self, own: CallAnswerForm) -> SharedAnswerForm:
+        """Build the form for the only call that is left of several, from what was sent for it.
+
+        An answer for all is not one for this call: it has to be chosen again. Evidence and reason stay.
+        """
+        data = cast(QueryDict, self.data).copy()
+        own_values = {name: data.get(own.add_prefix(name), "") for name in self.fields}
+        if own_values["answer"] in dict(build_answer_choices(OUTCOMES)):
+            is_same = own_values["answer"] == data.get(self.add_prefix("answer"))
+            texts = {name: data.get(self.add_prefix(name), "") if is_same else "" for name in ("evidence", "reason")}
+            for name, value in own_values.items():
+                data[self.add_prefix(name)] = value or texts.get(name, "")
+        else:
+            data[self.add_prefix("answer")] = ""
+        form = SharedAnswerForm(data, is_about_one_call=True)
+        if not data[self.add_prefix("answer")]:
+            form.add_error("answer", _("Choose an answer."))
+        return form
+
+    def use_labels_for_one_call(self, pk: int) -> None:
+        # Another identifier than that of the answer for all: a live update replaces the field with its choice.
+        saved_as = f"answer-{pk}"
+        self.fields["answer"].widget.attrs |= {"id": f"id_{saved_as}", "data-saved-as": saved_as}
+        del self.fields["evidence"].widget.attrs["aria-required"]
         for name, label in (("answer", _("Answer")), ("evidence", _("Evidence")), ("reason", _("Reason"))):
             self[name].label = label
         answer = cast(forms.ChoiceField, self.fields["answer"])
@@ -66,7 +90,8 @@ class SharedAnswerForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
         answer = data.get("answer")
-        if answer and not data.get("evidence") and "evidence" not in self.errors:
+        is_evidence_missing = not data.get("evidence") and not self.is_about_one_call
+        if answer and is_evidence_missing and "evidence" not in self.errors:
             self.add_error("evidence", _("Enter the evidence for these calls."))
         if answer and not data.get("reason") and "reason" not in self.errors:
             self.add_error("reason", _("Enter a reason. It is recorded with your name for each call."))

@@ -9,6 +9,9 @@ const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with 
 const storageKey = (form) => `${PREFIX}${form.dataset.draft}`;
 const revision = (form) => form.elements.revision?.value;
 
+/** Return the name under which the value of a field is kept: an answer for all is none for the only call that is left. */
+const savedName = (field) => field.dataset.savedAs ?? field.name;
+
 /** Return whether a field is valid for one revision only, as arguments are. */
 const isBoundToRevision = (name) => name === "args" || name === "written_as" || name.startsWith("argument-");
 
@@ -16,7 +19,7 @@ function saveDraft(form) {
   const values = {};
   const sent = form.hasAttribute("data-sent"); // its initial values were typed too
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
-    if (field.type === "radio" ? field.checked : sent || field.value !== initialValue(field)) values[field.name] = field.value;
+    if (field.type === "radio" ? field.checked : sent || field.value !== initialValue(field)) values[savedName(field)] = field.value;
   }
   window.sessionStorage.setItem(storageKey(form), JSON.stringify({ revision: revision(form), values }));
 }
@@ -32,12 +35,11 @@ function restoreDraft(form) {
   if (!stored) return;
   const draft = JSON.parse(stored);
   const same = revision(form) === draft.revision;
-  for (const [name, value] of Object.entries(draft.values)) {
-    if (isBoundToRevision(name) && !same) continue;
-    for (const field of form.querySelectorAll(`[name="${CSS.escape(name)}"]`)) {
-      if (field.type !== "radio") field.value = value;
-      else if (field.value === value && !field.disabled) field.checked = true;
-    }
+  for (const field of form.querySelectorAll(SAVED_FIELDS)) {
+    const value = draft.values[savedName(field)];
+    if (value === undefined || (isBoundToRevision(field.name) && !same)) continue;
+    if (field.type !== "radio") field.value = value;
+    else if (field.value === value && !field.disabled) field.checked = true;
   }
   form.querySelector("input[name='kind']:checked")?.dispatchEvent(new Event("change", { bubbles: true }));
 }

@@ -1,5 +1,5 @@
 // j and k move through a list of links or of checkboxes, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
-// a number opens the card with that answer; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
+// a number opens the card with that answer, or chooses it where the row has a field for it; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
 // own key: a link is followed, a field gets the focus.
 
 const dialog = document.getElementById("keys");
@@ -17,10 +17,16 @@ function moveFocus(by) {
   all[next].scrollIntoView({ block: "nearest" });
 }
 
-/** Open the card of the focused call with an answer selected. */
-function openWithAnswer(number) {
+/** Choose an answer in the row of the focused call, or open its card with that answer selected. */
+function chooseAnswer(number) {
   const row = document.activeElement;
-  if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
+  const select = row.closest("li")?.querySelector(".answer select");
+  if (select) {
+    const option = [...select.options].filter((each) => each.value && each.value !== "undecided")[number - 1];
+    if (!option) return;
+    select.value = option.value;
+    select.dispatchEvent(new Event("change", { bubbles: true }));
+  } else if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
 }
 
 /** Open the outage of the focused call, or the first outage. */
@@ -46,20 +52,20 @@ export const actions = {
   k: () => moveFocus(-1),
   u: () => document.querySelector("a[data-up]")?.click(),
   "?": () => dialog?.showModal(),
-  1: () => openWithAnswer(1),
-  2: () => openWithAnswer(2),
-  3: () => openWithAnswer(3),
-  4: () => openWithAnswer(4),
+  1: () => chooseAnswer(1),
+  2: () => chooseAnswer(2),
+  3: () => chooseAnswer(3),
+  4: () => chooseAnswer(4),
 };
 
 function customAction(key) {
-  const element = [...document.querySelectorAll("a[data-key], input[data-key]")].find((each) => each.dataset.key.split(" ").includes(key));
+  const element = [...document.querySelectorAll(":is(a, input, select)[data-key]")].find((each) => each.dataset.key.split(" ").includes(key));
   if (!element) return undefined;
   return element.matches("a")
     ? () => element.click()
     : () => {
         element.focus();
-        element.select();
+        element.select?.();
       };
 }
 

@@ -173,11 +173,19 @@ def test_outage_is_decided_by_keyboard(
 
     page.keyboard.press("j")
     page.keyboard.press("2")
-    expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
-    page.wait_for_load_state()
-    page_actions.reason_field(page).fill(REASON)
+    answers = page.locator("li .answer select")
+    expect(answers.first).to_have_value("mark_failed")
+    page.keyboard.press("a")
+    expect(page.get_by_label("Answer for all")).to_be_focused()
+    page.get_by_label("Answer for all").select_option("Run it once more")
+    expect(page.get_by_role("button", name="Record 10 decisions")).to_be_visible()
+    expect(page.get_by_text("9 of them run once more")).to_be_visible()
+    answers.first.select_option("as for all")
+    for label, text in (("Evidence for all", "The carrier's list"), ("Reason for all", REASON)):
+        page.get_by_label(label).fill(text)
+    expect(page.get_by_role("button", name="Approve 10 more runs")).to_be_visible()
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="all 50 calls are decided")).to_be_visible()
 
 
 def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead_server(
@@ -220,6 +228,41 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     expect(page.get_by_role("heading", level=1, name="49 of 50 calls need a decision")).to_be_focused()
     expect(page.get_by_label("Outcome").get_by_text("It did not happen", exact=True)).to_have_count(1)
     expect(by_evidence.get_by_role("textbox")).to_have_value("Seen in the list of parcels.")
+
+
+def test_answer_for_all_calls_is_not_one_for_the_call_that_somebody_else_leaves_undecided(
+    private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    interrupted_calls.interrupt_calls(private_site, 11)  # of which three have no late result
+    alice, bob = (open_page(name, private_site) for name in ("alice", "bob"))
+    page_monitors[0].ignore("status of 422")
+    for page, answer in ((alice, "Run it once more"), (bob, "It did not happen")):
+        page.goto("/review/")
+        page.get_by_role("link", name="11 calls of ship_parcel interrupted within").click()
+        page.get_by_label("Answer for all").select_option(answer)
+        page.get_by_label("Evidence for all").fill("The carrier's list")
+        page.get_by_label("Reason for all").fill(REASON)
+    expect(alice.get_by_role("button", name="Approve 3 more runs")).to_be_visible()
+    twice = alice.get_by_text("If the first one did happen, it happens twice.")
+    expect(twice.locator("visible=true")).to_have_count(1)
+
+    bob.get_by_label("Answer: Ship parcel 10").select_option("leave undecided")
+    bob.get_by_role("button", name="Record that 2 calls did not happen").click()
+    notice = "bob decided 2 calls meanwhile. One call is left. The answer for all was not carried over to it."
+    expect(alice.get_by_text(notice)).to_be_visible()
+    for reload in (lambda: None, alice.reload):
+        reload()
+        expect(alice.get_by_label("Answer", exact=True)).to_have_value("")
+        expect(alice.get_by_label("Evidence optional")).to_have_value("The carrier's list")
+        expect(alice.get_by_label("Reason required, recorded with your name", exact=True)).to_have_value(REASON)
+        expect(alice.get_by_role("button", name="Record decision")).to_be_visible()
+    expect(twice.locator("visible=true")).to_have_count(0)
+    alice.get_by_role("button", name="Record decision").click()
+    expect(alice.get_by_text("Choose an answer.").first).to_be_visible()
+    alice.get_by_label("Answer", exact=True).select_option("Run it once more")
+    expect(twice.locator("visible=true")).to_have_count(1)
+    alice.get_by_role("button", name="Approve 1 more run").click()
+    expect(alice.get_by_label("Outcome").get_by_text("1 decision recorded")).to_be_visible()
 
 
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:

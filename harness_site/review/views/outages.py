@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from re import ASCII, fullmatch
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import HttpResponse
@@ -36,6 +36,7 @@ from harness_site.review.bulk_decisions import (
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.differing_arguments import find_names_of_differing_arguments
+from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import calls_by_decider, outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
@@ -164,9 +165,9 @@ def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
 def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     """Record the answers of a person about calls whose outcome no evidence shows."""
     window = parse_outage_window(request.POST)
-    shared_form = SharedAnswerForm(request.POST)
-    pks = [int(pk) for pk in request.POST.getlist("pk")[:PAGE] if fullmatch(r"\d{1,18}", pk, ASCII)]
-    forms_by_pk = {pk: CallAnswerForm(request.POST, pk=pk, shared=shared_form) for pk in dict.fromkeys(pks)}
+    pks = parse_call_keys(request.POST, "pk")
+    shared_form = SharedAnswerForm(request.POST, is_about_one_call=len(pks) == 1)
+    forms_by_pk = {pk: CallAnswerForm(request.POST, pk=pk, shared=shared_form) for pk in pks}
     answers: list[CallAnswer] = []
     if all([shared_form.is_valid(), *(form.is_valid() for form in forms_by_pk.values())]):
         answers = [answer for answer in (form.build_answer() for form in forms_by_pk.values()) if answer is not None]
@@ -193,7 +194,7 @@ def _render_outage_page(
     answer_forms: Mapping[int, CallAnswerForm] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    page = _load_outage_calls_page(request, window)
+    page, settled = _load_outage_calls_page(request, window), request.GET.get("settled", "")
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
     silent = [
@@ -203,10 +204,14 @@ def _render_outage_page(
     ]
     shared_form = shared_form or SharedAnswerForm()
     if len(silent) == 1:
-        shared_form.use_labels_for_one_call()
+        (row, answer_form), *_others = silent
+        if answer_forms and len(answer_forms) > 1:
+            shared_form = shared_form.build_form_for_one_of_the_calls(answer_form)
+        shared_form.use_labels_for_one_call(row.call.pk)
     invalid_field = focus_first_invalid_field([form, shared_form, *(answer_form for _, answer_form in silent)])
     context: dict[str, Any] = {
         "window": window,
+        "refresh_url": f"{window.url}&{urlencode({'settled': settled})}" if settled else window.url,
         "page": page,
         "rows": rows,
         "differing": find_names_of_differing_arguments(row.args for row in rows),
@@ -225,13 +230,18 @@ def _render_outage_page(
             row.witness is not None and row.witness.kind == DecisionKind.MARK_FAILED for row in undecided
         ),
         "silent": silent,
+        "changes": find_outage_form_changes(
+            request.POST if request.method == "POST" else request.GET,
+            [row.call.pk for row, _form in silent],
+            request.membership,
+        ),
         "needs_several_people": any(row.call.approvals > 1 for row, _form in silent),
         "amount": sum_amounts_in_one_currency(row.amount for row in undecided),
         "form": form,
         "shared_form": shared_form,
         "invalid_field": invalid_field,
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
-        "outcome": bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", "")),
+        "outcome": bulk_results_in_user_session.load_bulk_results(request, settled),
     }
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]

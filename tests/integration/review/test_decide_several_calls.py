@@ -6,12 +6,14 @@ from typing import Any
 
 from django.conf import settings
 from django.test import Client
+from django.utils.html import escape
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Decision, ToolCall
 from harness_site.review.selectors import outage_groups
 from harness_site.review.several_answers_forms import CallAnswerForm
 from tests.integration.review.conftest import PAGE, WINDOW, Lost
+from tests.support.factories import make_decision
 from tests.support.page_text import visible_text
 
 ADDRESS = "/review/outages/decide/"
@@ -19,6 +21,11 @@ ADDRESS = "/review/outages/decide/"
 
 def answer(call: ToolCall, **values: Any) -> dict[str, Any]:
     return {f"call-{call.pk}-{name}": value for name, value in {"revision": 1, **values}.items()}
+
+
+def mark_failed(client: Client, call: ToolCall) -> None:
+    """Decide one call on its own page."""
+    client.post(f"/review/calls/{call.pk}/", {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1})
 
 
 def test_each_call_has_its_own_answer_and_evidence(people: dict[str, Client], lost: Lost) -> None:
@@ -144,7 +151,7 @@ def test_form_without_any_answer_asks_for_one(people: dict[str, Client], lost: L
     page = people["alice"].post(ADDRESS, data)
     assert page.status_code == 422
     assert "then send them again. Choose an answer. " in visible_text(page)
-    assert "for all" not in visible_text(page)  # it is the only call
+    assert "for all" not in visible_text(page).partition("Keys j k")[0]  # it is the only call
     assert "The ledger is back." in visible_text(page)
 
 
@@ -155,9 +162,7 @@ def test_form_of_a_full_page_is_not_too_large() -> None:
 
 def test_form_has_the_calls_that_the_reader_can_decide(people: dict[str, Client], lost: Lost) -> None:
     overdue, voted, other = lost(0, decide_within=timedelta(hours=1)), lost(1, approvals=2), lost(2)
-    people["alice"].post(
-        f"/review/calls/{voted.pk}/", {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
-    )
+    mark_failed(people["alice"], voted)
     page = people["alice"].get(PAGE)
     assert [row.call.pk for row, _ in page.context["silent"]] == [other.pk]
     assert [(title, [row.call.pk for row in rows]) for title, rows in page.context["lists"]] == [
@@ -168,11 +173,82 @@ def test_form_has_the_calls_that_the_reader_can_decide(people: dict[str, Client]
     assert len(people["dora"].get(PAGE).context["silent"]) == 3
 
 
+def test_page_says_which_calls_left_the_form_and_who_decided_them(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second) for second in range(5)]
+    shown = "".join(f"&pk={call.pk}" for call in calls)
+    people["alice"].get(PAGE)
+    for name, call in (("bob", calls[0]), ("bob", calls[1]), ("alice", calls[2])):
+        mark_failed(people[name], call)
+    page = people["alice"].get(PAGE + shown)
+    assert "bob decided 2 calls meanwhile. You decided 1 call meanwhile. Record" in visible_text(page)
+    assert f'hx-get="{escape(page.context["refresh_url"])}"' in page.content.decode()
+    assert "pk=" not in page.context["refresh_url"]
+    sent = ",".join(str(call.pk) for call in calls[:3])
+    assert f'name="left" value="{sent}"' in page.content.decode()
+
+    ToolCall.objects.filter(pk=calls[3].pk).update(decide_within=timedelta(hours=1))
+    page = people["alice"].get(f"{PAGE}&left={sent}&pk={calls[3].pk}&pk={calls[4].pk}")
+    text = visible_text(page)
+    assert (
+        "bob decided 2 calls meanwhile. You decided 1 call meanwhile. 1 call left this form meanwhile, because" in text
+    )
+    assert "One call is left. The answer for all was not carried over to it." in text
+    assert "They may still have happened" not in text  # their runs were lost
+    added = f"&pk={calls[4].pk}"
+    ToolCall.objects.filter(pk=calls[3].pk).update(decide_within=None)
+    for query in (added, f"{added}&pk={calls[3].pk}&added={calls[3].pk}"):  # it stays until the form is recorded
+        text = visible_text(people["alice"].get(PAGE + query))
+        assert "1 call was added to this form meanwhile. The answer for all counts for it, too." in text
+    assert "meanwhile" not in visible_text(people["alice"].get(PAGE))
+
+
+def test_calls_of_other_workspaces_are_not_said_to_have_been_decided(people: dict[str, Client], lost: Lost) -> None:
+    lost(0)
+    other = lost(1, workspace="other")
+    ToolCall.objects.filter(pk=other.pk).update(status=CallStatus.FAILED)
+    make_decision(call=other, actor="mallory")
+    assert "mallory" not in visible_text(people["alice"].get(f"{PAGE}&pk={other.pk}"))
+
+
+def test_answer_for_all_is_not_carried_over_to_the_last_call(people: dict[str, Client], lost: Lost) -> None:
+    first, second = lost(0), lost(1)
+    mark_failed(people["bob"], first)
+    data = {
+        **WINDOW,
+        "pk": [first.pk, second.pk],
+        "shared-answer": "approve_rerun",
+        "shared-reason": "Customers wait.",
+        **answer(first),
+        **answer(second),
+    }
+    page = people["alice"].post(ADDRESS, data)  # the evidence is missing
+    assert page.status_code == 422
+    form = page.context["shared_form"]
+    assert [form[name].value() or "" for name in ("answer", "evidence", "reason")] == ["", "", "Customers wait."]
+    assert "bob decided 1 call meanwhile. One call is left." in visible_text(page)
+    assert "then send them again. Choose an answer. " in visible_text(page)
+    assert f'id="id_answer-{second.pk}"' in page.content.decode()
+
+    own = answer(second, answer="mark_failed", reason="Void.")
+    form = people["alice"].post(ADDRESS, data | {"shared-evidence": "Report 17"} | own).context["shared_form"]
+    assert [form[name].value() for name in ("answer", "evidence", "reason")] == ["mark_failed", "", "Void."]
+    own = answer(second, answer="approve_rerun", evidence="Row 3")
+    form = people["alice"].post(ADDRESS, data | {"shared-reason": ""} | own).context["shared_form"]
+    assert [form[name].value() for name in ("answer", "evidence", "reason")] == ["approve_rerun", "Row 3", ""]
+    assert Decision.objects.count() == 1
+
+
+def test_evidence_about_one_call_is_optional(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    assert "Evidence optional: link or text" in visible_text(people["alice"].get(PAGE))
+    data = {**WINDOW, "pk": [call.pk], "shared-answer": "mark_failed", "shared-reason": "Not there.", **answer(call)}
+    people["alice"].post(ADDRESS, data)
+    assert ToolCall.objects.get().status == CallStatus.FAILED
+
+
 def test_call_decided_meanwhile_is_refused_separately(people: dict[str, Client], lost: Lost) -> None:
     first, second = lost(0), lost(1)
-    people["bob"].post(
-        f"/review/calls/{first.pk}/", {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
-    )
+    mark_failed(people["bob"], first)
     data = {**WINDOW, "pk": [first.pk, second.pk], "shared-reason": "The ledger is back."}
     for call in (first, second):
         data |= answer(call, answer="mark_failed", evidence="Not in the ledger.")

@@ -76,6 +76,8 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
         lost(1, reason=reason, error_type=error_type)
     queue = people["alice"].get("/review/")
     assert "2 calls of refund_card interrupted by ConnectionError within 5 s" in visible_text(queue)
+    address = queue.context["groups"][0].address
+    assert "They may still have happened." in visible_text(people["alice"].get(address))
     page = people["alice"].get(queue.context["groups"][0].address)
     shown = visible_text(page).replace("2025-03-04 ", "")
     assert "Calls of refund_card that ConnectionError interrupted between 10:42:07 and 10:42:12" in shown
@@ -91,6 +93,8 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
         in_queue = visible_text(people["alice"].get("/review/"))
         assert ("“Reset by peer” Show calls" in in_queue) is (messages == equal)
         assert "80.00 EUR in total Open these calls" in in_queue
+    ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
+    assert "They may still have happened." not in visible_text(people["alice"].get(address))
 
 
 def test_outage_names_the_agents_of_its_first_calls(people: dict[str, Client], lost: Lost) -> None:
