@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 from harness_site.command_overview import does_command_need_site_packages, format_overview
 
@@ -27,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     SIGPIPE has ended.
     """
     with _exit_quietly_after_closed_output():
-        _run_command(["harness", *(sys.argv[1:] if arguments is None else arguments)])
+        _run_command([_find_program().split()[-1], *(sys.argv[1:] if arguments is None else arguments)])
 
 
 @contextmanager
@@ -47,6 +48,11 @@ def _exit_quietly_after_closed_output() -> Iterator[None]:
         raise SystemExit(128 + signal.SIGPIPE) from None
 
 
+def _find_program() -> str:
+    """Return the program as it was called: a checkout has `manage.py`, and no `harness`."""
+    return "python manage.py" if Path(sys.argv[0]).name == "manage.py" else "harness"
+
+
 def _is_output_closed() -> bool:
     """Return whether the standard output is a pipe that nobody reads."""
     poll = select.poll()
@@ -63,10 +69,10 @@ def _run_command(command_line: list[str]) -> None:
         print(__version__)
         return
     if command_line[1:] in ([], ["help"], ["--help"], ["-h"]):
-        print(format_overview(is_site_installed=not list_missing_site_packages()))
+        print(format_overview(_find_program(), is_site_installed=not list_missing_site_packages()))
         return
     if command_line[1:2] == ["help"] and command_line[2:] in (["mcp"], ["mcp-guard"]):
-        command_line = ["harness", command_line[2], "--help"]
+        command_line = [command_line[0], command_line[2], "--help"]
     if command_line[1:2] == ["mcp"]:
         _run_mcp_server(command_line[2:])
         return
@@ -113,7 +119,8 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
-        return f"The tables are missing ({reason}). Run harness migrate first, with the same HARNESS_DATABASE_URL."
+        command = f"{_find_program()} migrate"
+        return f"The tables are missing ({reason}). Run {command} first, with the same HARNESS_DATABASE_URL."
     if "unable to open database file" in lowered:
         from django.db import connection
 

@@ -66,10 +66,10 @@ def does_command_need_site_packages(command: str) -> bool:
     )
 
 
-def format_overview(*, is_site_installed: bool) -> str:
+def format_overview(program: str = "harness", *, is_site_installed: bool) -> str:
     """Format the overview; without the packages of the site it lists only the commands of the library."""
     library = _list_commands_without_site_packages()
-    lines = [f"Harness {checkpoints.__version__}. Usage: harness COMMAND [options]", ""]
+    lines = [f"Harness {checkpoints.__version__}. Usage: {program} COMMAND [options]", ""]
     for title, commands in COMMANDS.items():
         shown = {name: text for name, text in commands.items() if is_site_installed or name in library}
         if shown:
@@ -77,9 +77,9 @@ def format_overview(*, is_site_installed: bool) -> str:
     if not is_site_installed:
         lines += ['The site brings more commands: pip install "harness-checkpoints[site]"']
     lines += [
-        "harness COMMAND --help describes the options of a command.",
-        "harness help --commands also lists the commands of Django.",
-        "harness --version prints the version.",
+        f"{program} COMMAND --help describes the options of a command.",
+        f"{program} help --commands also lists the commands of Django.",
+        f"{program} --version prints the version.",
     ]
     return "\n".join(lines)
 

@@ -26,6 +26,8 @@ from harness_site.installation.migration_state import probe
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+#: Up to this number of sessions, the first one is news.
+_FEW_SESSIONS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Step:
 def find_oldest_session(workspace: Workspace) -> Session | None:
     """Return the oldest session of a workspace; None until an agent has opened one."""
     return Session.objects.filter(workspace=workspace).order_by("pk").first()
+
+
+def has_few_sessions(workspace: Workspace) -> bool:
+    """Return whether a workspace is so new that its first session is news."""
+    return len(Session.objects.filter(workspace=workspace).values("pk")[: _FEW_SESSIONS + 1]) <= _FEW_SESSIONS
 
 
 def list_first_steps(request: MemberRequest) -> list[Step]:

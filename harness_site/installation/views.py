@@ -18,7 +18,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
-from harness_site.installation.first_steps import find_oldest_session, list_first_steps
+from harness_site.installation.first_steps import find_oldest_session, has_few_sessions, list_first_steps
 from harness_site.installation.installation_checks import Level, run_installation_checks
 from harness_site.link_email import compose_link_email
 from harness_site.notifications.recipients import get_notification_address
@@ -110,6 +110,7 @@ def _build_connect_context(request: MemberRequest) -> dict[str, object]:
         "way": way,
         "blocks": way.build_blocks(),
         "first_session": find_oldest_session(request.membership.workspace),
+        "is_first_session_news": has_few_sessions(request.membership.workspace),
     }
 
 

@@ -195,8 +195,7 @@ def _describe_change_since_preceding_period(amount: Decimal | int, before: Decim
         return _("as before")
     if percent >= _TIMES_FROM:
         values = {"factor": format_count(round(amount / before)), "preceding": preceding}
-        text = _("%(factor)s times as many, was %(preceding)s")
-        return (text if isinstance(amount, int) else _("%(factor)s times as much, was %(preceding)s")) % values
+        return _("×%(factor)s, was %(preceding)s") % values
     sign = "+" if percent > 0 else "−"
     return _("%(change)s, was %(preceding)s") % {"change": f"{sign}{abs(percent)} %", "preceding": preceding}
 

@@ -17,7 +17,7 @@ from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core import management_command_format
 from harness_site.installation import agent_connection_examples
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
-from tests.support.factories import make_user
+from tests.support.factories import make_session, make_user
 from tests.support.page_text import visible_text
 from tests.support.sealed_mode import set_sealed_environment
 from tests.support.site_process import create_tables_and_accounts, fresh_database
@@ -96,3 +96,16 @@ def test_project_that_includes_the_site_is_told_its_own_command(
 def test_program_for_an_approval_is_complete(way: Connection) -> None:
     compile(way.approval_program, "first_approval.py", "exec")
     assert "The note waits for your decision." in way.approval_program
+
+
+@pytest.mark.django_db
+def test_first_session_is_news_only_in_a_new_workspace(client: Client) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+    news, waiting = "Your first session has arrived", "Waiting for the first session"
+    page = visible_text(client.get("/settings/connect/"))
+    assert (news in page, waiting in page) == (False, True)
+    for number in range(6):
+        make_session(session_id=f"s{number}")
+        page = visible_text(client.get("/settings/connect/"))
+        assert (news in page, waiting in page) == (number < 5, False)
+        assert "Next: decide about a call" in page

@@ -101,6 +101,21 @@ def test_overview_needs_no_settings(
     assert capsys.readouterr().out == format_overview(is_site_installed=True) + "\n"
 
 
+def test_checkout_is_told_the_program_that_it_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/srv/checkout/manage.py"])
+    command_line.main(["help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("Usage: python manage.py COMMAND [options]")
+    assert "python manage.py COMMAND --help describes the options of a command." in lines
+    calls: list[list[str]] = []
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "harness_site.settings")
+    monkeypatch.setattr("django.core.management.execute_from_command_line", calls.append)
+    command_line.main(["migrate"])
+    assert calls == [["manage.py", "migrate"]]
+
+
 def test_overview_lists_each_command_of_the_project_and_none_that_is_missing() -> None:
     listed = [name for commands in COMMANDS.values() for name in commands]
     existing = get_commands()

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     help = "Makes an account a member of a workspace, or changes its role. The way to a first admin."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", help="of the account; manage.py createsuperuser makes one")
+        parser.add_argument("name", help="of the account; createsuperuser creates one")
         parser.add_argument("role", choices=Role.values)
         parser.add_argument("--workspace", default=DEFAULT_WORKSPACE, help="its slug; made where there is none")
 
