@@ -107,6 +107,7 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     happened(session=session, decision="approve", call_id="wire")
     happened(session=session, decision="respond", call_id="q")
     happened(AuditKind.APPROVAL_REQUESTED, session=session, call_id="q")
+    happened(AuditKind.CALL_DISCARDED, session=session, call_id="q")
     happened(AuditKind.COMMENTED, session=session, call_id="gone")
     response = reader.get("/audit/")
     page = visible_text(response)
@@ -116,6 +117,8 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     assert f'href="/review/calls/{votes.pk}/"' in response.content.decode()
     assert re.search(r"alice decided “.*Which port\?” in order-17: Answered Details", page)
     assert re.search(r"alice asked a question in order-17: “.*Which port\?”", page)
+    assert re.search(r"A question was withdrawn in order-17: “.*Which port\?”", page)
+    assert "discarded" not in page
     assert "alice added a comment to a call in order-17" in page
     assert [entry[2] for entry in list_entries("excerpted")] == [{"page": "audit"}]
 

@@ -174,11 +174,13 @@ def test_question_is_called_one_and_its_answer_is_printed_once(session: Session,
         session=session, call_id="q", tool=INTERRUPT_TOOL, idempotency_key=key, status=status, args=args, result="5432"
     )
     event(session, AuditKind.APPROVAL_REQUESTED, details='{"call_id":"q","tool":"interrupt"}', created_at=THEN)
+    event(session, AuditKind.CALL_DISCARDED, details='{"call_id":"q","tool":"interrupt"}', created_at=THEN)
     Run.objects.update(started_at=THEN)
     answered_at = THEN + timedelta(seconds=9)
     make_decision(call=call, kind=DecisionKind.RESPOND, reason="5432", result="5432", created_at=answered_at)
     history = reader.get(f"/sessions/{session.pk}/history/")
     assert "Asked a question · run 1 · call id q" in visible_text(history)
+    assert "Question withdrawn · run 1 · call id q" in visible_text(history)
     assert f'<a href="/sessions/{session.pk}/calls/{call.pk}/">Asked a question</a>' in history.content.decode()
     assert re.search("Answered: question by alice — 5432(?! Recorded)", visible_text(history))
     transcript = visible_text(reader.get(f"/sessions/{session.pk}/"))

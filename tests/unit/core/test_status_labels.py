@@ -39,3 +39,33 @@ def test_every_interrupt_reason_has_a_label(reason: str) -> None:
 def test_every_decision_kind_has_a_verb() -> None:
     assert status_labels.format_decision_verb(DecisionKind.APPROVE) == "approved"
     assert status_labels.format_decision_verb(DecisionKind.PROBE_LANDED) == "decided: Verify hook: it happened"
+
+
+@pytest.mark.parametrize(
+    ("about_question", "verb", "label", "sentence"),
+    [
+        (False, "responded instead", "Responded instead", "%(name)s responded instead at %(time)s"),
+        (True, "answered", "Answered", "%(name)s answered at %(time)s"),
+    ],
+)
+def test_text_in_place_of_a_call_and_answer_to_a_question_have_one_name_each(
+    about_question: bool, verb: str, label: str, sentence: str
+) -> None:
+    kind = DecisionKind.RESPOND
+    assert status_labels.format_decision_verb(kind, about_question) == verb
+    assert status_labels.get_decision_sentence_template(kind, about_question) == sentence
+    of_decision = status_labels.get_decision_shape_and_label(
+        kind, about_question=about_question, about_changed_value=False
+    )
+    of_call = status_labels.get_call_status_shape_and_label(
+        CallStatus.COMPLETED, is_question=about_question, final_kind=kind
+    )
+    assert of_decision == of_call == ("ok", label)
+
+
+def test_question_that_nobody_answered_is_withdrawn_and_a_call_is_discarded() -> None:
+    labels = [
+        status_labels.get_call_status_shape_and_label(CallStatus.DISCARDED, is_question=asked, final_kind=None)
+        for asked in (True, False)
+    ]
+    assert labels == [("off", "Withdrawn"), ("off", "Discarded")]
