@@ -113,6 +113,15 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
     )
 
 
+def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
+    """Return the chip shape and label of a call, from the log or else from its result."""
+    if card.newest_attempt is not None:
+        return get_call_record_shape_and_label(card.newest_attempt)
+    if card.result is None:
+        return "off", gettext("No result")
+    return ("bad", gettext("Error")) if card.result.is_error else ("ok", gettext("Completed"))
+
+
 def explain_call_status(record: CallRecord) -> str:
     """Say in a few words why a call was discarded, to follow its status; empty if there is nothing to add."""
     is_without_result = record.is_imported and record.status == CallStatus.DISCARDED

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
 from checkpoints.formats import parse_message_parts
-from checkpoints.formats.parse_message_parts import ResultPart
+from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html
@@ -22,9 +22,12 @@ from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
+from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.message_alignment import ComparedMessage, Fold
 from harness_site.sessions.plan_steps import Plan
+from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.templatetags.harness_tags import render_time
 
 register = template.Library()
@@ -92,6 +95,22 @@ def render_role_link_and_time(message: ComparedMessage, version: int, reading: s
         mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
         render_time(message.at),
     )
+
+
+@register.simple_tag
+def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[str, Any]:
+    """Build the status of a call, and its difference if it changes files.
+
+    The result is not a part of it: it is a line of its own.
+    """
+    compared_call = calls.find_call(call)
+    card = compared_call.card
+    view = tool_view_registry.build_first_fitting_tool_view(CallCard(call, None, None, ()))
+    return {
+        "view": view if view is not None and view.kind == "diff" else None,
+        "state": session_formatting.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None,
+        "reason": "" if card.newest_attempt is None else session_formatting.explain_call_status(card.newest_attempt),
+    }
 
 
 @register.simple_tag

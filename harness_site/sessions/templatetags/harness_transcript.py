@@ -89,6 +89,7 @@ register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
 register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
 register.filter(session_formatting.explain_call_status)
+register.filter(session_formatting.get_call_card_shape_and_label)
 register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
@@ -221,16 +222,6 @@ def list_argument_differences(card: CallCard) -> tuple[ValueDifference, ...]:
     """List what people changed about the arguments that the model asked for."""
     record = card.newest_attempt
     return () if record is None else list_value_differences(card.call.args, formatting.parse_json_or_text(record.args))
-
-
-@register.filter
-def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
-    """Return the chip shape and label of a call, from the log or else from its result."""
-    if card.newest_attempt is not None:
-        return session_formatting.get_call_record_shape_and_label(card.newest_attempt)
-    if card.result is None:
-        return "off", _("No result")
-    return ("bad", _("Error")) if card.result.is_error else ("ok", _("Completed"))
 
 
 @register.filter

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.compare import compare_versions
+from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.selectors import session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_formatting import count_common_decimal_places
@@ -74,6 +75,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         "two": other is not head,
         "tab": "versions",
         "found": found,
+        "compared_calls": None if found is None else ComparedCalls(found),
         "opened": open_positions,
         "numbers_a": numbers_a,
         "numbers_b": numbers_b,

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -201,6 +202,35 @@ def test_calls_of_a_transcript_without_times_are_counted_by_version(session: Ses
     assert "Logged calls2 " in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     rows = reader.get(f"/sessions/{session.pk}/versions/").context["page"].rows
     assert [row.calls for row in rows] == [1, 2, 1]
+
+
+def test_edit_is_shown_as_a_difference_with_its_status(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    args = {"file_path": "/srv/lamp.py", "old_string": "lamp = off", "new_string": "lamp = on\nlight = 1"}
+    outcomes = (("c1", True), ("c2", False), ("c3", None), ("c4", None))
+    for name, is_error in outcomes:
+        call = {"kind": "tool_call", "id": name, "name": "Edit", "args": args}
+        make_message(session=session, body={"role": "assistant", "blocks": [call]})
+        if is_error is not None:
+            result = {"kind": "tool_result", "call_id": name, "content": "Answer.", "is_error": is_error}
+            make_message(session=session, role="tool", blocks=[result])
+    make_checkpoint(session=session)
+    make_call(
+        session=session,
+        call_id="c3",
+        tool="Edit",
+        args=args,
+        status=CallStatus.DISCARDED,
+        side_effects="imported",
+        step=2,
+    )
+    response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+    words, html = visible_text(response), response.content.decode()
+    heads = re.findall(r"Edit /srv/lamp.py \+2 −1( \w+)?( no result in the file)? (?:1 )?− ?lamp", words)
+    assert heads == [(" Error", ""), (" Completed", ""), (" Discarded", " no result in the file"), ("", "")]
+    assert "old_string" not in words
+    assert (html.count('<div class="del">'), html.count('<div class="ins">')) == (4, 8)
+    assert html.index('class="del"') < html.index('class="ins"')
 
 
 def test_json_result_of_a_tool_is_a_labelled_list(session: Session, reader: Client) -> None:
