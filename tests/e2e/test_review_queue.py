@@ -263,6 +263,8 @@ def test_answer_for_all_calls_is_not_one_for_the_call_that_somebody_else_leaves_
     expect(twice.locator("visible=true")).to_have_count(1)
     alice.get_by_role("button", name="Approve 1 more run").click()
     expect(alice.get_by_label("Outcome").get_by_text("1 decision recorded")).to_be_visible()
+    expect(bob.get_by_role("heading", level=1, name="8 of 11 calls need a decision")).to_be_visible()
+    expect(bob.get_by_text("alice decided 1 call meanwhile.")).to_be_visible()  # where no form is left for other calls
 
 
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:
