@@ -55,6 +55,11 @@ class SessionTotals:
     unpriced: int = 0
 
     @property
+    def is_cost_mostly_unknown(self) -> bool:
+        """Return whether the cost of fewer than half of the sessions is known, so that sums of it mislead."""
+        return self.unpriced * 2 > self.sessions
+
+    @property
     def other_sessions(self) -> int:
         """Number of all other sessions: running, orphaned, paused, cancelled or quarantined."""
         return self.sessions - self.completed - self.failed - self.undecided - self.ready

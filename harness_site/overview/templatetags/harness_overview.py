@@ -43,8 +43,8 @@ def render_cost_marked_if_estimated(totals: SessionTotals) -> SafeString | str:
 
 @register.filter
 def describe_sessions_without_cost(totals: SessionTotals) -> str:
-    """Describe how many sessions a sum leaves out because their cost is unknown; empty if it leaves out none or all."""
-    if not totals.cost or not totals.unpriced:
+    """Describe how many sessions a sum leaves out because their cost is unknown; empty if it leaves out none."""
+    if not totals.unpriced:
         return ""
     values = {"number": format_count(totals.unpriced)}
     return ngettext("%(number)s has no known cost", "%(number)s have no known cost", totals.unpriced) % values

@@ -1,10 +1,12 @@
 """The overview page and its sums."""
 
 import re
+import tomllib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -497,6 +499,26 @@ def test_a_cost_says_what_is_estimated_and_what_is_missing(reader: Client) -> No
     assert '<abbr title="A part of this is an estimate from the price table">≈</abbr> $5.00' in html
     assert '<abbr title="An estimate from the price table">≈</abbr> $2.00' in html
     assert '<td class="number" title="2 have no known cost">$3.00</td>' in html
+    assert "neither their agents nor a price table" not in visible_text(page)  # half of the costs are known
+
+
+def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, client: Client) -> None:
+    make_session(agent="desk", budget_spent_usd="2")
+    for _ in range(2):
+        make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
+    recount_session_sums.recount_changed_days_and_record_models(None)
+    sentence = "The cost of 2 of 3 sessions is unknown: neither their agents nor a price table state it."
+    page = visible_text(reader.get("/overview/"))
+    assert f"{sentence} An admin sees under Settings, System how to set up a price table." in page
+    assert "2 have no known cost" in visible_text(reader.get("/overview/?agent=mail"))
+    client.force_login(make_user(name="root", role=Role.ADMIN))
+    html = client.get("/overview/").content.decode()
+    assert 'href="/settings/system/#prices">Set up a price table</a>' in html
+    system = client.get("/settings/system/").content.decode()
+    assert 'id="prices"' in system
+    table = re.search(r'<pre[^>]*id="price-table"[^>]*><code>(.*?)</code>', system, re.DOTALL)
+    assert table is not None
+    assert list(tomllib.loads(unescape(table[1]))["models"]) == ["my-model-*"]
 
 
 def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) -> None:

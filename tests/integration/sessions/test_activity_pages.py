@@ -2,8 +2,10 @@
 
 import json
 import re
+import tomllib
 from datetime import timedelta
 from decimal import Decimal
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -144,6 +146,15 @@ def test_imported_session_says_what_its_transcript_does_not_state(reader: Client
     assert [text in show(reader, session, "costs/")[1] for text in shown] == [False, False]
     Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-code"}}))
     assert [text in show(reader, session, "costs/")[1] for text in shown] == [True, True]
+    version = make_checkpoint(session=session)
+    usage = {"input_tokens": 3, "by_model": {"large-1": {"input_tokens": 3}}}
+    Checkpoint.objects.filter(pk=version.pk).update(usage=json.dumps(usage))
+    table = re.search(
+        r'<pre[^>]*id="price-table"[^>]*><code>(.*?)</code>', show(reader, session, "costs/")[0], re.DOTALL
+    )
+    assert table is not None
+    prices = dict.fromkeys(("input", "output", "cache_read", "cache_write"), 0.0)
+    assert tomllib.loads(unescape(table[1])) == {"models": {"large-1": prices}}
     Session.objects.update(cost_basis=CostBasis.ESTIMATED)
     assert [text in show(reader, session, "costs/")[1] for text in shown] == [True, False]
 
