@@ -40,13 +40,18 @@ _FILE_VIEWS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FileCall:
-    """A call that touched a file. `is_applied` is False if it failed or its outcome is unknown."""
+    """A call that touched a file, or was to touch it."""
 
     pk: int
     tool: str
     issued_at: datetime
     is_read: bool
-    is_applied: bool
+    status: str
+
+    @property
+    def is_applied(self) -> bool:
+        """Return whether the call succeeded."""
+        return self.status == CallStatus.COMPLETED
 
 
 @dataclass
@@ -61,7 +66,8 @@ class TouchedFile:
 
     @property
     def is_changed(self) -> bool:
-        return any(not call.is_read for call in self.calls)
+        """Return whether a call that succeeded changed the file."""
+        return any(call.is_applied and not call.is_read for call in self.calls)
 
     def build_net_change(self) -> FileChange:
         """Return the net change."""
@@ -93,7 +99,7 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
         open_path = _add_call_to_files_and_get_open_path(
-            files, (pk, tool, issued_at), parse_json_or_return_text(args), status == CallStatus.COMPLETED, open_path
+            files, (pk, tool, issued_at), parse_json_or_return_text(args), status, open_path
         )
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
@@ -108,10 +114,11 @@ def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile
 
 
 def _add_call_to_files_and_get_open_path(
-    files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, is_applied: bool, open_path: str
+    files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, status: str, open_path: str
 ) -> str:
     """Add a call to the files that it touched; return the path of the file that an editor has open after it."""
     pk, tool, issued_at = call
+    is_applied = status == CallStatus.COMPLETED
     if isinstance(args, str):
         args = {"input": args}
     if not isinstance(args, dict):
@@ -126,7 +133,7 @@ def _add_call_to_files_and_get_open_path(
         file = files.setdefault(change.path, TouchedFile(change.path))
         is_read = not change.hunks and change.kind == "edited"
         if not file.calls or file.calls[-1].pk != pk:
-            file.calls.append(FileCall(pk, tool, issued_at, is_read, is_applied))
+            file.calls.append(FileCall(pk, tool, issued_at, is_read, status))
         if is_applied and not is_read:
             add_change_to_net_change(file, change)
         if is_applied and change.moved_to:

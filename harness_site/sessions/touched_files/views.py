@@ -38,17 +38,21 @@ class FileRow:
     """A file for display; `number` names it in the URL. `shown` is None if its difference is not displayed here.
 
     `added` and `removed` are the numbers of lines of the whole difference, None if it is too large to be counted.
-    `calls` are those that changed it, or all of a file that no call changed; `reading_calls` are the others.
+    `calls` are those that changed it, or read a file that no call changed; `reading_calls` are the other readers.
+    `unapplied_calls` did not succeed, so they have no part in the difference. Each has a number of further ones.
     """
 
     number: int
     path: str
     is_changed: bool
+    is_only_read: bool
     shown: ShownFile | None
     is_complete: bool
     calls: tuple[FileCall, ...]
     reading_calls: tuple[FileCall, ...]
+    unapplied_calls: tuple[FileCall, ...]
     more_calls: int
+    more_unapplied_calls: int
     added: int | None
     removed: int | None
 
@@ -110,17 +114,22 @@ def _build_file_row(
         if file.is_changed
         else (None, None)
     )
-    calls = [call for call in file.calls if not (file.is_changed and call.is_read)][:_CALLS]
-    reading_calls = [call for call in file.calls if file.is_changed and call.is_read][: _CALLS - len(calls)]
+    applied = [call for call in file.calls if call.is_applied]
+    unapplied = [call for call in file.calls if not call.is_applied]
+    calls = [call for call in applied if not (file.is_changed and call.is_read)][:_CALLS]
+    reading_calls = [call for call in applied if file.is_changed and call.is_read][: _CALLS - len(calls)]
     return FileRow(
         number,
         use.mask_line_for_display(_make_path_relative(file.path, folders)),
         file.is_changed,
+        all(call.is_read for call in file.calls),
         shown,
         is_complete,
         tuple(calls),
         tuple(reading_calls),
-        len(file.calls) - len(calls) - len(reading_calls),
+        tuple(unapplied[:_CALLS]),
+        len(applied) - len(calls) - len(reading_calls),
+        max(0, len(unapplied) - _CALLS),
         *lines,
     )
 

@@ -48,15 +48,29 @@ def test_files_page_shows_the_net_change_of_each_file(reader: Client, session: S
     logged(session, "c4", tool="Read", args={"file_path": "/work/c.py"})
     logged(session, "c5", tool="pay", args={"file_path": "/work/no.py"})
     html, text = show(reader, session, "files/")
-    assert "3 files, 2 changed." in text
+    assert "3 files, 1 changed." in text
     assert "a.py" in text
     assert "/work/a.py" not in text
     assert "two" not in text  # replaced again
     assert "lost" not in text  # that call failed
-    assert re.search(r"Edit \d\d:\d\d \(not completed\)", text)
+    assert re.search(r"b\.py not changed not counted: Edit \d\d:\d\d failed c\.py read only", text)
     assert "no.py" not in text
     assert (TOKEN in html, "‹masked›" in html) == (False, True)
     assert "All files" in show(reader, session, "files/?file=0")[1]
+
+
+def test_files_page_credits_only_calls_that_succeeded(reader: Client, session: Session) -> None:
+    edit(session, "c1", "/work/a.py", "one", "two")
+    edit(session, "c2", "/work/a.py", "kept", "lost", status=CallStatus.FAILED)
+    edit(session, "c3", "/work/a.py", "kept", "lost", status=CallStatus.DISCARDED, settled_at=None)
+    single = show(reader, session, "files/")[1]
+    outcomes = r"not counted: Edit \S+ failed, Edit \S+ has no result"
+    assert re.search(rf"\+1 −1 ?by Edit \S+ {outcomes}", single)
+    logged(session, "c4", tool="Read", args={"file_path": "/work/c.py"})
+    text = show(reader, session, "files/")[1]
+    assert re.search(rf"a\.py \+1 −1 Edit \S+ {outcomes}", text)
+    card = text[text.index("+1 −1by") :]
+    assert re.match(r"\+1 −1by Edit \S+ − one", card), card[:80]
 
 
 def test_files_page_names_the_calls_that_changed_a_file_before_those_that_read_it(
@@ -87,7 +101,8 @@ def test_files_page_shows_edits_of_the_file_that_an_editor_has_open(reader: Clie
         tool = command.split()[0]
         logged(session, f"c{number}", tool=tool, args={"command": command}, status=status, settled_at=settled_at)
     text = show(reader, session, "files/")[1]
-    assert "3 files, 2 changed." in text
+    assert "3 files, 1 changed." in text
+    assert re.search(r"c\.py not changed open \S+ not counted: edit \S+ failed", text)
     assert "x = 1" in text
     assert "src/b.py" in text
     assert "nowhere" not in text  # the log does not say which file was open
