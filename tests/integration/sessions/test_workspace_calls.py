@@ -253,7 +253,7 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
     words = visible_text(reader.get("/calls/"))
     assert "pay 9 2 (22 %) 1 (11 %) 1 (11 %) 1 (11 %) 3 (33 %) 1 (11 %) 1 (11 %) 1 2.0 s" in words
     assert "alice: It happened" in words
-    assert words.count("refund-desk Answered requested ") == 1
+    assert words.count("refund-desk Responded instead requested ") == 1
 
 
 def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, reader: Client) -> None:
