@@ -117,6 +117,8 @@ UNANSWERED_RESULT = (
 )
 #: Token of the owner of a run that was read from a transcript: no process of this library drives it.
 IMPORTED_RUN_OWNER = "import"
+#: Stands for the host of such a run.
+IMPORTED_RUN_HOST = "imported"
 
 
 class Risk(LabelledEnum):

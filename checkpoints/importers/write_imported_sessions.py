@@ -14,7 +14,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.cached_row_sql import insert_rows_and_set_keys, insert_sealed_rows, update_columns_of_rows
 from checkpoints.db.clock import read_database_time
-from checkpoints.enums import IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
+from checkpoints.enums import IMPORTED_RUN_HOST, IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
@@ -28,7 +28,6 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 
 #: Machine of an imported session's run, which is unknown.
-IMPORT_HOST: Final = "imported"
 IMPORT_MARK: Final = "import"
 _SURELY_OLD: Final = timedelta(days=2)
 #: Format of the sessions that the adapter of the Claude Agent SDK writes while they run.
@@ -244,7 +243,7 @@ def build_import_run(row: Session, number: int, at: datetime, program: str = "")
         number=number,
         status=RunStatus.COMPLETED,
         fence=0,
-        host=IMPORT_HOST,
+        host=IMPORTED_RUN_HOST,
         host_identity="",
         pid=0,
         owner_token=IMPORTED_RUN_OWNER,

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import Exact
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import RunStatus, SessionStatus
+from checkpoints.enums import IMPORTED_RUN_HOST, RunStatus, SessionStatus
 from checkpoints.models import Run
 
 
@@ -72,6 +72,11 @@ class SessionOwner:
     @property
     def is_waiting(self) -> bool:
         return self.status == RunStatus.WAITING
+
+    @property
+    def is_imported(self) -> bool:
+        """Return whether the run was read from a transcript, so that no process of this library drives it."""
+        return self.host == IMPORTED_RUN_HOST and not self.pid
 
 
 def get_session_display_status(

@@ -126,6 +126,8 @@ def _render_activity(row: SessionRow) -> SafeString | str:
         return _("after %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
     if owner is None:
         return _("resume it to continue") if row.standing == Standing.STALLED else _("no process")
+    if owner.is_imported:
+        return _("from a transcript")
     host = shorten_text(mask_and_reveal_hidden(owner.host), _LONGEST_HOST)
     if owner.alive:
         return (_("waiting on %(host)s") if owner.is_waiting else _("on %(host)s")) % {"host": host}

@@ -106,6 +106,15 @@ def test_costs_and_tokens_are_differences(session: Session) -> None:
     assert (third.version.cost, third.cost_delta, third.version.tokens, third.tokens_delta) == (None, None, None, None)
 
 
+def test_first_version_states_its_tokens(session: Session, reader: Client) -> None:
+    for total in (1500, 1800, 2000):
+        make_checkpoint(session=session, usage=f'{{"total_tokens":{total}}}')
+    page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert [words in page for words in ("+200 tokens", "+300 tokens", "+1,500 tokens")] == [True] * 3
+    session.checkpoints.filter(version=1).delete()
+    assert "+1,800 tokens" not in visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+
+
 def test_page_describes_each_version(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["a", "b"])
     make_checkpoint(session=session, plan={"steps": [{"text": "Pay", "status": "todo"}]}, phase="post_llm")

@@ -78,6 +78,8 @@ def test_edit_without_a_result_is_not_shown_as_done(
     edit = {"file_path": "lamp.py", "old_string": "lamp = off", "new_string": "lamp = on\nlight = 1"}
     transcript_writer.calls("call_2", "Edit", edit, message="msg_3")
     import_transcripts(cp, transcript_writer.path)
+    assert "Run 1 of 1 from a transcript, last entry 19 min ago" in visible_text(reader.get(url()))
+    assert "Running from a transcript" in visible_text(reader.get("/sessions/"))
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
     page = reader.get(url())
