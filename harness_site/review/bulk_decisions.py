@@ -23,7 +23,7 @@ from harness_site.review.decision_error_texts import (
     find_session_problem_with_decision,
 )
 from harness_site.review.record_decision import build_decision_target
-from harness_site.review.restore_masked_results import restore_masked_result
+from harness_site.review.restore_masked_results import get_result_of_call_that_happened, restore_masked_result
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import LateResultSummary
 
@@ -121,14 +121,18 @@ def _remove_claims_and_build_results(
 
 
 def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> None:
-    gives_result = answer.kind in {DecisionKind.CONFIRM_LANDED, DecisionKind.REJECT}
+    result = None
+    if answer.kind == DecisionKind.CONFIRM_LANDED:
+        result = get_result_of_call_that_happened(call, answer.result)
+    elif answer.kind == DecisionKind.REJECT:
+        result = restore_masked_result(call, answer.result)
     record_decision(
         store,
         build_decision_target(call, answer.revision),
         answer.kind,
         actor=actor,
         reason=answer.reason,
-        result=restore_masked_result(call, answer.result) if gives_result else None,
+        result=result,
         evidence=answer.evidence or None,
     )
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from checkpoints.calls.tool_result_and_verify_answer_types import LANDED_WITHOUT_RESULT
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import record_decision
 from checkpoints.decisions.decision_target import DecisionTarget
@@ -13,7 +12,7 @@ from checkpoints.store.database_client_state import Store
 from harness_site.review import evidence_files
 from harness_site.review.decision_options import find_answer_name
 from harness_site.review.forms import ApprovalForm, OutcomeForm
-from harness_site.review.restore_masked_results import restore_masked_result
+from harness_site.review.restore_masked_results import get_result_of_call_that_happened, restore_masked_result
 
 
 def record_decision_from_form(store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm) -> None:
@@ -76,7 +75,7 @@ def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) ->
         return form.choice.answer
     match data["kind"]:
         case DecisionKind.CONFIRM_LANDED:
-            return restore_masked_result(call, data["result"]) if data["result"].strip() else LANDED_WITHOUT_RESULT
+            return get_result_of_call_that_happened(call, data["result"])
         case DecisionKind.REJECT:
             return str(data["message"])
         case DecisionKind.RESPOND:

@@ -2,6 +2,7 @@
 
 from django.utils.translation import gettext as _
 
+from checkpoints.calls.tool_result_and_verify_answer_types import LANDED_WITHOUT_RESULT
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Decision, LateResult, ToolCall
 from harness_site.core.masking.masker import MASK
@@ -25,6 +26,14 @@ def restore_masked_result(call: ToolCall, typed: str) -> str:
             "write one without it."
         ).format(mask=MASK)
     )
+
+
+def get_result_of_call_that_happened(call: ToolCall, typed: str) -> str:
+    """Return the result that the agent gets: the typed one, or without one, that it is not known.
+
+    Raises `InvalidInput` as `restore_masked_result` does.
+    """
+    return restore_masked_result(call, typed) if typed.strip() else LANDED_WITHOUT_RESULT
 
 
 def _list_suggested_results(call: ToolCall) -> list[str]:

@@ -95,8 +95,6 @@ class SharedAnswerForm(forms.Form):
             self.add_error("evidence", _("Enter the evidence for these calls."))
         if answer and not data.get("reason") and "reason" not in self.errors:
             self.add_error("reason", _("Enter a reason. It is recorded with your name for each call."))
-        if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
-            self.add_error("result", _("Enter the result that the calls returned. The agent gets it for each call."))
         return data
 
 
@@ -155,8 +153,6 @@ class CallAnswerForm(forms.Form):
             self.add_error("evidence", evidence_missing)
         if self._must_report_missing_text("reason", data):
             self.add_error("reason", reason_missing)
-        if answer == DecisionKind.CONFIRM_LANDED and not data.get("result", "").strip():
-            self.add_error("result", _("Enter the result that the call returned. The agent gets it."))
         return data
 
     def _differs_from_shared_answer(self, answer: str) -> bool:

@@ -92,13 +92,23 @@ def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Cl
     for problem in (
         "Enter evidence here, or the evidence for all calls.",
         "Enter a reason here, or one for all calls.",
-        "Enter the result that the call returned.",
         "Nothing was recorded. Correct the marked fields, then send them again.",
     ):
         assert problem in text
     focused = re.findall(r"<(?:input|textarea|select)[^>]* autofocus", page.content.decode())
-    assert [f'name="call-{second.pk}-result"' in field for field in focused] == [True]
+    assert [f'name="call-{second.pk}-evidence"' in field for field in focused] == [True]
     assert Decision.objects.count() == 0
+
+
+def test_calls_that_happened_with_unknown_results_are_recorded_so(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second) for second in range(2)]
+    shared = {"shared-answer": "confirm_landed", "shared-evidence": "Report 17", "shared-reason": "It says so."}
+    data = {**WINDOW, "pk": [call.pk for call in calls], **shared}
+    for call in calls:
+        data |= answer(call, answer="")
+    assert people["alice"].post(ADDRESS, data).status_code == 302
+    texts = {decision.result_text for decision in Decision.objects.all()}
+    assert texts == {"This call happened. What it returned is not known."}
 
 
 def test_calls_without_an_answer_get_the_one_for_all(people: dict[str, Client], lost: Lost) -> None:

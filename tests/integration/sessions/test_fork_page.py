@@ -91,7 +91,7 @@ def test_page_says_that_undecided_calls_stay_undecided(session: Session, approve
     call(session, CallStatus.ISSUED)
     words = visible_text(approver.get(path(session)))
     assert "2 calls are undecided, and stay undecided in the fork." in words
-    assert "approve a re-run in at most one of the two sessions, otherwise the call runs twice." in words
+    assert "approve one more run in at most one of the two sessions, otherwise the call runs twice." in words
     assert words.count("Refund card: amount 40.00, currency EUR, order 17") == 2
     assert "A process works on this session: the calls that it runs now are among them." in words
 
