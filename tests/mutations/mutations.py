@@ -170,8 +170,8 @@ MUTATIONS = [
     Mutation(
         "an approval of a re-run is used up",
         "checkpoints/calls/intent_log.py",
-        "status=call_transitions_by_agent_or_system.RERUN.after, revision",
-        "status=call_transitions_by_agent_or_system.RERUN.before, revision",
+        "status=call_transitions_by_agent_or_system.RERUN.after, settled_at",
+        "status=call_transitions_by_agent_or_system.RERUN.before, settled_at",
         f"{TESTS}/calls/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
     ),
     Mutation(
