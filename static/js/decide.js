@@ -175,7 +175,7 @@ document.addEventListener(
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    const sent = event.target.matches?.("main form *") ? event.target.form : event.target === document.body ? onlyForm() : null;
+    const sent = event.target === document.body ? onlyForm() : event.target.closest?.("main form");
     if (!sent) return;
     event.preventDefault();
     sent.requestSubmit();
@@ -195,7 +195,7 @@ document.addEventListener("keydown", (event) => {
 // Escape leaves a text of the form, so that the next keys are shortcuts again; the text stays.
 document.addEventListener("keydown", (event) => {
   const isLeaving = event.key === "Escape" && !event.isComposing && !event.defaultPrevented;
-  if (isLeaving && event.target.matches?.("form[data-decide] :is(textarea, input:not([type='radio'], [type='checkbox']))")) event.target.blur();
+  if (isLeaving && event.target.matches?.("form:is([data-decide], [data-decide-several]) :is(textarea, input:not([type='radio'], [type='checkbox']))")) event.target.blur();
 });
 
 /** Return the visible field that only this answer has, if any. */
@@ -231,10 +231,10 @@ function focusInvalid(form) {
   (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
 }
 
-/** Focus what comes after a recorded decision: the remark that more are needed, else the link to the next call, else the
- *  heading, which names the decision and describes the link. */
+/** Focus what comes after a recorded decision: the link to the next call, which the remark that more are needed or the
+ *  heading describes, else that remark, else the heading. */
 function focusWhatFollows() {
-  const following = ["[data-recorded]", "a[data-next]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
+  const following = ["a[data-next]", "[data-recorded]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
   following.find((each) => each.checkVisibility())?.focus({ preventScroll: true });
 }
 

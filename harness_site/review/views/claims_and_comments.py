@@ -44,7 +44,7 @@ def release_own_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
 def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
     """Add a comment, and hand the call over to a colleague if one was chosen."""
     call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
-    colleagues = list_colleagues_who_may_decide(member)
+    colleagues = list_colleagues_who_may_decide(call, member)
     form = CommentForm(request.POST, colleagues=sorted(colleagues))
     if not form.is_valid():
         return render_decision_card(request, call, comment_form=form, status=422)

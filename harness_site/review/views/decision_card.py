@@ -200,12 +200,12 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     return redirect("harness_review:card", pk)
 
 
-def list_colleagues_who_may_decide(member: Membership) -> dict[str, Membership]:
-    """List the other members of the workspace who may decide, by username."""
+def list_colleagues_who_may_decide(call: ToolCall, member: Membership) -> dict[str, Membership]:
+    """List the other members of the workspace who may decide about a call now, by username."""
     others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
     colleagues = {}
     for other in others.select_related("user"):
-        if other.has_role(Role.APPROVER):
+        if decision_card_context.may_member_decide_call(call, other):
             other.workspace = member.workspace
             colleagues[other.user.get_username()] = other
     return colleagues
@@ -249,7 +249,7 @@ def render_decision_card(
 ) -> HttpResponse:
     """Render the decision page of a call, with the forms that were sent."""
     if comment_form is None:
-        comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(request.membership)))
+        comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(call, request.membership)))
     context: dict[str, Any] = {
         **decision_card_context.load_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,

@@ -52,3 +52,14 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     refused = people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "carol"})
     assert refused.status_code == 422
     assert "This person cannot decide about the call. Choose somebody else." in visible_text(refused)
+
+
+def test_overdue_call_is_handed_over_to_admins_alone(people: dict[str, Client]) -> None:
+    call = lost_call(decide_within=timedelta(seconds=1))
+    page = people["alice"].get(url(call)).content.decode()
+    assert [f'<option value="{name}">' in page for name in ("bob", "dora")] == [False, True]
+    assert people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "bob"}).status_code == 422
+    people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "dora"})
+    page = visible_text(people["alice"].get(url(call)))
+    assert "alice handed this call to dora" in page
+    assert "You can still decide." not in page
