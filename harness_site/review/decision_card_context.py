@@ -31,7 +31,7 @@ from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
-from harness_site.review.decision_options import AnswerOption, list_answer_options
+from harness_site.review.decision_options import OUTCOME_KINDS, AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
@@ -56,8 +56,6 @@ _DECIDED: Final = {
     DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
     DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
 }
-#: Decisions that say what happened; the status of their call says the same in another word.
-_OUTCOME_KINDS: Final = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED})
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final = {
     DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets the value true"),
@@ -112,7 +110,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "resumed": _is_decision_used(call, decision),
         "decision": decision,
         "chosen": find_question_choice_of_decision(call, decision),
-        "is_outcome_decided": decision is not None and decision.kind in _OUTCOME_KINDS,
+        "names_decision_in_head": decision is not None and (call.is_question or decision.kind in OUTCOME_KINDS),
         "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
         "agreed_before": list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)
         if decision and votes

@@ -38,7 +38,10 @@ OUTCOMES: Final = (
         DecisionKind.CONFIRM_LANDED,
         _("It happened"),
         _("The agent gets its result."),
-        _("Record the result below. The agent continues as if the call had returned it. Nothing runs again."),
+        _(
+            "Record the result below, if you know it. The agent continues as if the call had returned it. Nothing runs "
+            "again."
+        ),
         _("Record that it happened"),
     ),
     AnswerOption(
@@ -56,6 +59,8 @@ OUTCOMES: Final = (
         _("Approve one more run"),
     ),
 )
+#: Answers that say what happened; the status of their call says the same in another word.
+OUTCOME_KINDS: Final = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED})
 #: Answers about a call that awaits approval.
 APPROVALS: Final = (
     AnswerOption(

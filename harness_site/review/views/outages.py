@@ -35,6 +35,7 @@ from harness_site.review.bulk_decisions import (
     record_decisions_from_late_results,
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
+from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_differing_arguments
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
@@ -80,7 +81,7 @@ class OutageCallRow:
     def kind_of_recorded_outcome(self) -> str:
         """Kind of the last decision if it says what happened; empty if the status of the call says more."""
         last = None if self.is_undecided or not self.decisions else self.decisions[-1].kind
-        return last if last in {DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED} else ""
+        return last if last in OUTCOME_KINDS else ""
 
     @property
     def can_be_verified(self) -> bool:
@@ -197,17 +198,7 @@ def _render_outage_page(
     page, settled = _load_outage_calls_page(request, window), request.GET.get("settled", "")
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
-    silent = [
-        (row, (answer_forms or {}).get(row.call.pk) or _build_call_answer_form(row.call))
-        for row in rows
-        if row.needs_answer_of_reader
-    ]
-    shared_form = shared_form or SharedAnswerForm()
-    if len(silent) == 1:
-        (row, answer_form), *_others = silent
-        if answer_forms and len(answer_forms) > 1:
-            shared_form = shared_form.build_form_for_one_of_the_calls(answer_form)
-        shared_form.use_labels_for_one_call(row.call.pk)
+    silent, shared_form = _pair_answerable_rows_with_forms(rows, answer_forms or {}, shared_form or SharedAnswerForm())
     invalid_field = focus_first_invalid_field([form, shared_form, *(answer_form for _, answer_form in silent)])
     context: dict[str, Any] = {
         "window": window,
@@ -254,6 +245,26 @@ def _render_outage_page(
         # The page stays where it is, and the first invalid field gets the focus.
         response["HX-Reswap"], response["HX-Push-Url"] = "outerHTML", "false"
     return response
+
+
+def _pair_answerable_rows_with_forms(
+    rows: Sequence[OutageCallRow], sent_forms: Mapping[int, CallAnswerForm], shared_form: SharedAnswerForm
+) -> tuple[list[tuple[OutageCallRow, CallAnswerForm]], SharedAnswerForm]:
+    """Pair each call that the reader has to answer with its form, the sent one if there is one.
+
+    The form for all calls is about the last one if only one is left, without an answer that was given for several.
+    """
+    pairs = [
+        (row, sent_forms.get(row.call.pk) or _build_call_answer_form(row.call))
+        for row in rows
+        if row.needs_answer_of_reader
+    ]
+    if len(pairs) == 1:
+        row, answer_form = pairs[0]
+        if len(sent_forms) > 1:
+            shared_form = shared_form.build_form_for_one_of_the_calls(answer_form)
+        shared_form.use_labels_for_one_call(row.call.pk)
+    return pairs, shared_form
 
 
 def _build_titled_lists_without_answerable_calls(

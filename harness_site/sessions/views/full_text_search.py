@@ -117,9 +117,9 @@ def _search_until_session_matches(
 ) -> _MatchingSessions:
     """Search page by page until one has a session that matches the filters, up to a number of pages.
 
-    The session with the key `first` comes before the others.
+    The session with the key `first` comes before the others. A page that is open already is only read again.
     """
-    workspace = request.membership.workspace_id
+    workspace, is_reload = request.membership.workspace_id, bool(_parse_displayed_passage_keys(request))
     few = None if within is not None else _list_matching_sessions_if_few(workspace, wanted)
     pages_read = 0
     while True:
@@ -133,9 +133,9 @@ def _search_until_session_matches(
         rows = session_rows.load_session_rows_with_keys(workspace, pks, wanted)
         before = found.before
         pages_read += 1
-        if rows or before is None or pages_read >= _MAX_PAGES:
+        if rows or before is None or is_reload or pages_read >= _MAX_PAGES:
             break
-    if not _parse_displayed_passage_keys(request):
+    if not is_reload:
         rows = _sort_by_activity_after_first(rows, first=first)
     return _MatchingSessions(found, hits, pks, rows)
 

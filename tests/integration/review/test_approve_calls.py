@@ -207,7 +207,7 @@ def test_interrupted_approved_call_needs_a_decision(alice: Client) -> None:
     ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
     page = visible_text(alice.get(url(call)))
     assert "Did this happen? Outcome unknown" in page
-    assert "Record the result below. The agent continues as if the call had returned it." in page
+    assert "Record the result below, if you know it. The agent continues as if the call had returned it." in page
     assert "alice: Approved — “Seen in the bank's export.”" in page
 
 

@@ -407,3 +407,16 @@ def test_search_that_reads_its_share_without_a_match_says_that_there_may_be_more
     assert "No results yet" in visible_text(last)
     found = reader.get(f"/sessions/?q=invoice&agent=billing&before={last.context['found'].before}")
     assert [group.row.pk for group in found.context["groups"]] == [wanted.pk]
+
+
+def test_open_page_whose_sessions_match_no_longer_is_read_again_once(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_message(session=make_session(agent="archive"), text="an invoice of another year")
+    complete()
+    pages: list[object] = []
+    reload = passage_search.reload_search_page
+    monkeypatch.setattr(passage_search, "reload_search_page", lambda *args: pages.append(args) or reload(*args))
+    pk = Passage.objects.values_list("pk", flat=True).latest("pk")
+    page = reader.get(f"/sessions/?q=invoice&agent=billing&hits={pk}&then=1")
+    assert ("No results yet" in visible_text(page), len(pages)) == (True, 1)

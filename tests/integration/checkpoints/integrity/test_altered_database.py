@@ -103,7 +103,7 @@ def test_call_that_is_hidden_from_lookups_alone_does_not_run_again(
         assert plain(ToolCall).count() == 1
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="its keys cannot count backwards")
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="keys of SQLite cannot count backwards")
 def test_vote_that_was_withdrawn_does_not_count_if_keys_of_decisions_count_backwards(open_checkpointer: Open) -> None:
     paid: list[int] = []
     cp = start_session(open_checkpointer())

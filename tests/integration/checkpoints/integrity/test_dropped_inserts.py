@@ -125,7 +125,7 @@ def test_dropped_insert_is_a_typed_error(open_checkpointer: Open, name: str) -> 
     assert not Session.objects.filter(quarantined_at__isnull=False).exists()
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="a save notices it")
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="on SQLite the save itself refuses a dropped row")
 @pytest.mark.parametrize("model", [Checkpoint, Message])
 def test_load_notices_what_was_dropped_from_a_save(open_checkpointer: Open, model: type[models.Model]) -> None:
     cp = start_session(open_checkpointer())
@@ -157,7 +157,7 @@ def view_in_place_of_decisions() -> Iterator[None]:
         )
 
 
-@pytest.mark.skipif(connection.vendor == "postgresql", reason="its triggers return a key")
+@pytest.mark.skipif(connection.vendor == "postgresql", reason="on PostgreSQL the trigger of a view returns the key")
 def test_view_in_place_of_a_table_is_a_typed_error(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     with suppress(ApprovalRequired):
