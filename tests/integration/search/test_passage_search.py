@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from unittest.mock import Mock
 
 import pytest
 from django.db import connection
@@ -414,9 +415,8 @@ def test_open_page_whose_sessions_match_no_longer_is_read_again_once(
 ) -> None:
     make_message(session=make_session(agent="archive"), text="an invoice of another year")
     complete()
-    pages: list[object] = []
-    reload = passage_search.reload_search_page
-    monkeypatch.setattr(passage_search, "reload_search_page", lambda *args: pages.append(args) or reload(*args))
+    reload_page = Mock(wraps=passage_search.reload_search_page)
+    monkeypatch.setattr(passage_search, "reload_search_page", reload_page)
     pk = Passage.objects.values_list("pk", flat=True).latest("pk")
     page = reader.get(f"/sessions/?q=invoice&agent=billing&hits={pk}&then=1")
-    assert ("No results yet" in visible_text(page), len(pages)) == (True, 1)
+    assert ("No results yet" in visible_text(page), reload_page.call_count) == (True, 1)
