@@ -175,6 +175,13 @@ MUTATIONS = [
         f"{TESTS}/calls/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
     ),
     Mutation(
+        "a used approval that a lookup finds unused is refused",
+        "checkpoints/calls/intent_log.py",
+        "**changes) != 1:",
+        "**changes) > 1:",
+        f"{TESTS}/calls/test_used_approvals.py::test_used_approval_that_a_lookup_finds_unused_runs_nothing",
+    ),
+    Mutation(
         "an approval is used up",
         "checkpoints/calls/intent_log.py",
         "status=call_transitions_by_agent_or_system.BEGIN.after,\n",

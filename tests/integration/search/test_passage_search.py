@@ -369,12 +369,13 @@ def test_text_that_becomes_secret_cannot_be_found_by_guessing(search: Search) ->
     assert len(search("project")) == 1
 
 
-@pytest.mark.parametrize("few", [200, 1])
+@pytest.mark.parametrize(("few", "pages"), [(200, 1), (1, 8)])
 def test_filtered_search_finds_sessions_behind_many_newer_passages_of_others(
-    reader: Client, monkeypatch: pytest.MonkeyPatch, few: int
+    reader: Client, monkeypatch: pytest.MonkeyPatch, few: int, pages: int
 ) -> None:
     monkeypatch.setattr(passage_search, "PAGE", 4)
     monkeypatch.setattr(full_text_search, "_MAX_FILTERED_SESSIONS", few)
+    monkeypatch.setattr(full_text_search, "_MAX_PAGES", pages)
     wanted = [make_session(agent="billing", title=f"bill {number}") for number in range(2)]
     for session in wanted:
         make_message(session=session, text="the invoice of November")

@@ -27,6 +27,18 @@ MOVE_CALLS = (
 )
 
 
+#: Columns of a call that change when its approval is used.
+USED = "status, revision, result, result_digest, settled_at, issued_at, row_seal"
+
+
+def copy_used_columns(table: str) -> None:
+    run_sql(f"CREATE TABLE {table} AS SELECT {USED} FROM checkpoints_toolcall")  # noqa: S608 - literals of this file
+
+
+def build_update_from_copy(table: str) -> str:
+    return f"UPDATE checkpoints_toolcall SET ({USED}) = (SELECT {USED} FROM {table})"  # noqa: S608
+
+
 class Hidden:
     """Change rows before each statement of a kind, and put them back before the next statement of another kind."""
 
@@ -141,14 +153,9 @@ def test_approval_that_was_used_and_is_shown_again_for_a_moment_does_not_run_aga
     with suppress(ApprovalRequired):
         registry.dispatch("pay", {"order": 17}, "call_1")
     cp.approve_call("s", "call_1", actor="alice", reason="I looked.", revision=1)
-    columns = "status, revision, result, result_digest, settled_at, issued_at, row_seal"
-    copy = f"AS SELECT {columns} FROM checkpoints_toolcall"  # noqa: S608 - literals of this file
-    run_sql(f"CREATE TABLE former {copy}")
+    copy_used_columns("former")
     registry.dispatch("pay", {"order": 17}, "call_1")
-    run_sql(f"CREATE TABLE newest {copy}")
-
-    def put(table: str) -> str:
-        return f"UPDATE checkpoints_toolcall SET ({columns}) = (SELECT {columns} FROM {table})"  # noqa: S608
+    copy_used_columns("newest")
 
     def is_deceived(sql: str) -> bool:
         is_of_verification = " UNION ALL " in sql or '"checkpoints_toolcall"."id" ASC LIMIT' in sql
@@ -156,7 +163,9 @@ def test_approval_that_was_used_and_is_shown_again_for_a_moment_does_not_run_aga
 
     try:
         with (
-            connection.execute_wrapper(Hidden(is_deceived, put("former"), put("newest"))),
+            connection.execute_wrapper(
+                Hidden(is_deceived, build_update_from_copy("former"), build_update_from_copy("newest"))
+            ),
             pytest.raises(IntegrityError),
         ):
             registry.dispatch("pay", {"order": 17}, "call_1")
