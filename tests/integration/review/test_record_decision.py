@@ -89,7 +89,7 @@ def test_result_is_stored_as_typed(alice: Client, call: ToolCall) -> None:
 
 
 def test_call_that_happened_with_an_unknown_result_is_recorded_so(alice: Client, call: ToolCall) -> None:
-    assert "left empty, the agent is told that it is not known" in visible_text(alice.get(url(call)))
+    assert "empty if it is not known" in visible_text(alice.get(url(call)))
     assert alice.post(url(call), {**LANDED, "result": " "}).status_code == 302
     call.refresh_from_db()
     assert (call.status, call.result_text) == (
