@@ -57,10 +57,11 @@ def _get_or_create_locked_claim(call: ToolCall, member: Membership) -> tuple[Cla
     return row, row.seen_at > now - (HANDED_FOR if row.handed_by else CLAIMED_FOR)
 
 
-def release_claim_of_member(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
-    """Release a member's claim on a call; do nothing if somebody else holds it."""
+def release_claim_made_by_member(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
+    """Release the claim on a call that a member holds or has handed over; do nothing about the claim of others."""
     with transaction.atomic():
-        if Claim.objects.filter(call=call, member=by).delete()[0]:
+        is_own = Q(member=by) | Q(handed_by=by.user.get_username())
+        if Claim.objects.filter(is_own, call=call).delete()[0]:
             record_claim_event_and_notify_pages(AuditKind.RELEASED, call, by, request)
 
 
@@ -70,7 +71,7 @@ def release_all_claims_of_user(user: User, *, request: HttpRequest) -> None:
     members_by_call = {row.call_id: row.member for row in claims}
     calls = ToolCall.objects.filter(pk__in=members_by_call).select_related("session", "workspace")
     for call in calls.order_by("pk"):
-        release_claim_of_member(call, by=members_by_call[call.pk], request=request)
+        release_claim_made_by_member(call, by=members_by_call[call.pk], request=request)
 
 
 def reload_statuses_and_remove_claims(calls: Sequence[ToolCall], *, by: Membership) -> None:

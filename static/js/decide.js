@@ -156,6 +156,17 @@ document.addEventListener("click", (event) => {
   field.focus();
 });
 
+// A link to the choice of a colleague opens the form around it, and chooses the only one there is.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-hand-over]");
+  if (!link) return;
+  event.preventDefault();
+  const colleagues = document.querySelector(link.hash);
+  colleagues.closest("details").open = true;
+  if (colleagues.options.length === 2) colleagues.selectedIndex = 1;
+  colleagues.focus();
+});
+
 /** Return the form of the page that records decisions; null if there are several. */
 function onlyForm() {
   const forms = document.querySelectorAll("main form:is([data-decide], [data-decide-several])");
@@ -236,6 +247,11 @@ function focusInvalid(form) {
 function focusWhatFollows() {
   const following = ["a[data-next]", "[data-recorded]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
   following.find((each) => each.checkVisibility())?.focus({ preventScroll: true });
+}
+
+/** Focus the way on from a call that was handed over; if that was undone, what opens the form again. */
+function focusWhatFollowsHandover() {
+  document.querySelector("#comments :is(.handover a, details summary)")?.focus({ preventScroll: true });
 }
 
 /** Return the focused field and the form, with their places on the screen, if the reader is at the form. */
@@ -373,6 +389,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const decide = form();
   countAllAnswers();
   if (target.id === "same-approvals") sayWhichCallsLeft();
+  if (target.id === "comments" && document.activeElement === document.body) focusWhatFollowsHandover();
   // A form that is still there, because more decisions are needed, has kept the focus.
   const isRecorded = document.querySelector("main [data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals"));
   if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();

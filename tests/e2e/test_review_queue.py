@@ -75,6 +75,25 @@ def test_claim_and_presence_are_shown_to_another_reviewer(
     expect(bob.get_by_text("Claimed by you", exact=True)).to_have_count(0)
 
 
+def test_handover_is_stated_where_its_form_was_and_can_be_undone(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    """Live updates arrive before the response to the handover, or after it; the page states the same."""
+    start_agent(site, order_number)
+    page = open_page("alice")
+    page_actions.open_refund_card(page, order_number)
+    comments = page.get_by_role("region", name="Comments")
+    for _ in range(2):
+        comments.get_by_text("Add a comment or hand over").click()
+        comments.get_by_label("Hand over to").select_option("bob")
+        comments.get_by_role("button", name="Add comment or hand over").click()
+        expect(comments.get_by_text(re.compile(r"^Handed to bob at \d\d:\d\d:\d\d$"))).to_be_visible()
+        expect(comments.locator(".handover a")).to_be_focused()
+        comments.get_by_role("button", name="Undo").click()
+        expect(page.get_by_role("button", name="Claim", exact=True)).to_be_visible()
+        expect(comments.locator("summary")).to_be_focused()
+
+
 def test_response_arrives_after_its_button_was_replaced(
     site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor], order_number: int
 ) -> None:

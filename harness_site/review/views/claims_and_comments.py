@@ -1,16 +1,11 @@
 """Views to claim, release and hand over a call, to comment on it, and the heartbeat of an open card."""
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
-from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.notifications.models import Event
-from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.decision_card_context import may_member_decide_call
 from harness_site.review.forms import CommentForm
@@ -32,8 +27,9 @@ def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @require_member(Role.APPROVER)
-def release_own_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
-    claim_services.release_claim_of_member(
+def release_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
+    """Release the reader's claim on a call, or undo that the reader handed it over."""
+    claim_services.release_claim_made_by_member(
         load_call_masked_and_interrupted_if_lost_or_404(request, pk), by=request.membership, request=request
     )
     return redirect("harness_review:card", pk)
@@ -53,18 +49,7 @@ def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
         add_comment.add_comment(call, text, by=member, request=request)
     if receiver is not None and call.undecided:
         claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
-        _add_handover_message(request, receiver)
     return redirect("harness_review:card", pk)
-
-
-def _add_handover_message(request: MemberRequest, receiver: Membership) -> None:
-    name = {"name": receiver.user.get_username()}
-    if find_email_recipient(receiver, Event.HANDED_OVER) is None:
-        sentence = _("The call was handed over to %(name)s, who gets no e-mail about it. Tell them yourself.") % name
-        messages.warning(request, sentence, extra_tags="comments")
-    else:
-        sentence = _("The call was handed over to %(name)s, who gets an e-mail about it.") % name
-        messages.success(request, sentence, extra_tags="comments")
 
 
 @require_POST
@@ -80,5 +65,10 @@ def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResp
     return render(
         request,
         "review/parts/people.html",
-        {"call": call, "company": people, "may_decide": may_member_decide_call(call, request.membership)},
+        {
+            "call": call,
+            "company": people,
+            "may_decide": may_member_decide_call(call, request.membership),
+            "reader": request.membership.user.get_username(),
+        },
     )

@@ -29,6 +29,8 @@ from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.display.display_preferences import wants_next_call_opened
+from harness_site.notifications.models import Event
+from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import claim_services, claims_and_presence, decision_card_context, evidence_files
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import (
@@ -53,7 +55,7 @@ from harness_site.review.record_decision import (
     get_result_text_or_none,
     record_decision_from_form,
 )
-from harness_site.review.selectors import call_evidence
+from harness_site.review.selectors import call_evidence, calls_by_decider
 from harness_site.review.upload_limits import is_upload_too_large
 
 
@@ -262,6 +264,9 @@ def render_decision_card(
         "withdraw_form": withdraw_form,
         "message_tag": _build_message_tag(call),
     }
+    context["handed"] = _describe_handover_by_reader(context["company"], request.membership) if call.undecided else None
+    if context["handed"] and "next_call" not in context:
+        context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership, after=call)
     if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
         # The live part sends the chosen answer along.
         context["decided_meanwhile"] = build_problem_of_earlier_decision(
@@ -283,6 +288,16 @@ def render_decision_card(
     if status == HTTPStatus.UNPROCESSABLE_ENTITY and not problem:
         response["HX-Reswap"] = "outerHTML"  # the page stays where it is, and the first invalid field gets the focus
     return response
+
+
+def _describe_handover_by_reader(company: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:
+    """Describe to whom the reader has handed the call over, and whether an e-mail says so; None without a handover."""
+    claim = company.theirs
+    if claim is None or claim.handed_by != reader.user.get_username():
+        return None
+    receiver = Membership.objects.select_related("user").get(workspace=reader.workspace, user__username=claim.name)
+    gets_email = find_email_recipient(receiver, Event.HANDED_OVER) is not None
+    return {"name": claim.name, "since": claim.since, "gets_email": gets_email}
 
 
 def _find_previous_call_decided_by_reader(request: MemberRequest) -> int | None:

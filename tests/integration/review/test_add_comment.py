@@ -1,5 +1,6 @@
 """Comments on a call, and handover to a colleague."""
 
+import re
 from datetime import timedelta
 
 from django.test import Client
@@ -32,7 +33,8 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     assert '<option value="carol">' not in page  # an auditor cannot decide
 
     answer = people["alice"].post(f"{url(call)}comment/", {"text": "You know the customer.", "to": "bob"}, follow=True)
-    assert "handed over to bob, who gets no e-mail about it. Tell them yourself." in visible_text(answer)
+    assert re.search(r"Handed to bob at \d\d:\d\d:\d\d", visible_text(answer))
+    assert "bob gets no e-mail about it. Tell them yourself." in visible_text(answer)
     page = visible_text(people["bob"].get(url(call)))
     assert "alice handed this call to you at " in page
     assert "You know the customer." in page
@@ -54,12 +56,35 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     assert "This person cannot decide about the call. Choose somebody else." in visible_text(refused)
 
 
+def test_handover_leads_onward_and_is_undone_by_the_member_who_made_it(people: dict[str, Client]) -> None:
+    call, other_call = lost_call(), lost_call(session_id="order-18")
+    assert "Handed to" not in visible_text(people["alice"].get(url(call)))
+    people["alice"].post(f"{url(call)}comment/", {"to": "bob"})
+
+    # A live update may be the first response after it; the page states the handover as long as it lasts.
+    for _ in range(2):
+        page = people["alice"].get(url(call)).content.decode()
+        assert "<b>You handed this call to bob</b>" in page
+        assert f'aria-describedby="handover" href="{url(other_call)}"' in page
+    assert "bob gets no e-mail" not in visible_text(people["dora"].get(url(call)))
+
+    people["dora"].post(f"{url(call)}release/")
+    assert Claim.objects.exists()
+    people["alice"].post(f"{url(call)}release/")
+    assert not Claim.objects.exists()
+    assert "handed this call" not in visible_text(people["alice"].get(url(call)))
+    assert AuditEvent.objects.filter(kind=AuditKind.RELEASED, actor="alice").count() == 1
+
+
 def test_overdue_call_is_handed_over_to_admins_alone(people: dict[str, Client]) -> None:
     call = lost_call(decide_within=timedelta(seconds=1))
     page = people["alice"].get(url(call)).content.decode()
     assert [f'<option value="{name}">' in page for name in ("bob", "dora")] == [False, True]
     assert people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "bob"}).status_code == 422
+    assert "Hand over to an admin" in page
+    assert "Hand over to an admin" not in people["dora"].get(url(call)).content.decode()
     people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "dora"})
     page = visible_text(people["alice"].get(url(call)))
-    assert "alice handed this call to dora" in page
+    assert "You handed this call to dora" in page
     assert "You can still decide." not in page
+    assert "Hand over to an admin" not in page
