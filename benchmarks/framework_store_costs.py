@@ -72,13 +72,13 @@ _FORK = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True)
 class Turn:
-    """What a user says and what the agent answers; `size` is the number of bytes of both."""
+    """What a user says and what the agent answers; `text_bytes` is the number of bytes of both."""
 
     question: str
     answer: str
 
     @property
-    def size(self) -> int:
+    def text_bytes(self) -> int:
         return len(self.question.encode()) + len(self.answer.encode())
 
 
@@ -163,7 +163,7 @@ class LangGraphSaver(FrameworkStore):
             self.recorded_graph.invoke({"messages": [HumanMessage(turn.question)]}, self.config, durability="sync")
         return list(self.recorder.calls)
 
-    def save_turns_unmeasured(self, turns: Sequence[Turn]) -> None:
+    def save_earlier_turns_at_once(self, turns: Sequence[Turn]) -> None:
         """Save turns at once, as if they had been said before."""
         said = [each for turn in turns for each in (HumanMessage(turn.question), AIMessage(turn.answer))]
         self.answer = turns[-1].answer
@@ -372,7 +372,7 @@ def _measure_stores_alternating(
         for each, store in order[number % len(order) :] + order[: number % len(order)]:
             for turn in turns[start : start + TURNS_AT_A_TIME]:
                 results[each].seconds.append(store.measure_save(turn) / each.writes)
-    said = sum(turn.size for turn in turns)
+    said = sum(turn.text_bytes for turn in turns)
     for each, store in stores.items():
         results[each].size = (places[each].measure_bytes_on_disk() - sizes[each]) / said
         if each in tables:
@@ -493,7 +493,7 @@ def _run_saver_worker(
 ) -> None:
     """Fill a thread with turns, and save its last `shared` of `count` turns, a few whenever the pipe says so."""
     store, turns = saver(database), build_question_and_answer_turns(count)
-    store.save_turns_unmeasured(turns[: count - shared])
+    store.save_earlier_turns_at_once(turns[: count - shared])
     parts = [turns[start:count][:TURNS_AT_A_TIME] for start in range(count - shared, count, TURNS_AT_A_TIME)]
     recorded = [store.run_graph_and_record_saver_calls(each) for each in parts] if part == "calls" else []
     gc.collect()  # examines what the preparation has made, which would otherwise happen in the time of the saver
@@ -581,7 +581,7 @@ _MAX_SIZE, _MAX_MILLISECONDS, _MIN_RATE = 1.5, 2.0, 10.0
 
 def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, WorkerRates], shared: int) -> str:
     """Format docs/benchmarks-frameworks.md."""
-    size, cores = sum(turn.size for turn in turns) / len(turns) / 1000, format_usable_core_count()
+    size, cores = sum(turn.text_bytes for turn in turns) / len(turns) / 1000, format_usable_core_count()
     parts = [
         _INTRODUCTION.format(
             at_a_time=TURNS_AT_A_TIME, turns=len(turns), size=size, window=WINDOW, cores=cores, day=datetime.now(UTC)

@@ -78,12 +78,12 @@ def _run_agent_and_fill_tally(
     from checkpoints import SyncCheckpointer, ToolRegistry
     from checkpoints.exceptions import CheckpointsError
 
-    def pay(turn: int) -> str:
+    def simulate_and_count_payment(turn: int) -> str:
         tally.effects[turn] += 1
         return f"paid {turn}"
 
     registry = ToolRegistry()
-    registry.tool(name="pay", side_effects={"mutate"}, idempotency="once")(pay)
+    registry.tool(name="pay", side_effects={"mutate"}, idempotency="once")(simulate_and_count_payment)
     next_turn_at = time.monotonic() + delay
     turn = 0
     while time.monotonic() < ends_at:

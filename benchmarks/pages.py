@@ -75,8 +75,8 @@ def main() -> None:
         _set_up_django(url)
         if not options.database:
             _generate_and_index_sessions(options)
-        row_counts = _count_rows()
-        _warm_up_site()
+        row_counts = _count_sessions_messages_calls_and_passages()
+        _warm_up_site_by_one_request()
         timings = _measure_pages(list(_iterate_page_requests()), options.rounds)
     text = _format_timings_page(timings, options, row_counts)
     sys.stdout.write(text)
@@ -120,13 +120,13 @@ def _generate_and_index_sessions(options: Namespace) -> None:
         cursor.execute("VACUUM ANALYZE")
 
 
-def _warm_up_site() -> None:
+def _warm_up_site_by_one_request() -> None:
     """Load everything that a web process loads until its first response."""
     import_module("harness_site.wsgi")
     _request_and_time_page(_create_signed_in_request_factory(), "/sessions/")
 
 
-def _count_rows() -> tuple[int, int, int, int]:
+def _count_sessions_messages_calls_and_passages() -> tuple[int, int, int, int]:
     """Count sessions, messages, calls, and texts in the search index."""
     from checkpoints.models import Message, Session, ToolCall
     from harness_site.search.models import Passage

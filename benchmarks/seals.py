@@ -83,8 +83,8 @@ def main() -> None:
         return
     url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtemp()}/seals.db"
     with SyncCheckpointer.open(url, migrate=True) as checkpointer:
-        _measure_and_print_seal_costs(url)
-        _measure_and_print_witness_costs()
+        _measure_and_print_seal_and_witness_overhead(url)
+        _measure_and_print_witness_note_times()
         _measure_and_print_decision_signature_costs(checkpointer)
         _measure_and_print_verification_rate(checkpointer)
 
@@ -205,7 +205,7 @@ def _measure_operations_alternating(url: str) -> dict[tuple[str, str], list[Oper
     return costs
 
 
-def _measure_and_print_seal_costs(url: str) -> None:
+def _measure_and_print_seal_and_witness_overhead(url: str) -> None:
     costs = _measure_operations_alternating(url)
     for operation, target in TARGETS.items():
         sealed = CostComparison(costs[operation, PLAIN], costs[operation, SEALED])
@@ -238,7 +238,7 @@ def _switch_seals_on() -> None:
     get_seal_keys.cache_clear()
 
 
-def _measure_and_print_witness_costs() -> None:
+def _measure_and_print_witness_note_times() -> None:
     """Print the time of the two notes that a witness of each kind takes for an operation, by themselves."""
     from checkpoints.seals.witness_file import FileWitness
     from checkpoints.seals.witness_folder import FolderWitness

@@ -43,7 +43,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         plan = SessionSizePlan(options["sessions"], options["messages"], options["calls"], options["seed"])
-        self._require_postgresql_and_valid_plan(plan, options)
+        self._require_valid_plan_and_suitable_database(plan, options)
         workspace = Workspace.objects.get_or_create(slug=options["workspace"], defaults={"name": options["workspace"]})[
             0
         ]
@@ -72,7 +72,7 @@ class Command(BaseCommand):
             f"{plan.sessions:,} sessions with {written:,} messages are there. Next: manage.py index_search"
         )
 
-    def _require_postgresql_and_valid_plan(self, plan: SessionSizePlan, options: dict[str, Any]) -> None:
+    def _require_valid_plan_and_suitable_database(self, plan: SessionSizePlan, options: dict[str, Any]) -> None:
         if connection.vendor != "postgresql":
             raise CommandError("Only PostgreSQL takes so much so quickly: set HARNESS_DATABASE_URL to one.")
         if plan.sessions < 1 or plan.messages < 2 * plan.sessions or plan.calls < 0:

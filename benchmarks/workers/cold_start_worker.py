@@ -25,7 +25,7 @@ def measure_django_setup(address: str) -> float:
     return time.perf_counter() - START
 
 
-def measure_first_save(address: str) -> float:
+def measure_import_and_first_save(address: str) -> float:
     """Measure importing the library, opening the database, starting a session, and saving."""
     from checkpoints import SyncCheckpointer
 
@@ -37,4 +37,4 @@ def measure_first_save(address: str) -> float:
 
 
 if __name__ == "__main__":
-    print({"setup": measure_django_setup, "save": measure_first_save}[sys.argv[1]](sys.argv[2]))
+    print({"setup": measure_django_setup, "save": measure_import_and_first_save}[sys.argv[1]](sys.argv[2]))
