@@ -175,7 +175,7 @@ class SessionClaims:
         if earlier is not None and owned_session is not None:
             owned_session.operations.inherit_call_ids(earlier)
 
-    def find_call_pairings_to_reload(self, session_id: str) -> OpenOperations | None:
+    def find_call_pairings_and_mark_for_reload(self, session_id: str) -> OpenOperations | None:
         """Return which operations the calls of a released session had, for the save that has their results.
 
         A call that was replayed may have had another call id when it was logged.

@@ -12,7 +12,7 @@ from checkpoints.importers.codex_line_fields import (
     find_started_session_and_call_ids_or_empty,
     is_inserted_text,
     read_stated_seconds_or_none,
-    read_subagent_role,
+    read_subagent_role_or_empty,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_builder import (
@@ -94,7 +94,7 @@ class CodexReader:
 
     def _get_or_open_builder(self, line: Body, header: Body) -> TranscriptBuilder:
         if self._builder is None:
-            role = read_subagent_role(header)
+            role = read_subagent_role_or_empty(header)
             agent, labels = (f"codex/{role}", ("codex", "subagent")) if role else ("", ())
             session_id = self._context.choose_session_id(header.get("id"))
             self._builder = self._context.open_builder(
@@ -187,7 +187,7 @@ class CodexReader:
         elif kind == "turn_aborted":
             builder.interrupted = True
         elif kind == "thread_rolled_back":
-            self._roll_back_turns(event.get("num_turns"))
+            self._continue_before_rolled_back_turns(event.get("num_turns"))
         elif kind == "thread_name_updated":
             builder.note_title_candidate(event.get("thread_name"), given=True)
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
@@ -196,7 +196,7 @@ class CodexReader:
         else:
             self._note_call_that_started_subagent(builder, event, line)
 
-    def _roll_back_turns(self, number: object) -> None:
+    def _continue_before_rolled_back_turns(self, number: object) -> None:
         """Let the next message follow what was before the last turns; they remain in earlier versions."""
         if isinstance(number, int) and number > 0 and self._before_turns:
             position = max(len(self._before_turns) - number, 0)

@@ -72,7 +72,7 @@ class FolderImport:
 
             self.import_file_or_report_refusal(file, report_progress, is_single=is_single)
             if len(self._read) >= _REMEMBERED_FILES:
-                self.save_noted_files()
+                self.save_queued_imported_file_rows()
             read += file.size
             report_progress(0, read=read)
 
@@ -103,18 +103,18 @@ class FolderImport:
     def import_file_or_raise(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Import one file, and note how it was then. Raises what refuses it."""
         file_import = self.read_into_file_import(file, on_read)
-        self.flush_and_note_file(file_import)
+        self.flush_and_queue_imported_file_row(file_import)
         return file_import
 
     def read_into_file_import(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
-        """Read one file, for `flush_and_note_file`. Raises what refuses it."""
+        """Read one file, for `flush_and_queue_imported_file_row`. Raises what refuses it."""
         file_import = FileImport(self.store, self.options, self.report, file, self._batch)
         self.report.files += 1
         self.report.formats[file_import.format.name] += 1
         file_import.read_unread_values(on_read)
         return file_import
 
-    def flush_and_note_file(self, file_import: FileImport) -> None:
+    def flush_and_queue_imported_file_row(self, file_import: FileImport) -> None:
         """Write what was read of a file, and note how it was then. Raises what refuses it."""
         sessions, file = file_import.flush(), file_import.file
         if file_import.is_empty:
@@ -124,7 +124,7 @@ class FolderImport:
     def queue_row_of_imported_file(
         self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool
     ) -> None:
-        """Note a file as it was read, for `save_noted_files`."""
+        """Note a file as it was read, for `save_queued_imported_file_rows`."""
         self._read.append(
             ImportedFile(
                 workspace_id=self.store.workspace_id,
@@ -139,14 +139,14 @@ class FolderImport:
             )
         )
 
-    def take_imported_file_rows(self) -> list[ImportedFile]:
+    def take_queued_imported_file_rows(self) -> list[ImportedFile]:
         """Return the noted files, for `save_imported_file_rows`; they are noted no more."""
         rows, self._read = self._read, []
         return rows
 
-    def save_noted_files(self) -> None:
+    def save_queued_imported_file_rows(self) -> None:
         """Remember the noted files in the database. Others are read again next time, which changes nothing."""
-        save_imported_file_rows(self.store, self.take_imported_file_rows())
+        save_imported_file_rows(self.store, self.take_queued_imported_file_rows())
 
     def list_paths_of_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
         """List the files whose last import still holds, from their sizes and times alone."""

@@ -150,7 +150,7 @@ class _GroupDistributor:
             ready = connection.wait([worker.link for worker in busy])
             for worker in busy:
                 if worker.link in ready:
-                    self._receive_worker_message(worker, busy)
+                    self._receive_and_handle_worker_message(worker, busy)
         while self._groups:
             self._report_files_as_refused(self._groups.popleft(), "all processes of the import have ended before it")
 
@@ -162,7 +162,7 @@ class _GroupDistributor:
             except OSError:  # it has died; the end of its messages says so
                 return
 
-    def _receive_worker_message(self, worker: _WorkerProcess, busy: Sequence[_WorkerProcess]) -> None:
+    def _receive_and_handle_worker_message(self, worker: _WorkerProcess, busy: Sequence[_WorkerProcess]) -> None:
         path = worker.files[0].path
         try:
             message = worker.link.recv()
@@ -285,12 +285,12 @@ def _import_files_in_one_transaction(
         for number, (folder, file_import) in opened.items():
             try:
                 with batch.collect_file_sessions_or_roll_back(number):
-                    folder.flush_and_note_file(file_import)
+                    folder.flush_and_queue_imported_file_row(file_import)
             except UNEXPECTED_CONTENT:
                 if transaction.get_rollback(using=store.using):
                     raise
             else:
-                rows += folder.take_imported_file_rows()
+                rows += folder.take_queued_imported_file_rows()
                 reports[number] = folder.report
         batch.insert_sessions()
         save_imported_file_rows(store, rows)
@@ -310,6 +310,6 @@ def _import_single_file_with_retries(
             refused.refused = [RefusedFile(file.path_text, str(error), is_temporary=True)]
         else:
             with suppress(StorageError):  # then the file is read again next time, which changes nothing
-                folder.save_noted_files()
+                folder.save_queued_imported_file_rows()
             return folder.report
     return refused

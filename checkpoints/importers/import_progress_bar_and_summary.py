@@ -32,7 +32,7 @@ class ProgressBar:
             self._stream.flush()
             self._drawn = line
 
-    def finish_line(self) -> None:
+    def write_newline_if_drawn(self) -> None:
         if self._drawn:
             self._stream.write("\n")
 

@@ -83,12 +83,12 @@ def _build_exchange_of_message_or_none(value: Any) -> Exchange | None:
         return None
     body = move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)
     return Exchange(
-        [_assign_id_to_function_call(body)],
+        [_convert_legacy_function_call_or_result(body)],
         unknown=count_unknown_block_types(value.get("content"), _KNOWN_PARTS, "part"),
     )
 
 
-def _assign_id_to_function_call(body: Body) -> Body:
+def _convert_legacy_function_call_or_result(body: Body) -> Body:
     """Give a call of an older API, which has no id, and its result that of their function."""
     source, call = body.get("source", {}), body.get("function_call")
     if isinstance(call, dict) and isinstance(call.get("name"), str) and not body.get("tool_calls"):

@@ -131,7 +131,7 @@ def _find_call_id(value: Body) -> str | None:
     return call_id if isinstance(call_id, str) else None
 
 
-def _convert_call(value: Body) -> Body | None:
+def _convert_call_to_message(value: Body) -> Body | None:
     """Convert a call; its kind is its name if it has none of its own."""
     call_id, kind = _find_call_id(value), value["type"]
     name, args = value.get("name", kind.removesuffix("_call")), value.get(_CALL_ARGUMENT_FIELDS.get(kind, "arguments"))
@@ -142,7 +142,7 @@ def _convert_call(value: Body) -> Body | None:
     return _build_message(value, [{"kind": "tool_call", "id": call_id, "name": name, "args": args}])
 
 
-def _convert_call_output(value: Body) -> Body | None:
+def _convert_call_output_to_message(value: Body) -> Body | None:
     call_id = _find_call_id(value)
     if call_id is None:
         return None
@@ -156,7 +156,7 @@ def _build_tool_result(call_id: str, content: Any, *, failed: bool) -> Body:
     return {**block, "is_error": True} if failed else block
 
 
-def _convert_mcp_call(value: Body) -> Body | None:
+def _convert_mcp_call_to_message(value: Body) -> Body | None:
     """Convert a call that the provider made: the item also holds its result."""
     call_id, name, error = _find_call_id(value), value.get("name"), value.get("error")
     if call_id is None or not isinstance(name, str):
@@ -168,7 +168,7 @@ def _convert_mcp_call(value: Body) -> Body | None:
     return _build_message(value, [call_block, _build_tool_result(call_id, content, failed=error is not None)])
 
 
-def _convert_message_of_another_agent(value: Body) -> Body | None:
+def _convert_agent_message_to_system_message(value: Body) -> Body | None:
     """Convert a message from another agent, which is no prompt of a person."""
     content = value.get("content")
     return (
@@ -184,7 +184,7 @@ def _convert_to_text_blocks(content: Any) -> list[Any]:
     ]
 
 
-def _convert_reasoning(value: Body) -> Body | None:
+def _convert_reasoning_to_message(value: Body) -> Body | None:
     pieces = [piece for name in ("summary", "content") for piece in _get_list_or_empty(value.get(name))]
     texts = [piece["text"] for piece in pieces if isinstance(piece, dict) and isinstance(piece.get("text"), str)]
     return _build_message(value, [{"kind": "reasoning", "text": "\n\n".join(texts)}]) if texts else None
@@ -195,13 +195,13 @@ def _get_list_or_empty(value: Any) -> list[Any]:
 
 
 _ITEM_READERS: Final[dict[str, Callable[[Body], Body | None]]] = {
-    "reasoning": _convert_reasoning,
-    "mcp_call": _convert_mcp_call,
-    "agent_message": _convert_message_of_another_agent,
-    "tool_search_output": _convert_call_output,
-    **dict.fromkeys(("function_call", *_CALL_ARGUMENT_FIELDS), _convert_call),
+    "reasoning": _convert_reasoning_to_message,
+    "mcp_call": _convert_mcp_call_to_message,
+    "agent_message": _convert_agent_message_to_system_message,
+    "tool_search_output": _convert_call_output_to_message,
+    **dict.fromkeys(("function_call", *_CALL_ARGUMENT_FIELDS), _convert_call_to_message),
     **dict.fromkeys(
-        ("function_call_output", *(f"{kind}_output" for kind in _CALL_ARGUMENT_FIELDS)), _convert_call_output
+        ("function_call_output", *(f"{kind}_output" for kind in _CALL_ARGUMENT_FIELDS)), _convert_call_output_to_message
     ),
 }
 _ITEM_TYPES: Final = frozenset({*_ITEM_READERS, *_UNCONVERTED_TYPES})

@@ -90,7 +90,7 @@ class OpenTelemetryReader:
         """Write everything read so far. Spans that follow belong to the same traces, so these are kept."""
         spans = [replace(span) for span in self._spans.values()]
         spans += [
-            _build_span_of_log_events(place, events)
+            _build_model_span_from_log_events(place, events)
             for place, events in self._logged.events.items()
             if place not in self._spans
         ]
@@ -222,7 +222,7 @@ def _set_missing_messages_from_events(span: Span, events: list[tuple[str, Body]]
         span.outputs = [{"role": "assistant", **choice} if isinstance(choice, dict) else choice for choice in choices]
 
 
-def _build_span_of_log_events(place: tuple[str, str], events: Sequence[LogEvent]) -> Span:
+def _build_model_span_from_log_events(place: tuple[str, str], events: Sequence[LogEvent]) -> Span:
     """Build the request to a model whose span is not in the file, from the attributes of its events."""
     times = [event.at for event in events if event.at is not None]
     span = _read_span({"traceId": place[0], "spanId": place[1], "name": events[-1].name}, events[0].resource)

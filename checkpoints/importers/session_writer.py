@@ -157,7 +157,7 @@ class ImportWriter:
             )
         return parse_json(rows[0][0])
 
-    def load_last_messages_within_size(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
+    def load_messages_by_key_within_size(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
         """Load messages of any version of the session: the key, the role and the body of each, in the order of `keys`.
 
         Of the last ones, no more than `size` characters of bodies. A key without a message is left out. Raises

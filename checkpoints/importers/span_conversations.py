@@ -71,7 +71,7 @@ class SpanSession:
             elif span.kind == "tool":
                 self._add_tool_result_and_missing_call(span)
             elif span is answering:
-                self._add_output_of_other_span(span)
+                self._add_output_of_answering_root_span(span)
             else:
                 self._builder.add_note(self._convert_other_span_to_note(span))
         self._builder.flush()
@@ -108,7 +108,7 @@ class SpanSession:
         if not bodies:
             self._builder.add_note({**_span_to_dict(span), "usage": usage})
 
-    def _add_output_of_other_span(self, span: Span) -> None:
+    def _add_output_of_answering_root_span(self, span: Span) -> None:
         """Add the output of a span that is no request; its tokens are those of the requests in it."""
         source = {"source": {"span": _span_to_dict(span)}}
         bodies = parse_span_messages(span.outputs, "assistant")

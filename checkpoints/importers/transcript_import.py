@@ -136,4 +136,4 @@ def import_files_in_processes_or_one_by_one(
         else:
             folder.import_files_in_this_process(changed, progress, is_single=is_single)
     finally:
-        folder.save_noted_files()
+        folder.save_queued_imported_file_rows()

@@ -141,7 +141,7 @@ class TranscriptRecorder:
             return
         self._write_pending_turns()
         size = min(MAX_BUFFERED_CHARACTERS, self._repeatable_characters)
-        for key, role, stored in self._writer.load_last_messages_within_size([*keys], size):
+        for key, role, stored in self._writer.load_messages_by_key_within_size([*keys], size):
             if keys[key] in self._index or keys[key] in self._elsewhere:
                 continue
             body = build_body(key, parse_json(stored))

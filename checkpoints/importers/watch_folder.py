@@ -186,7 +186,7 @@ class FolderWatch:
         except UNEXPECTED_CONTENT as error:
             self.report.refused.append(RefusedFile(file.path_text, str(error)))
             return
-        self._folder.save_noted_files()
+        self._folder.save_queued_imported_file_rows()
         (self._live.add if opened.is_live else self._live.discard)(file.path)
         if opened.is_live:
             self._open[file.path] = opened

@@ -65,7 +65,7 @@ class CallBetweenHooks:
         self._outcome: asyncio.Future[Any] = self._loop.create_future()
         self._logged: concurrent.futures.Future[None] = concurrent.futures.Future()
 
-    def start_task(self, task: asyncio.Task[ToolResult]) -> None:
+    def set_guarding_task(self, task: asyncio.Task[ToolResult]) -> None:
         """Note the task that guards the call."""
         self.task = task
         task.add_done_callback(self._note_end_of_task)

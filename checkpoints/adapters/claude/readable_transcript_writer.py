@@ -356,9 +356,9 @@ class ReadableTranscriptWriter(ImportWriter):
             run.save(using=self.store.using, force_insert=True)
         return run
 
-    def load_last_messages_within_size(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
+    def load_messages_by_key_within_size(self, keys: Sequence[str], size: int) -> list[tuple[str, str, str]]:
         self._transaction.lock_session_and_write_queued_version()
-        return super().load_last_messages_within_size(keys, size)
+        return super().load_messages_by_key_within_size(keys, size)
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]

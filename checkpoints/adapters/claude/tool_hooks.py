@@ -174,7 +174,7 @@ class _ToolHooks:
     async def _create_missing_forks(self, key: TranscriptKey, hook: Any, call_id: str) -> None:
         """Create the sessions of a fork before its first call: its lines may be stored at the end of the turn only."""
         for agent in dict.fromkeys((replace(key, subpath=""), key)):
-            if not await self._run_blocking(partial(self._is_without_messages, agent)):
+            if not await self._run_blocking(partial(self._is_session_missing_or_unused, agent)):
                 continue
             origin = await asyncio.to_thread(
                 create_forked_session.find_origin_in_files_or_none, hook, agent, call_id if agent == key else ""
@@ -188,7 +188,7 @@ class _ToolHooks:
             )
             await self._run_blocking(partial(create, agent, origin))
 
-    def _is_without_messages(self, key: TranscriptKey) -> bool:
+    def _is_session_missing_or_unused(self, key: TranscriptKey) -> bool:
         store = self._sync.store
         if store.find_owned_session(key.session_id) is not None:
             return False
@@ -203,7 +203,7 @@ class _ToolHooks:
         call = CallBetweenHooks(turn)
         self._calls.add(key, call_id, call)
         task = asyncio.create_task(self._run_guarded_call(key, name, args, call_id, call))
-        call.start_task(task)
+        call.set_guarding_task(task)
         ends: set[asyncio.Future[Any]] = {task, call.started}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if call.started.done():
@@ -272,7 +272,7 @@ class _ToolHooks:
         key = transcript_keys.get_transcript_key_of_hook(hook)
         await self._end_calls_of_ended_turns(key, hook)
         waiting = self._calls.list_call_ids(key)
-        for call_id, denial in (await _wait_for_results_in_transcript_file(hook, waiting)).items():
+        for call_id, denial in (await _poll_denial_or_none_of_answered_calls(hook, waiting)).items():
             call = self._calls.take(key, call_id) if denial is not None else None
             if call is not None:
                 await call.log_outcome(denial)
@@ -284,7 +284,7 @@ class _ToolHooks:
         ended = self._calls.take_calls_of_ended_turns(key, calls_between_hooks.get_turn_of_hook(hook), call_id)
         if not ended:
             return
-        denials = await asyncio.to_thread(_read_results_from_transcript_file, hook, {name for _, name in ended})
+        denials = await asyncio.to_thread(_read_denial_or_none_of_answered_calls, hook, {name for _, name in ended})
         for (_, name), call in ended.items():
             await call.log_outcome(denials.get(name) or OutcomeUnknown(_TURN_ENDED))
         for agent in {of for of, _ in ended} | {replace(key, subpath="")}:
@@ -313,21 +313,21 @@ def _build_value_or_error(hook: Any) -> Any:
     return OutcomeUnknown(error) if hook.get("is_interrupt") or _UNKNOWN_OUTCOME.search(error) else CallFailed(error)
 
 
-async def _wait_for_results_in_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
+async def _poll_denial_or_none_of_answered_calls(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
     """Find the results of calls in the file of the transcript, whose last lines are written after the hook is called.
 
-    Returns what `_read_results_from_transcript_file` returns, without the calls that have no result after a while.
+    Returns what `_read_denial_or_none_of_answered_calls` returns, without the calls that have no result after a while.
     """
     results: dict[str, Exception | None] = {}
     for number in range(_RESULT_POLLS):
         if call_ids <= results.keys() or not transcript_file_of_hook.find_transcript_path(hook).exists():
             break
         await asyncio.sleep(_RESULT_POLL_INTERVAL if number else 0)
-        results = await asyncio.to_thread(_read_results_from_transcript_file, hook, call_ids)
+        results = await asyncio.to_thread(_read_denial_or_none_of_answered_calls, hook, call_ids)
     return results
 
 
-def _read_results_from_transcript_file(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
+def _read_denial_or_none_of_answered_calls(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
     """Read the results of calls from the file of the transcript.
 
     Returns for each call that has one what its outcome is if the program did not make the call, or not to its end, and

@@ -211,7 +211,7 @@ def build_approval_intent(request: Request, policies: ToolPolicies) -> CallInten
     stored = to_canonical_json(request.args, "args")
     call_id = request.call_id or request.key.removeprefix(INTERRUPT_KEY_PREFIX)
     intent = build_call_intent_of_tool(tool, request.args, stored, KeyPolicy.UNANSWERED, request.key, call_id, None)
-    sentence = intent.sentence or _get_description_by_author(request)
+    sentence = intent.sentence or _get_description_or_empty_if_default(request)
     return CallIntent(
         **{
             **{name: getattr(intent, name) for name in CallIntent.__dataclass_fields__},
@@ -222,7 +222,7 @@ def build_approval_intent(request: Request, policies: ToolPolicies) -> CallInten
     )
 
 
-def _get_description_by_author(request: Request) -> str:
+def _get_description_or_empty_if_default(request: Request) -> str:
     """Return the description that the agent's author wrote; the default one repeats the name and the arguments."""
     return "" if f"\n\nTool: {request.tool}\nArgs: " in request.description else request.description
 

@@ -109,7 +109,7 @@ class ToolGuard:
                     )
                 return _convert_result_for_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
-                waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
+                waiting, calls = _build_details_of_calls_awaiting_decision(gate), gate.calls
             if not self._discard_answered_interrupt_calls(thread_id, calls):
                 self._claims.release_session_when_idle(thread_id)
                 interrupt(waiting)
@@ -141,7 +141,7 @@ class ToolGuard:
                     )
                 return _convert_result_for_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
-                waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
+                waiting, calls = _build_details_of_calls_awaiting_decision(gate), gate.calls
             if not await self._async_claims.run_blocking(
                 partial(self._discard_answered_interrupt_calls, thread_id, calls)
             ):
@@ -325,7 +325,7 @@ def _copy_value_with_call_id(value: Any, call_id: str) -> Any:
     return value
 
 
-def _describe_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+def _build_details_of_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the value of the interrupt: which calls wait, and where to decide."""
     waiting = [
         {name: message_conversion.convert_to_json_value(call.get(name)) for name in _SHOWN_FIELDS}

@@ -220,7 +220,7 @@ class AgentGuard:
     async def _invoke_guarded_tool(
         self, tool: FunctionTool, context: ToolContext[Any], arguments: str, errors: list[BaseException]
     ) -> Any:
-        args = _parse_arguments(arguments)
+        args = _parse_arguments_or_wrap_text(arguments)
 
         async def invoke_tool_with_args(given: dict[str, Any]) -> Any:
             text = arguments if given == args else json.dumps(given)
@@ -274,7 +274,7 @@ class AgentGuard:
                 if not await self._client.run_database_work_to_end(
                     partial(self._is_unanswered_call_logged, name, args, call_id)
                 ):
-                    await self._run_logged_call(name, args, call_id, _raise_that_call_awaits_approval)
+                    await self._run_logged_call(name, args, call_id, _refuse_run_of_call_awaiting_approval)
         except (ApprovalRequired, ReviewRequired):
             return True
         return False
@@ -394,11 +394,11 @@ def _copy_tool_without_durable_models(tool: FunctionTool) -> FunctionTool:
     return copied
 
 
-async def _raise_that_call_awaits_approval(args: dict[str, Any]) -> Any:
+async def _refuse_run_of_call_awaiting_approval(args: dict[str, Any]) -> Any:
     raise AssertionError("A call that waits for approval was run.")
 
 
-def _parse_arguments(arguments: str) -> dict[str, Any]:
+def _parse_arguments_or_wrap_text(arguments: str) -> dict[str, Any]:
     """Return the arguments of a call; those that are no object are kept as text, for the tool to complain about."""
     try:
         parsed = json.loads(arguments) if arguments else {}

@@ -184,7 +184,7 @@ class HarnessConversationStore(ConversationStore):
                     entries,
                     expected_revision=expected_revision,
                     description=description,
-                    pairings=claims.find_call_pairings_to_reload(record.conversation_id),
+                    pairings=claims.find_call_pairings_and_mark_for_reload(record.conversation_id),
                 )
                 claims.forget_call_pairings(record.conversation_id)
 

@@ -155,7 +155,9 @@ class Harness(AbstractCapability[Any]):
         except (ReviewRequired, ApprovalRequired) as gate:
             if self._choose_pause_mode(ctx) == "raise":
                 raise
-            raise exceptions.ApprovalRequired(metadata={_KEY: _describe_calls_awaiting_decision(gate)}) from gate
+            raise exceptions.ApprovalRequired(
+                metadata={_KEY: _build_details_of_calls_awaiting_decision(gate)}
+            ) from gate
         return _get_value_or_raise(result)
 
     async def _require_no_newer_save(self, run_id: str | None, session_id: str, call_id: str) -> None:
@@ -336,7 +338,7 @@ def _get_value_or_raise(result: ToolResult) -> Any:
     raise exceptions.ToolFailed(result.content)
 
 
-def _describe_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+def _build_details_of_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the metadata of a request: which calls wait, and where to decide."""
     kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
     waiting = [{name: call.get(name) for name in _SHOWN_FIELDS} for call in gate.calls]

@@ -199,7 +199,7 @@ class HarnessSessionRepository(SessionRepository):
         self._known[place] = record
         pending = _get_interrupt_state(record).get("pending_tool_execution")
         if pending is not None and self._has_tool_results_in_newest_message(place):
-            record = _replace_interrupts_by_none(record)
+            record = _copy_without_interrupts(record)
         return SessionAgent.from_dict(record)
 
     def _has_tool_results_in_newest_message(self, place: str) -> bool:
@@ -463,7 +463,7 @@ class HarnessSessionRepository(SessionRepository):
                     description,
                     lambda row, _: build(row),
                     facts=facts,
-                    pairings=claims.find_call_pairings_to_reload(place),
+                    pairings=claims.find_call_pairings_and_mark_for_reload(place),
                 )
 
         self._run_blocking(write_change_under_lock)
@@ -488,14 +488,14 @@ def _remove_interrupts_if_all_answered(state: dict[str, Any]) -> dict[str, Any]:
     interrupts = _get_interrupt_state(state).get("interrupts", {}).values()
     if state.get("status") != Status.EXECUTING.value or any(each.get("response") is None for each in interrupts):
         return state
-    return _replace_interrupts_by_none(state)
+    return _copy_without_interrupts(state)
 
 
 def _get_interrupt_state(record: dict[str, Any]) -> dict[str, Any]:
     return (record.get("_internal_state") or {}).get("interrupt_state") or {}
 
 
-def _replace_interrupts_by_none(record: dict[str, Any]) -> dict[str, Any]:
+def _copy_without_interrupts(record: dict[str, Any]) -> dict[str, Any]:
     none = {"interrupts": {}, "context": {}, "activated": False}
     return {**record, "_internal_state": {**(record.get("_internal_state") or {}), "interrupt_state": none}}
 

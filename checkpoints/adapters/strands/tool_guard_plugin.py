@@ -151,7 +151,7 @@ class Harness(Plugin):
             for number in count(1):
                 context.interrupt(
                     _INTERRUPT if number == 1 else f"{_INTERRUPT} {number}",
-                    reason=_describe_calls_awaiting_decision(gate),
+                    reason=_build_details_of_calls_awaiting_decision(gate),
                 )
         except (CheckpointsError, SessionConflict) as error:
             raise _Refused(error) from error
@@ -344,7 +344,7 @@ def _convert_to_tool_result(result: ToolResult, call_id: str) -> Any:
     return {"toolUseId": call_id, "status": status, "content": [{"text": result.content}]}
 
 
-def _describe_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+def _build_details_of_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the reason of an interrupt, which is JSON: which calls wait, and where to decide."""
     kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
     waiting = [

@@ -357,13 +357,13 @@ class ConversationImport:
         keys = {key: f"kept:{digest_text(f'{kept.compaction}:{key}')[:40]}" for key in kept.blocks}
         self._repeated |= keys
 
-        def build_body(key: str, body: dict[str, Any]) -> dict[str, Any]:
+        def build_body_of_kept_blocks(key: str, body: dict[str, Any]) -> dict[str, Any]:
             ranges, content = kept.blocks[key], body.get("content")
             if ranges and isinstance(content, list):
                 body = {**body, "content": [block for start, end in ranges for block in content[start:end]]}
             return {name: value for name, value in body.items() if name != "source"}
 
-        self.builder.repeat_messages(keys, self._last_key, build_body)
+        self.builder.repeat_messages(keys, self._last_key, build_body_of_kept_blocks)
         if keys:
             self._last_kept[self._last_key] = [*keys.values()][-1]
 

@@ -32,7 +32,7 @@ class ClaudeCodeReader:
         self._agent_id = (
             self._path.stem.removeprefix(_AGENT_PREFIX) if self._path.stem.startswith(_AGENT_PREFIX) else ""
         )
-        self._about = self._read_agent_description() if self._agent_id else {}
+        self._about = self._read_subagent_description() if self._agent_id else {}
         self._conversations: dict[str, ConversationImport] = {}
         self._sides: dict[str, str] = {}
         self._waiting: list[Line] = []
@@ -51,7 +51,7 @@ class ClaudeCodeReader:
             text = json.dumps(value, ensure_ascii=False)
             self._context.report.add_damaged_place(self._path, number, "it is no line of Claude Code", text)
 
-    def _read_agent_description(self) -> dict[str, Any]:
+    def _read_subagent_description(self) -> dict[str, Any]:
         """Read what is known about the subagent, if need be from the file beside its transcript."""
         if self._context.subagent is not None:
             return dict(self._context.subagent)

@@ -92,7 +92,7 @@ class Command(BaseCommand):
                 why = "Interrupted. What was imported stays; the same command imports the rest."
                 raise CommandError(why, returncode=INTERRUPTED_STATUS) from None
             finally:
-                bar.finish_line()
+                bar.write_newline_if_drawn()
             self._print_report(reports[-1], as_json=options["json"])
         _raise_if_files_refused_or_lines_skipped(reports, problems)
 
@@ -124,7 +124,7 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # also while the first import runs
 
         def report_change(report: ImportReport) -> None:
-            bar.finish_line()
+            bar.write_newline_if_drawn()
             self.stdout.write(
                 f"{len(set(report.session_ids)):,} sessions, {report.new_messages:,} new messages. "
                 f"Watching {path}; Ctrl+C ends it."

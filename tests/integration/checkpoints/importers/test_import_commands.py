@@ -181,7 +181,7 @@ def test_progress_bar_is_shown_on_a_terminal() -> None:
         bar = ProgressBar(stream)
         for read in (50, 50, 100):
             bar(ImportProgress(Path("a"), 1, 2, read, 100, ImportReport(messages=1234)))
-        bar.finish_line()
+        bar.write_newline_if_drawn()
     assert elsewhere.getvalue() == ""
     drawn = terminal.getvalue().split("\r")[1:]
     assert [line.split(maxsplit=1)[1] for line in drawn] == [

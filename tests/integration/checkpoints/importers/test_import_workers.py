@@ -307,7 +307,7 @@ def test_sessions_of_file_that_is_refused_while_it_is_read_are_counted(cp: SyncC
 def test_group_whose_connection_is_lost_is_imported_file_by_file(
     cp: SyncCheckpointer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, finish, lost = find_source_files(folder)[1:5], FolderImport.flush_and_note_file, list[Path]()
+    files, finish, lost = find_source_files(folder)[1:5], FolderImport.flush_and_queue_imported_file_row, list[Path]()
 
     def lose_connection_once(self: FolderImport, file_import: FileImport) -> None:
         if file_import.file == files[2] and not lost:
@@ -315,7 +315,7 @@ def test_group_whose_connection_is_lost_is_imported_file_by_file(
             connections[cp.store.using].connection.close()
         finish(self, file_import)
 
-    monkeypatch.setattr(FolderImport, "flush_and_note_file", lose_connection_once)
+    monkeypatch.setattr(FolderImport, "flush_and_queue_imported_file_row", lose_connection_once)
     reports = import_file_group_in_transactions(cp.store, ImportOptions(), files, lambda read: None)
     assert len(lost) == 1
     assert [(report.refused, report.sessions) for report in reports] == [([], 1)] * 4
