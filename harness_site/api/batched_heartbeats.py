@@ -95,7 +95,7 @@ class Heartbeats:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 allowances = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, renew_leases_of_heartbeats, [heartbeat for heartbeat, _ in batch]
+                    self._executor, renew_heartbeat_leases_and_count_requests, [heartbeat for heartbeat, _ in batch]
                 )
                 for (_, answer), allowance in zip(batch, allowances, strict=True):
                     if not answer.done():  # the client has left, and its request was cancelled
@@ -144,7 +144,7 @@ def _parse_fence(body: bytes) -> int | None:
     return int(value["fence"]) if is_plain else None
 
 
-def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
+def renew_heartbeat_leases_and_count_requests(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
     """Renew the leases of those runs that this process holds. Returns None for the others."""
     close_old_connections()
     try:

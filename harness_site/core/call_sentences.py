@@ -186,7 +186,7 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
     return "".join(text for text, _ in _generate_default_sentence_pieces(tool, args))
 
 
-def split_default_call_sentence(tool: str, args: Any) -> list[tuple[str, bool]]:
+def list_default_call_sentence_pieces(tool: str, args: Any) -> list[tuple[str, bool]]:
     """Split the sentence of a call whose tool has none into pieces, each with whether it is the value of an argument.
 
     Secrets are masked as in `build_masked_call_sentence`.

@@ -34,10 +34,10 @@ def build_unreadable_row_cells(record: UnreadableRecord, head: Sequence[str]) ->
 
 
 def _mask_and_escape_formula_cell(cell: str) -> str:
-    return _RUN.sub(_prefix_formulas_with_apostrophe, mask_and_reveal_hidden(cell))
+    return _RUN.sub(_insert_apostrophes_in_separator_run, mask_and_reveal_hidden(cell))
 
 
-def _prefix_formulas_with_apostrophe(run: re.Match[str]) -> str:
+def _insert_apostrophes_in_separator_run(run: re.Match[str]) -> str:
     """Insert an apostrophe before every formula at the start of a cell in or after this run of separators."""
     text, start, end = run.string, run.start(), run.end()
     formula = text[end : end + 1] in _SIGNS

@@ -46,9 +46,9 @@ def format_day_with_weekday(day: date) -> str:
     return _format_day_with_weekday_in_language(day, get_language())
 
 
-def format_date_with_year(day: date) -> str:
+def format_date_with_weekday_and_year(day: date) -> str:
     """Format a day with its weekday, month and year, abbreviated: Tue 10 Nov 2026."""
-    return _format_date_with_year_in_language(day, get_language())
+    return _format_date_with_weekday_and_year_in_language(day, get_language())
 
 
 def format_duration(seconds: float) -> str:
@@ -93,7 +93,7 @@ def _format_day_with_weekday_in_language(day: date, _language: str | None) -> st
 
 
 @lru_cache(maxsize=1_000)
-def _format_date_with_year_in_language(day: date, _language: str | None) -> str:
+def _format_date_with_weekday_and_year_in_language(day: date, _language: str | None) -> str:
     # Translators: a format of Django's filter `date`: weekday, day, abbreviated month and year, such as Tue 10 Nov 2026
     return format_date(day, gettext("D j M Y"))
 
@@ -182,7 +182,7 @@ def format_time_with_zone(moment: datetime) -> str:
 def format_date_and_time_with_zone(moment: datetime) -> str:
     """Format a time in the current time zone for a sentence: Tue 10 Nov 2026, 14:30 (Europe/Berlin)."""
     local = convert_to_zone(moment, timezone.get_current_timezone())
-    return f"{format_date_with_year(local.date())}, {local:%H:%M} ({timezone.get_current_timezone_name()})"
+    return f"{format_date_with_weekday_and_year(local.date())}, {local:%H:%M} ({timezone.get_current_timezone_name()})"
 
 
 def format_iso_time(moment: datetime) -> str:

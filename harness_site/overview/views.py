@@ -13,7 +13,7 @@ from checkpoints.enums import Role
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.formatting import format_date_with_year, format_day, format_duration_rounded_up
+from harness_site.core.formatting import format_date_with_weekday_and_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_session_counts, totals, utc_periods
 from harness_site.overview.calls_to_decide_first import load_calls_to_decide_first
 from harness_site.overview.templatetags.harness_overview import format_share
@@ -163,7 +163,7 @@ def _describe_period(period: Period) -> str:
         zone = timezone.get_current_timezone_name()
         return _("The last 24 hours, hours in %(zone)s") % {"zone": zone}
     is_this_year = period.first_day.year == period.last_day.year == clock.now().year
-    format_ = format_day if is_this_year else format_date_with_year
+    format_ = format_day if is_this_year else format_date_with_weekday_and_year
     if period.first_day == period.last_day:
         return _("%(day)s in UTC") % {"day": format_(period.first_day)}
     values = {"first": format_(period.first_day), "last": format_(period.last_day)}

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.call_sentences import format_call_sentence, split_default_call_sentence
+from harness_site.core.call_sentences import format_call_sentence, list_default_call_sentence_pieces
 from harness_site.core.masking.masker import MASK
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
@@ -33,7 +33,9 @@ def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
 
 def _split_call_sentence_at_values(call: ToolCall, sentence: str) -> list[tuple[str, bool]]:
     if not call.sentence:
-        return split_default_call_sentence(call.tool, formatting.parse_json_or_text(call.args_json_in_caller_order))
+        return list_default_call_sentence_pieces(
+            call.tool, formatting.parse_json_or_text(call.args_json_in_caller_order)
+        )
     try:
         return list(split_sentence_at_template_values(sentence, call.sentence_template))
     except ValueError:

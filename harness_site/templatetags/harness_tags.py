@@ -210,7 +210,7 @@ def format_day_heading(moment: datetime) -> str:
     """Format the day of a moment in the reader's time zone: Today, or Tue 10 Nov 2026."""
     zone = timezone.get_current_timezone()
     day, today = (formatting.convert_to_zone(each, zone).date() for each in (moment, clock.now()))
-    return _("Today") if day == today else formatting.format_date_with_year(day)
+    return _("Today") if day == today else formatting.format_date_with_weekday_and_year(day)
 
 
 @register.simple_tag(name="due")
@@ -234,7 +234,7 @@ def render_time(moment: datetime, milliseconds: bool = False, beside: datetime |
 def render_expiry_day(moment: datetime) -> SafeString:
     """Render the day on which something ends, in the reader's time zone; the exact time is on hover."""
     local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
-    return _render_time_element(moment, formatting.format_date_with_year(local.date()), "day")
+    return _render_time_element(moment, formatting.format_date_with_weekday_and_year(local.date()), "day")
 
 
 @register.simple_tag(name="exact_time")

@@ -24,7 +24,7 @@ class MarkedHtml:
     complete: bool
 
 
-def mark_search_words(html: SafeString, words: tuple[str, ...], *, named: bool = False) -> MarkedHtml:
+def mark_search_words_and_open_folds(html: SafeString, words: tuple[str, ...], *, named: bool = False) -> MarkedHtml:
     """Highlight every occurrence of `words`, ignoring case, and open the folds around them.
 
     Words that are split by a tag are not found. With `named`, the first mark gets the id `FOUND`.

@@ -142,7 +142,7 @@ def _build_markdown_parser() -> MarkdownIt:
     parser.core.ruler.push("demote", _demote_headings)
     parser.core.ruler.push("mask", _mask_parsed_tokens)
     parser.add_render_rule("image", _render_image_as_link)
-    markdown_work_budget_and_autolinks.install_markdown_rules(parser)
+    markdown_work_budget_and_autolinks.install_budget_and_autolink_rules(parser)
     return parser
 
 

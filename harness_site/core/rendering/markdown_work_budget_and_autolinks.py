@@ -32,7 +32,7 @@ class TooMuchWork(Exception):
     """Raised if a text exceeds its budget. Display it unparsed."""
 
 
-def install_markdown_rules(parser: MarkdownIt) -> None:
+def install_budget_and_autolink_rules(parser: MarkdownIt) -> None:
     """Add the rules of this module to `parser`."""
     parser.inline.ruler.before("text", "count_work", _spend_parser_budget)
     parser.inline.ruler.after("text", "address", _parse_bare_url)

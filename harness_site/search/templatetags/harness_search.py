@@ -9,7 +9,7 @@ from django.utils.html import conditional_escape
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from harness_site.core.rendering.html_match_highlighting import mark_search_words
+from harness_site.core.rendering.html_match_highlighting import mark_search_words_and_open_folds
 from harness_site.search.load_search_hits import SearchHit
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
@@ -41,4 +41,4 @@ def build_search_hit_url(place: SearchHit, query: SearchQuery) -> str:
 @register.filter
 def mark_matches(text: SafeString | str, query: SearchQuery) -> SafeString:
     """Mark the words of a query in a title, an id or a name."""
-    return mark_search_words(conditional_escape(text), query.words).html
+    return mark_search_words_and_open_folds(conditional_escape(text), query.words).html

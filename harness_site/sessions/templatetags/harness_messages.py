@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.rendering.html_match_highlighting import FOUND, mark_search_words
+from harness_site.core.rendering.html_match_highlighting import FOUND, mark_search_words_and_open_folds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.message_html import render_message_html
 from harness_site.sessions.selectors.conversation_window import MessageEntry
@@ -46,7 +46,7 @@ def render_message_with_marked_words(context: Context, entry: MessageEntry) -> S
     words: SearchQuery | None = context.get("words")
     if not words:
         return html
-    marked = mark_search_words(html, words.words, named=bool(variables["whole"]))
+    marked = mark_search_words_and_open_folds(html, words.words, named=bool(variables["whole"]))
     return (
         marked.html + _render_folded_match_link(context, entry)
         if entry.has_message_or_result_at(context.get("at")) and not marked.complete
@@ -79,7 +79,9 @@ class _MarkSearchWordsNode(template.Node):
         self.inner, self.words = inner, words
 
     def render(self, context: Context) -> SafeString:
-        return mark_search_words(self.inner.render(context), self.words.resolve(context).words, named=True).html
+        return mark_search_words_and_open_folds(
+            self.inner.render(context), self.words.resolve(context).words, named=True
+        ).html
 
 
 def _render_folded_match_link(context: Context, entry: MessageEntry) -> SafeString:

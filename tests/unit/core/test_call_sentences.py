@@ -27,7 +27,7 @@ def test_call_sentence(tool: str, args: object, sentence: str) -> None:
 
 def test_each_value_of_an_argument_is_a_piece() -> None:
     args = {"order": 17, "urgent": True, "plan": {"a": 1, "b": 2}, "tags": ["new"], "note": None}
-    pieces = call_sentences.split_default_call_sentence("refund", args)
+    pieces = call_sentences.list_default_call_sentence_pieces("refund", args)
     assert "".join(text for text, _ in pieces) == "Refund: order 17, urgent yes, plan (2 fields), tags (new), note –"
     assert [text for text, is_value in pieces if is_value] == ["17", "yes", "(2 fields)", "(new)", "–"]
 

@@ -11,7 +11,7 @@ from checkpoints.formats import parse_message_parts
 from harness_site.core import formatting, word_diff
 from harness_site.core.masking import masker
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
-from harness_site.core.rendering.html_match_highlighting import mark_search_words
+from harness_site.core.rendering.html_match_highlighting import mark_search_words_and_open_folds
 from harness_site.search import text_extraction
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare import message_alignment
@@ -29,7 +29,7 @@ GROUPS = {
 
 
 def _marked(content: str) -> object:
-    return mark_search_words(ansi_colors.render_ansi_as_html(content), ("aaaa", "a://", "&"))
+    return mark_search_words_and_open_folds(ansi_colors.render_ansi_as_html(content), ("aaaa", "a://", "&"))
 
 
 def _whole_tree(content: str) -> object:

@@ -1,11 +1,11 @@
 import pytest
 from django.utils.safestring import SafeString
 
-from harness_site.core.rendering.html_match_highlighting import MarkedHtml, mark_search_words
+from harness_site.core.rendering.html_match_highlighting import MarkedHtml, mark_search_words_and_open_folds
 
 
 def shown(html: str, *words: str, named: bool = False) -> str:
-    return str(mark_search_words(SafeString(html), words, named=named).html)
+    return str(mark_search_words_and_open_folds(SafeString(html), words, named=named).html)
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ def test_words_are_marked_only_between_tags(html: str, word: str, expected: str)
 
 def test_longest_of_several_words_is_marked_and_each_is_counted() -> None:
     assert shown("re refund", "re", "refund") == "<mark>re</mark> <mark>refund</mark>"
-    assert mark_search_words(SafeString("refund"), ("re", "REFUND")) == MarkedHtml(
+    assert mark_search_words_and_open_folds(SafeString("refund"), ("re", "REFUND")) == MarkedHtml(
         SafeString("<mark>refund</mark>"), True
     )
-    assert not mark_search_words(SafeString("refund"), ("refund", "lamp")).complete
-    assert mark_search_words(SafeString("<p>x</p>"), ()) == MarkedHtml(SafeString("<p>x</p>"), True)
+    assert not mark_search_words_and_open_folds(SafeString("refund"), ("refund", "lamp")).complete
+    assert mark_search_words_and_open_folds(SafeString("<p>x</p>"), ()) == MarkedHtml(SafeString("<p>x</p>"), True)
 
 
 def test_folds_around_a_mark_are_open() -> None:
