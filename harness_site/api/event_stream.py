@@ -18,7 +18,7 @@ from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import rate_limit
 from harness_site.api.json_responses import encode_json
 from harness_site.api.problem_details import PROBLEM, build_problem_response
-from harness_site.api.workspace_events import get_last_event_number, list_events
+from harness_site.api.workspace_events import get_last_event_number, list_events_as_masked_json
 from harness_site.core.masking import masker
 from harness_site.live.changed_sessions import ChangeCursor
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
@@ -129,7 +129,7 @@ class _EventReader:
         rules = load_masking_rules.load_workspace_masking_rules(self._token.workspace)
         with masker.use_masking_rules(None if self._token.role == TokenRole.AGENT else rules):
             # An event becomes visible at its commit, perhaps after one with a larger number.
-            recent = list_events(workspace, max(self._after - OVERLAP, self._first))
+            recent = list_events_as_masked_json(workspace, max(self._after - OVERLAP, self._first))
             events = [event for event in recent if event["id"] not in self._told]
             self._told = {event["id"] for event in recent}
             self._after = max([self._after, *self._told])

@@ -47,7 +47,7 @@ MAX_EVENTS: Final = 500
 _HIDDEN_DETAILS: Final = frozenset({"address"})
 
 
-def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dict[str, Any]]:
+def list_events_as_masked_json(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dict[str, Any]]:
     """List the events of a workspace after the one with the number `after`, oldest first.
 
     One whose entry of the audit trail was altered says so, so that the events after it can be read.
@@ -108,5 +108,5 @@ def read_events(request: HttpRequest, after: int | None = None, limit: int = 100
         raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
         return build_json_response({"events": [], "last": get_last_event_number(workspace)})
-    events = list_events(workspace, validate_integer("after", after), limit)
+    events = list_events_as_masked_json(workspace, validate_integer("after", after), limit)
     return build_json_response({"events": events, "last": events[-1]["id"] if events else after}, waiting=not events)
