@@ -113,23 +113,17 @@ def get_or_register_connection_alias(url: str) -> str:
     database = database_from_url(url)
     django_configuration.ensure_django_configured()
     with _connections_lock:
-        return _get_or_register_alias_of_locked_connections(database)
-
-
-def _get_or_register_alias_of_locked_connections(database: dict[str, Any]) -> str:
-    identity = _get_database_identity(database)
-    for alias in connections:
-        database_settings = connections.databases[alias]
-        if _get_database_identity(database_settings) == identity and _get_password(database_settings) == _get_password(
-            database
-        ):
-            return alias
-    alias = "harness_" + hashlib.blake2b(repr(identity).encode(), digest_size=6).hexdigest()
-    while alias in connections.databases:  # the same database with another password
-        alias += "_"
-    defaults = connections.configure_settings({"default": {}, alias: database})
-    connections.databases[alias] = defaults[alias]
-    return alias
+        identity = _get_database_identity(database)
+        for alias in connections:
+            known = connections.databases[alias]
+            if _get_database_identity(known) == identity and _get_password(known) == _get_password(database):
+                return alias
+        alias = "harness_" + hashlib.blake2b(repr(identity).encode(), digest_size=6).hexdigest()
+        while alias in connections.databases:  # the same database with another password
+            alias += "_"
+        defaults = connections.configure_settings({"default": {}, alias: database})
+        connections.databases[alias] = defaults[alias]
+        return alias
 
 
 def _get_database_identity(database: dict[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,9 +101,10 @@ class _SessionImport:
         session = self._verify_and_insert_session(next(rows, None))
         for batch in _batch_rows_by_model(rows):
             self._verify_and_insert_batch(session, batch)
-        self._verify_head_and_record_import(session)
-        undecided = len(unfinished_call_queries.list_undecided_calls_of_session(self.store, session))
-        return ImportedSession(session.session_id, session.latest_version, undecided)
+        undecided = unfinished_call_queries.list_undecided_calls_of_session(self.store, session)
+        self._verify_and_save_head_and_status(session, has_undecided=bool(undecided))
+        self._record_import_events(session, undecided)
+        return ImportedSession(session.session_id, session.latest_version, len(undecided))
 
     def _deserialize_rows(self) -> Iterator[models.Model]:
         order = list(row_serializers.TABLES)
@@ -145,6 +146,8 @@ class _SessionImport:
             self._verify_and_keep_chain(row)
             if isinstance(row, Blob | FrameworkWrite):
                 self._verify_opaque_digest_and_total_size(row)
+            if isinstance(row, ToolCall):
+                _require_matching_call_digests(row)
             self._assign_new_keys_and_end_open_work(session, row)
         model._default_manager.using(self.store.using).bulk_create(batch)
         new_keys = self.keys.setdefault(model, {})
@@ -178,11 +181,6 @@ class _SessionImport:
         if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
-            why = require_unaltered_call.describe_digest_mismatch(
-                row.args, row.args_digest, row.result, row.result_digest, row.error_message
-            )
-            if why is not None:
-                raise ValueError(f"call {row.call_id!r} was altered: {why}")
             _mark_call_undecided_or_discarded_if_open(row)
 
     def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:
@@ -205,16 +203,18 @@ class _SessionImport:
             chain = digests.extend_hash_chain(self._get_hash_chain_at(row.segment_id, row.position - 1), row.body)
             if row.segment_id not in self.chains:
                 raise ValueError("a segment that it names is not in it")
-            self._require_or_set_chain(
+            self._require_chain_or_set_in_former_format(
                 row, "chain", chain, f"message {row.position} is not the one that was said there"
             )
             self.chains[row.segment_id][row.position] = chain
         elif isinstance(row, Checkpoint):
             chain = self._get_hash_chain_at(row.segment_id, row.length - 1)
             why = f"the transcript of version {row.version} is not the one that was saved"
-            self._require_or_set_chain(row, "chain", chain, why)
+            self._require_chain_or_set_in_former_format(row, "chain", chain, why)
 
-    def _require_or_set_chain(self, row: Session | Checkpoint | Message, column: str, chain: bytes, why: str) -> None:
+    def _require_chain_or_set_in_former_format(
+        self, row: Session | Checkpoint | Message, column: str, chain: bytes, why: str
+    ) -> None:
         """Require that a row has a chain; a row of an older file gets it. Raises `ValueError` with `why`."""
         if self._uses_former_chain_format:
             setattr(row, column, chain)
@@ -236,15 +236,19 @@ class _SessionImport:
             raise ValueError(f"message {position} is not in it")
         return self.chains[segment][position]
 
-    def _verify_head_and_record_import(self, session: Session) -> None:
+    def _verify_and_save_head_and_status(self, session: Session, *, has_undecided: bool) -> None:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
         chain = self._get_hash_chain_at(self.head, session.message_count - 1)
-        self._require_or_set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
-        undecided = unfinished_call_queries.list_undecided_calls_of_session(self.store, session)
-        if session.status not in FINISHED_SESSION_STATUSES and undecided:
+        self._require_chain_or_set_in_former_format(
+            session, "head_chain", chain, "its newest transcript is not the one that was saved"
+        )
+        if session.status not in FINISHED_SESSION_STATUSES and has_undecided:
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
         session.save(using=self.store.using, update_fields=["head_segment", "head_chain", "status", "updated_at"])
+
+    def _record_import_events(self, session: Session, undecided: Iterable[ToolCall]) -> None:
+        """Record the import, and that each interrupted call is interrupted, in the audit trail."""
         insert_unchained_events.record_event(
             self.store,
             AuditKind.SESSION_IMPORTED,
@@ -256,6 +260,15 @@ class _SessionImport:
         for call in undecided:
             if call.status == CallStatus.INTERRUPTED:
                 insert_unchained_events.record_call_interrupted_event(self.store, call, actor="import")
+
+
+def _require_matching_call_digests(call: ToolCall) -> None:
+    """Raise `ValueError` if the arguments or the result of a call do not match their digests."""
+    why = require_unaltered_call.describe_digest_mismatch(
+        call.args, call.args_digest, call.result, call.result_digest, call.error_message
+    )
+    if why is not None:
+        raise ValueError(f"call {call.call_id!r} was altered: {why}")
 
 
 def _mark_call_undecided_or_discarded_if_open(call: ToolCall) -> None:

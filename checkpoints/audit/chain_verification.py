@@ -71,7 +71,7 @@ def parse_anchor(text: str) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def seal_and_verify_chain(
+def seal_and_verify_chain_and_store_result(
     workspace_pk: int, *, anchor: tuple[int, str] | None = None, using: str = "default"
 ) -> ChainVerdict:
     """Seal waiting events, check every event, and store the result on the chain's row.

@@ -63,7 +63,7 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
             error.session_pk = call.session_id
             raise
         if store.find_owned_session(call.session.session_id) is None:
-            log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
+            log_completeness.verify_other_session_and_list_live_calls(store.using, call.session_id)
         return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
 
 
@@ -91,7 +91,9 @@ def find_calls_if_all_decided(
             return None
         for call in calls:
             require_unaltered_call.require_call_unaltered(call)
-        decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
+        decisions = signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+            tool_call__in=calls, final=True
+        )
         signed_decisions.verify_decisions(decisions)
         actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by(*Decision.IN_ORDER)}
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
@@ -121,7 +123,9 @@ def list_unanswered_calls_and_require_complete_log(store: Store, session_pk: int
         return list_unanswered_calls_matched_by_arguments(store, session_pk)
     with database_operation(store.using, writes=False):
         calls = ToolCall.objects.using(store.using).filter(session=session_pk)
-        return log_completeness.list_rows_of_complete_session(calls, session_pk, keys, _is_without_saved_result)
+        return log_completeness.require_no_row_missing_and_list_wanted_rows(
+            calls, session_pk, keys, _is_unanswered_call_matched_by_arguments
+        )
 
 
 def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
@@ -141,7 +145,7 @@ def _select_unanswered_calls_matched_by_arguments(session: int) -> QuerySet[Tool
     return calls.order_by("pk")
 
 
-def _is_without_saved_result(call: ToolCall) -> bool:
+def _is_unanswered_call_matched_by_arguments(call: ToolCall) -> bool:
     """Return whether `_select_unanswered_calls_matched_by_arguments` selects a call of its session."""
     is_matched = call.key_policy in POLICIES_MATCHING_ARGUMENTS and call.key_scope == KeyScope.SESSION
     return is_matched and call.answered_version is None
@@ -149,7 +153,9 @@ def _is_without_saved_result(call: ToolCall) -> bool:
 
 def list_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:
     """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
-    edits = signed_decisions.select_decisions(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
+    edits = signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+        tool_call=call, kind=DecisionKind.EDIT
+    )
     signed_decisions.verify_decisions(edits)
     previous_args = [parse_json(edit.evidence)["args_before"] for edit in edits if edit.evidence]
     asked_digests = {call.asked_args_digest} - {""}

@@ -29,7 +29,7 @@ def list_calls_awaiting_decision(
             workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL_STATUSES)
         )
         calls: list[ToolCall] = []
-        for part in (known_calls, unfinished_call_queries.select_issued_calls_of_lost_runs(store)):
+        for part in (known_calls, unfinished_call_queries.select_issued_mutating_calls_of_lost_runs(store)):
             if agent is not None:
                 part = part.filter(session__agent=agent.replace("\0", ""))
             if after is not None:

@@ -45,7 +45,7 @@ def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent
         attempts = ToolCall.objects.using(store.using).filter(session=row, step=step, call_id=intent.call_id)
         attempt = (attempts.aggregate(last=Max("attempt"))["last"] or 0) + 1
         run = run or get_run()
-        intent_log.insert_call_awaiting_approval(store, row, run, intent, step, attempt)
+        intent_log.insert_call_and_request_approval(store, row, run, intent, step, attempt)
 
 
 def _update_allowed_decisions_if_undecided(calls: QuerySet[ToolCall], call: ToolCall, allowed: str) -> None:

@@ -25,7 +25,7 @@ from checkpoints.calls import (
     unfinished_call_queries,
 )
 from checkpoints.db import clock, hot_statements
-from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import (
     DISPATCHABLE_SESSION_STATUSES,
     FINISHED_SESSION_STATUSES,
@@ -60,7 +60,7 @@ _CONSUMABLE_STATUSES = frozenset(
 )
 
 
-def issue_call(
+def issue_call_or_find_live_call(
     store: Store, owned_session: OwnedSession, intent: CallIntent, *, executing: bool = False
 ) -> IssuedCall | ToolCall:
     """Log `intent` and return it as `IssuedCall`, or return the live call of the same key, in whatever status it is.
@@ -76,7 +76,7 @@ def issue_call(
                 is_repeated = log_completeness.does_run_remember_live_call_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
-                    row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
+                    row = _insert_call_sealed_if_enabled(store, connection, owned_session, intent.step, values)
                 call: IssuedCall | ToolCall = (
                     _issue_call_under_session_lock(store, owned_session, intent)
                     if row is None
@@ -99,7 +99,7 @@ def issue_call(
         return call
 
 
-def _insert_sealed_call(
+def _insert_call_sealed_if_enabled(
     store: Store,
     connection: BaseDatabaseWrapper,
     owned_session: OwnedSession,
@@ -137,7 +137,7 @@ def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> Non
     """Log the intent of a loop without a registry, or raise the error that forbids it."""
     with database_operation(store.using):
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
-        call = issue_call(store, owned_session, intent)
+        call = issue_call_or_find_live_call(store, owned_session, intent)
         if isinstance(call, IssuedCall):
             owned_session.issued_calls[intent.call_id] = call
             return
@@ -157,7 +157,7 @@ def _read_intent_after_lost_commit(
     """
     if error.may_have_happened:
         store.unanswered.add(intent.key)
-    with read_back_after_lost_commit(store.using, error):
+    with open_transaction_to_read_back_lost_commit(store.using, error):
         look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         run_calls = ToolCall.objects.using(store.using).filter(
             session_id=owned_session.pk, run_id=owned_session.run_id, call_id=intent.call_id, idempotency_key=intent.key
@@ -241,7 +241,9 @@ def _issue_call_under_session_lock(
             return _consume_approval_and_issue_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
             return _log_call_awaiting_approval_or_find_rival(store, owned_session, session, intent, step, attempt)
-        return _insert_attempt_and_consume_approval(store, owned_session, session, intent, live_call, (step, attempt))
+        return _insert_attempt_and_consume_rerun_approval(
+            store, owned_session, session, intent, live_call, (step, attempt)
+        )
 
 
 def _require_call_may_start(
@@ -257,7 +259,7 @@ def _require_call_may_start(
         raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, unknown)
 
 
-def _insert_attempt_and_consume_approval(
+def _insert_attempt_and_consume_rerun_approval(
     store: Store,
     owned_session: OwnedSession,
     session: Session,
@@ -273,7 +275,7 @@ def _insert_attempt_and_consume_approval(
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
     optimistic_lock_on_heads.lock_and_reload_head(store.using, owned_session)
-    row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
+    row = _insert_call_sealed_if_enabled(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
     # Despite the lock, another session can insert a call with the same workspace-wide key.
@@ -301,7 +303,7 @@ def _require_complete_log_if_other_session(store: Store, owned_session: OwnedSes
     """Require that the session of a call that answers this run is complete and in its newest state, if it is another
     one: what a resume has verified is this run's own session. A call without a result answers nothing."""
     if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
-        log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
+        log_completeness.verify_other_session_and_list_live_calls(store.using, call.session_id)
 
 
 def _find_last_attempt_or_raise_conflict(
@@ -331,7 +333,7 @@ def _find_rejected_call_of_operation(
         row_seals.verify_rows([last] if last else ())
     if last is None or last.status != CallStatus.REJECTED or last.idempotency_key != intent.key:
         return None
-    signed_decisions.verify_decisions_of_call(last)
+    signed_decisions.verify_call_against_decisions(last)
     return last
 
 
@@ -352,7 +354,7 @@ def _log_call_awaiting_approval_or_find_rival(
     """Log a call that a person has to approve before it runs; the session waits for that."""
     try:
         with transaction.atomic(using=store.using):
-            call = insert_call_awaiting_approval(store, session, owned_session.run, intent, step, attempt)
+            call = insert_call_and_request_approval(store, session, owned_session.run, intent, step, attempt)
     except ConstraintViolated as error:  # despite the lock, another session can insert a workspace-wide key
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
@@ -364,7 +366,7 @@ def _log_call_awaiting_approval_or_find_rival(
     return logged
 
 
-def insert_call_awaiting_approval(
+def insert_call_and_request_approval(
     store: Store, session: Session, run: Run, intent: CallIntent, step: int, attempt: int
 ) -> ToolCall:
     """Insert a call that a person has to approve, and let its session, which is locked, wait for the decision.
@@ -401,7 +403,7 @@ def _consume_approval_and_issue_call(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
-    signed_decisions.require_approval_quorum(approved, intent.approvals)
+    signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
     _use_up_approval(
         store,
         approved,
@@ -436,7 +438,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
         if call.idempotency_key != intent.key:
             why = "the lookup with another key found it: the database compares keys in another way"
             raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
-        signed_decisions.verify_decisions_of_call(call)
+        signed_decisions.verify_call_against_decisions(call)
     return call
 
 
@@ -447,7 +449,7 @@ def _consume_rerun_approval_and_build_intent(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
-    signed_decisions.require_approval_quorum(approved, intent.approvals)
+    signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
     _use_up_approval(store, approved, status=call_transitions_by_agent_or_system.RERUN.after, settled_at=Now())
     return replace(
         intent,
@@ -502,7 +504,7 @@ def _count_replay_with_known_head(
     difference = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     difference -= session_heads.compute_row_sum_term(keys, ToolCall, seal_before)
     after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, {})
-    is_counted = after is not None and hot_statements.update_replay_count(
+    is_counted = after is not None and hot_statements.update_replay_count_and_head_if_unchanged(
         connection,
         owned_session.pk,
         owned_session.fence,

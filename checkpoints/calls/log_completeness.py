@@ -78,7 +78,7 @@ def require_no_remembered_call_missing(
             why = "the lookup by its key did not find it: the database hides it, or it was altered in between"
             raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
     if hash(key) in owned_session.other_sessions:
-        for call in require_complete_log_of_other_session(using, owned_session.other_sessions[hash(key)], key):
+        for call in verify_other_session_and_list_live_calls(using, owned_session.other_sessions[hash(key)], key):
             raise CallInProgress(call.session.session_id, call.call_id, call.tool)  # it may be new
         del owned_session.other_sessions[hash(key)]
     owned_session.live_keys.discard(hash(key))
@@ -125,7 +125,7 @@ def verify_complete_log_and_list_live_calls(using: str, session: Session, key: s
     return found
 
 
-def list_rows_of_complete_session(
+def require_no_row_missing_and_list_wanted_rows(
     rows: models.QuerySet[SomeModel], session_pk: int, keys: SealKeys, is_wanted: Callable[[SomeModel], bool]
 ) -> list[SomeModel]:
     """Verify all rows that a session has in one table, require that no row of it is missing, and list some of them.
@@ -176,10 +176,10 @@ def _verify_calls_and_list_live_ones(using: str, session_pk: int, keys: SealKeys
         return call.idempotency_key == key and call.status in LIVE_CALL_STATUSES
 
     calls = ToolCall.objects.using(using).filter(session=session_pk)
-    return list_rows_of_complete_session(calls, session_pk, keys, is_wanted)
+    return require_no_row_missing_and_list_wanted_rows(calls, session_pk, keys, is_wanted)
 
 
-def require_complete_log_of_other_session(using: str, session_pk: int, key: str | None = None) -> list[ToolCall]:
+def verify_other_session_and_list_live_calls(using: str, session_pk: int, key: str | None = None) -> list[ToolCall]:
     """Require the same of a session that this run does not own, unless it was deleted, without locking it.
 
     A run that holds the lock of its own session never waits for that of another one, so two runs that use each other's

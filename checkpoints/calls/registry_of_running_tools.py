@@ -35,14 +35,16 @@ _running: Counter[CallPlace] = Counter()
 _enclosing: ContextVar[tuple[CallPlace, ...]] = ContextVar("calls whose tools called the current code", default=())
 
 
-def _forget_tools_of_parent() -> None:
+def _forget_running_tools_after_fork() -> None:
     """Forget in a forked process what its parent runs: threads are not copied."""
     _running.clear()
     _lock.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_tools_of_parent)
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_running_tools_after_fork
+    )
 
 
 def is_tool_running(place: CallPlace) -> bool:

@@ -15,7 +15,7 @@ def require_call_unaltered(call: ToolCall) -> None:
     Raises `IntegrityError` if it does not match its seal, its digests, or what people have signed about it.
     """
     row_seals.verify_row(call)
-    signed_decisions.verify_decisions_of_call(call)
+    signed_decisions.verify_call_against_decisions(call)
     require_matching_digests(call)
 
 

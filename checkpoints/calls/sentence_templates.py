@@ -20,7 +20,7 @@ def replace_unstorable_characters(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def format_sentence(template: str, args: Mapping[str, Any]) -> str:
+def format_sentence_if_harmless(template: str, args: Mapping[str, Any]) -> str:
     """Format the template of a tool with the arguments of a call, outside of the tool's own process.
 
     The template comes from an agent, so only plain fields are formatted: no attributes, and no large widths.

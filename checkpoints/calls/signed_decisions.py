@@ -103,7 +103,7 @@ def insert_decision(decision: Decision, terms: DecisionTerms, *, using: str) -> 
     decision.save(using=using, force_insert=True)
 
 
-def select_decisions(using: str) -> QuerySet[Decision]:
+def select_decisions_joined_for_signatures(using: str) -> QuerySet[Decision]:
     """Select decisions with what their signatures cover."""
     return Decision.objects.using(using).select_related("tool_call__session__workspace")
 
@@ -115,7 +115,7 @@ def verify_decisions(decisions: Iterable[Decision]) -> None:
         verify_signature(decision)
 
 
-def verify_decisions_of_call(call: ToolCall) -> None:
+def verify_call_against_decisions(call: ToolCall) -> None:
     """Verify that what people have decided about a call is signed, and that the call follows from it.
 
     Nothing if signatures are not required.
@@ -132,21 +132,23 @@ def verify_decisions_of_call(call: ToolCall) -> None:
         _verify_call_and_find_last_decision(call)
 
 
-def verify_decisions_of_calls(using: str, calls: Sequence[ToolCall]) -> None:
-    """Verify each of several calls as `verify_decisions_of_call` does, with one query for their decisions."""
+def verify_calls_against_decisions(using: str, calls: Sequence[ToolCall]) -> None:
+    """Verify each of several calls as `verify_call_against_decisions` does, with one query for their decisions."""
     if get_decision_keys() is None or not calls:
         return
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     for decision in (
-        select_decisions(using).filter(tool_call__in=[call.pk for call in calls]).order_by(*Decision.IN_ORDER)
+        select_decisions_joined_for_signatures(using)
+        .filter(tool_call__in=[call.pk for call in calls])
+        .order_by(*Decision.IN_ORDER)
     ):
         verify_signature(decision)
         decisions[decision.tool_call_id].append(decision)
     for call in calls:
-        _require_call_matches_decision(call, _find_last_decision_by_person(decisions[call.pk]))
+        _require_call_matches_decision(call, _find_last_final_decision_by_person(decisions[call.pk]))
 
 
-def require_approval_quorum(call: ToolCall, approvals: int) -> None:
+def require_signed_approval_quorum(call: ToolCall, approvals: int) -> None:
     """Require that as many people have agreed to a call as its tool demands, before the call uses that up.
 
     The number in the log may have been lowered before somebody decided; the one of the tool is the program's.
@@ -157,7 +159,7 @@ def require_approval_quorum(call: ToolCall, approvals: int) -> None:
 
     Raises:
         DecisionNotSigned: There are fewer.
-        IntegrityError: From `verify_decisions_of_call`.
+        IntegrityError: From `verify_call_against_decisions`.
     """
     if get_decision_keys() is None:
         return
@@ -168,18 +170,16 @@ def require_approval_quorum(call: ToolCall, approvals: int) -> None:
         raise DecisionNotSigned(row_seals.get_table_name(call), row_seals.describe_row(call), why)
 
 
-def verify_decisions_of_session(using: str, session_pk: int) -> None:
+def verify_session_calls_against_decisions(using: str, session_pk: int) -> None:
     """Verify the decisions of people in a session, and that its calls follow from them.
 
-    Nothing if signatures are not required. Raises what `verify_decisions_of_call` raises, for the first row.
+    Nothing if signatures are not required. Raises what `verify_call_against_decisions` raises, for the first row.
     """
-    for _, error in iterate_signature_errors_of_sessions(using, [session_pk]):
+    for _, error in iterate_decision_errors_of_sessions(using, [session_pk]):
         raise error
 
 
-def iterate_signature_errors_of_sessions(
-    using: str, session_pks: Sequence[int]
-) -> Iterator[tuple[int, IntegrityError]]:
+def iterate_decision_errors_of_sessions(using: str, session_pks: Sequence[int]) -> Iterator[tuple[int, IntegrityError]]:
     """Find the decisions of sessions that are not as the site has signed them, and calls that do not follow them.
 
     Yields the key of the session and the error. Nothing if signatures are not required.
@@ -189,7 +189,11 @@ def iterate_signature_errors_of_sessions(
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     calls: dict[int, ToolCall] = {}
     bad_calls = set()
-    for decision in select_decisions(using).filter(session__in=session_pks).order_by("session_id", *Decision.IN_ORDER):
+    for decision in (
+        select_decisions_joined_for_signatures(using)
+        .filter(session__in=session_pks)
+        .order_by("session_id", *Decision.IN_ORDER)
+    ):
         decisions[decision.tool_call_id].append(decision)
         calls[decision.tool_call_id] = decision.tool_call
         try:
@@ -201,22 +205,24 @@ def iterate_signature_errors_of_sessions(
     calls |= {call.pk: call for call in decided}
     for pk in sorted(calls.keys() - bad_calls):
         try:
-            _require_call_matches_decision(calls[pk], _find_last_decision_by_person(decisions[pk]))
+            _require_call_matches_decision(calls[pk], _find_last_final_decision_by_person(decisions[pk]))
         except IntegrityError as error:
             yield calls[pk].session_id, error
 
 
 def _verify_call_and_find_last_decision(call: ToolCall) -> Decision | None:
     """Return the last decision of a person about a call that moved it. Raises `IntegrityError`."""
-    decisions = list(select_decisions(str(call._state.db)).filter(tool_call=call).order_by(*Decision.IN_ORDER))
+    decisions = list(
+        select_decisions_joined_for_signatures(str(call._state.db)).filter(tool_call=call).order_by(*Decision.IN_ORDER)
+    )
     for decision in decisions:
         verify_signature(decision)
-    last = _find_last_decision_by_person(decisions)
+    last = _find_last_final_decision_by_person(decisions)
     _require_call_matches_decision(call, last)
     return last
 
 
-def _find_last_decision_by_person(decisions: Sequence[Decision]) -> Decision | None:
+def _find_last_final_decision_by_person(decisions: Sequence[Decision]) -> Decision | None:
     return next(
         (
             decision

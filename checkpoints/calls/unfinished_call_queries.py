@@ -51,7 +51,7 @@ def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
         ]
 
 
-def select_issued_calls_of_lost_runs(store: Store) -> QuerySet[ToolCall]:
+def select_issued_mutating_calls_of_lost_runs(store: Store) -> QuerySet[ToolCall]:
     """Select the calls with side effects that lost runs of the workspace have left without an outcome.
 
     A person has to decide about them, although no process has declared the run lost yet.
@@ -69,7 +69,7 @@ def list_undecided_calls_of_session(store: Store, row: Session) -> list[ToolCall
     return list_verified_calls_of_session_with_status(store, row, UNDECIDED_CALL_STATUSES)
 
 
-def list_calls_at_gate(store: Store, row: Session) -> list[ToolCall]:
+def list_undecided_calls_holding_run_at_gate(store: Store, row: Session) -> list[ToolCall]:
     """List the undecided calls that hold a run at the gate: all but those that a framework's own interrupt holds."""
     return [
         call

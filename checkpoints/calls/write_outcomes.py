@@ -12,7 +12,7 @@ from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
-from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import (
     LIVE_CALL_STATUSES,
     SETTLED_CALL_STATUSES,
@@ -184,7 +184,7 @@ def _require_outcome_stored_after_lost_commit(
     store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome, error: StorageUnavailable
 ) -> None:
     """Read back the outcome after a commit whose answer was lost: only this run may settle the call."""
-    with read_back_after_lost_commit(store.using, error):
+    with open_transaction_to_read_back_lost_commit(store.using, error):
         look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         row = call_queries.get_verified_call_by_pk(store, owned_session.session_id, call.pk)
     if not is_outcome_of_call(row, outcome):

@@ -152,7 +152,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
     """Return the key of the operation of an unanswered call: one of the log or a new one."""
     step = owned_session.head.version
 
-    def read() -> list[ToolCall]:
+    def list_unanswered_calls() -> list[ToolCall]:
         with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
             return call_queries.list_unanswered_calls_and_require_complete_log(store, owned_session.pk)
 
@@ -170,7 +170,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
         request.call_id,
         step,
         make_key=lambda number: new_key(number=number),
-        read=read,
+        read=list_unanswered_calls,
     )
 
 
@@ -197,7 +197,7 @@ def issue_call_or_find_answer_flow(
 
 def _issue_call_or_quarantine(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
-        return intent_log.issue_call(store, owned_session, intent, executing=True)
+        return intent_log.issue_call_or_find_live_call(store, owned_session, intent, executing=True)
 
 
 def _count_replay_or_quarantine(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:

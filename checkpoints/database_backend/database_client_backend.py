@@ -340,7 +340,7 @@ class DatabaseBackend:
     def verify_call_flow(self, target: DecisionTarget, actor: Actor | str) -> Flow[str]:
         store = self.store
         call: ToolCall = yield Transact(
-            lambda: record_verify_hook_answers.request_verification(store, target, to_actor(actor))
+            lambda: record_verify_hook_answers.request_verify_hook_run(store, target, to_actor(actor))
         )
         probe = record_verify_hook_answers.build_probe_with_registered_hook(store, target.session_id, call)
         return (

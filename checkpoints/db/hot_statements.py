@@ -835,7 +835,7 @@ def _build_lock_and_update_outcome_sql(fields: tuple[str, ...], is_sealed: bool,
     return _build_guarded_statement_with_ctes_sql(f"locked_session AS ({lock_sql})", outcome, guard_sql)
 
 
-def update_replay_count(
+def update_replay_count_and_head_if_unchanged(
     connection: BaseDatabaseWrapper,
     session_pk: int,
     fence: int,

@@ -111,7 +111,7 @@ def cast_field_to_text(field: str) -> Cast:
 
 def build_before_cursor_condition(cursor: Cursor, field: str) -> LessThan:
     """Condition for the rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
-    return LessThan(_RowValue(F(field), F("pk")), _build_row_value(cursor))
+    return LessThan(_RowValue(F(field), F("pk")), _build_row_value_of_cursor(cursor))
 
 
 def build_below_amount_cursor_condition(cursor: AmountCursor, field: str) -> LessThan:
@@ -146,11 +146,11 @@ def iterate_distinct_session_pks(rows: QuerySet[Model], *, by: str) -> Iterator[
         if len(batch) < MAX_LIMIT:
             return
         last_pk, last_time = batch[-1]
-        last = _build_row_value(Cursor(last_time, last_pk))
+        last = _build_row_value_of_cursor(Cursor(last_time, last_pk))
         following = rows.filter(GreaterThan(_RowValue(F(by), F("session_id")), last))
 
 
-def _build_row_value(cursor: Cursor) -> _RowValue:
+def _build_row_value_of_cursor(cursor: Cursor) -> _RowValue:
     return _RowValue(_StoredTime(Value(cursor.time)), Value(cursor.pk))
 
 

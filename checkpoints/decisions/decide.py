@@ -20,7 +20,7 @@ from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import log_completeness, require_unaltered_call, signed_decisions, unfinished_call_queries
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
-from checkpoints.calls.sentence_templates import format_sentence
+from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_operation import database_operation
@@ -224,7 +224,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         if verdict.kind == DecisionKind.EDIT:
             evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
             changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
-            changes["sentence"] = format_sentence(call.sentence_template, parse_json(changes["args"]))
+            changes["sentence"] = format_sentence_if_harmless(call.sentence_template, parse_json(changes["args"]))
         if "result" in changes:
             changes["result_digest"] = digests.digest_outcome(changes["result"], call.error_message)
         _update_call_or_raise_stale(store, call, changes if final else {})
@@ -357,7 +357,7 @@ def _list_agreeing_people_or_refuse_actor(
     """
     if call.approvals <= 1:
         return [verdict.actor.person]
-    decisions = _list_complete_decisions(store, session, call)
+    decisions = _list_decisions_and_require_none_missing(store, session, call)
     signed_decisions.verify_decisions(decisions)
     voters = verdict.actor.electorate(decisions)
     person = verdict.actor.person
@@ -373,16 +373,19 @@ def _list_agreeing_people_or_refuse_actor(
     return [*sorted(people), person]
 
 
-def _list_complete_decisions(store: Store, session: Session, call: ToolCall) -> list[Decision]:
+def _list_decisions_and_require_none_missing(store: Store, session: Session, call: ToolCall) -> list[Decision]:
     """List the decisions about a call, in their order, so that nobody can hide a withdrawal or an edit.
 
     Raises `IntegrityError` if a row of the session does not match, or is missing.
     """
-    decisions, keys = signed_decisions.select_decisions(store.using).filter(session=session), get_seal_keys()
+    decisions, keys = (
+        signed_decisions.select_decisions_joined_for_signatures(store.using).filter(session=session),
+        get_seal_keys(),
+    )
     if keys is None:
         about_call = decisions.filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
         return list(about_call.order_by(*Decision.IN_ORDER))
-    found = log_completeness.list_rows_of_complete_session(
+    found = log_completeness.require_no_row_missing_and_list_wanted_rows(
         decisions,
         session.pk,
         keys,

@@ -122,7 +122,7 @@ def _get_unused_decision(session: Session, call: ToolCall) -> Decision:
 
 def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -> Decision:
     """Return the actor's latest decision that waits for others to agree. Raises `NothingToWithdraw`."""
-    rows = signed_decisions.select_decisions(str(call._state.db)).filter(
+    rows = signed_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
         tool_call=call, kind__in=sorted(DECIDING_KINDS)
     )
     decisions = list(rows.order_by(*Decision.IN_ORDER))
@@ -137,7 +137,7 @@ def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -
 
 def get_decision_in_force(call: ToolCall) -> Decision:
     """Return the decision of a person that is in force, used or not. Raises `NothingToWithdraw`."""
-    decisions = signed_decisions.select_decisions(str(call._state.db)).filter(
+    decisions = signed_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
         tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)
     )
     decision = decisions.order_by(*Decision.IN_ORDER).last()

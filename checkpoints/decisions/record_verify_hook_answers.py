@@ -117,7 +117,7 @@ def _record_unknown_answer(store: Store, probe: VerifyProbe, cause: object) -> N
         look_up_and_lock_rows.increment_session_revision(store, session.pk)
 
 
-def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> ToolCall:
+def request_verify_hook_run(store: Store, target: DecisionTarget, actor: Actor) -> ToolCall:
     """Ask the process that waits at the gate to run the hook again; it answers with a decision.
 
     Raises what `decisions.decide` raises for a call that is altered or not undecided.

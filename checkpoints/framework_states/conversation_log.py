@@ -401,7 +401,7 @@ class _ConversationWrite:
         prepared = prepared_transcript.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
         )
-        end = save_version.build_end_of_prepared_messages(prepared, start)
+        end = save_version.build_transcript_end_with_prepared_messages(prepared, start)
         if is_branch:
             repeated = save_version.count_results_repeated_after_edit(
                 self.store, self.row.pk, self.row.session_id, self.operations, head, prepared, start.length

@@ -98,7 +98,7 @@ def find_decisions_if_all_decided(
             return None
         calls = framework_interrupt_calls.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
-        decisions = signed_decisions.select_decisions(store.using).filter(
+        decisions = signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
             tool_call__in=calls.values(), kind__in=kinds, final=True
         )
         signed_decisions.verify_decisions(decisions)

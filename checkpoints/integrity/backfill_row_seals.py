@@ -100,7 +100,7 @@ def _require_name_is_of_no_other_witnessed_session(session: Session) -> None:
             raise WitnessedSessionMissing(session.session_id, parse_session_pk(name), number)
 
 
-def seal_rows_without_session(using: str) -> int:
+def seal_unsealed_audit_events_and_early_responses(using: str) -> int:
     """Seal the entries of the audit trail, and the responses to other agents' calls, that belong to no session.
 
     Returns their number.

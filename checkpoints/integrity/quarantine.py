@@ -305,7 +305,7 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
         Run.objects.using(using).filter(session=session_pk, status__in=sorted(OWNING_RUN_STATUSES)).update(
             status=RunStatus.LOST, ended_at=Now()
         )
-        _update_unsealed_session_columns(
+        _update_session_columns_outside_seal(
             using, session_pk, quarantined_at=Now(), quarantine=mark, owner=None, fence=F("fence") + 1
         )
         workspace = Workspace.objects.using(using).filter(pk__in=session.values("workspace"))
@@ -367,7 +367,7 @@ def release_quarantine(
     with database_operation(store.using), transaction.atomic(using=store.using):
         session = _lock_quarantined_session(store, session_id)
         accepted = _require_intact_rows_or_reseal(store.using, session, accept_altered=accept_altered)
-        _update_unsealed_session_columns(store.using, session.pk, quarantined_at=None, quarantine="")
+        _update_session_columns_outside_seal(store.using, session.pk, quarantined_at=None, quarantine="")
         insert_unchained_events.record_event(
             store,
             AuditKind.QUARANTINE_RELEASED,
@@ -437,7 +437,7 @@ def _raise_on_unknown_seal_key(problems: Iterable[IntegrityProblem]) -> None:
             raise problem.to_error()
 
 
-def _update_unsealed_session_columns(using: str, session_pk: int, **changes: Any) -> None:
+def _update_session_columns_outside_seal(using: str, session_pk: int, **changes: Any) -> None:
     """Change columns of a session that are not sealed, whether its seal matches or not."""
     changes |= {"revision": F("revision") + 1, "updated_at": Now()}
     _select_sessions_without_verifying_seals(using).filter(pk=session_pk).update(**changes)

@@ -36,7 +36,11 @@ def sign_unsigned_decisions_of_session(using: str, session_pk: int, *, actor: st
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is None:
             return 0
-        decisions = list(signed_decisions.select_decisions(using).filter(session=session).order_by(*Decision.IN_ORDER))
+        decisions = list(
+            signed_decisions.select_decisions_joined_for_signatures(using)
+            .filter(session=session)
+            .order_by(*Decision.IN_ORDER)
+        )
         unsigned = [
             decision
             for decision in decisions

@@ -136,7 +136,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
     Returns:
         Hashes of the keys of its live calls, which the run remembers; empty if sealing is off.
     """
-    signed_decisions.verify_decisions_of_session(using, session.pk)
+    signed_decisions.verify_session_calls_against_decisions(using, session.pk)
     live_keys: set[int] = set()
     keys = get_seal_keys()
     if keys is None:
@@ -238,7 +238,7 @@ def _find_problems_of_all_rows(
     found, placed = _list_models_with_rows_in_key_range(using, session_pks), _PlacedRows()
     for model in [model for model in found if model in SESSION_MODELS]:
         yield from _find_row_problems_and_collect_places(using, model, session_pks, counts, placed)
-    for session_pk, error in signed_decisions.iterate_signature_errors_of_sessions(using, session_pks):
+    for session_pk, error in signed_decisions.iterate_decision_errors_of_sessions(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
@@ -252,7 +252,7 @@ def _find_problems_of_all_rows(
     yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
 
-def find_problems_of_rows_without_session(
+def find_problems_of_early_responses(
     using: str, workspace_pk: int, counts: VerificationCounts
 ) -> Iterator[IntegrityProblem]:
     """Find every row of a workspace that belongs to no session and is not as it was written: early responses.

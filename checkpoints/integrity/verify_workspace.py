@@ -16,7 +16,7 @@ from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
-    find_problems_of_rows_without_session,
+    find_problems_of_early_responses,
     find_problems_of_sessions,
     find_session_problems,
 )
@@ -87,7 +87,7 @@ def verify_and_quarantine_workspace(
         if last is not None:  # else all of them were deleted meanwhile
             last.is_progress_stored = True
             yield last
-    others = CheckedSession(None, "", list(find_problems_of_rows_without_session(using, workspace_pk, counts)))
+    others = CheckedSession(None, "", list(find_problems_of_early_responses(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
     named += _count_and_encode_problems(check, others, named)
     yield others

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.formats import digests
@@ -111,7 +111,7 @@ def _find_and_verify_agent_call(store: Store, call_id: str) -> PeerCall | None:
 
 def _answer_call_or_store_late_response(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run_until_agents_respond.write_result_of_open_agent_call(store, call, response.result, response.receipt):
-        complete = agent_call_join_counters.add_closed_call_count_and_complete_join(
+        complete = agent_call_join_counters.add_closed_calls_and_complete_join_if_last(
             store, call.join, 1, response.receipt
         )
         look_up_and_lock_rows.increment_session_revision(store, row.pk)
@@ -172,7 +172,7 @@ def _is_session_unfinished(store: Store, session_id: str) -> bool:
 def _read_acceptance_after_lost_commit(store: Store, response: PeerResponse, error: StorageUnavailable) -> Answer:
     """Read back after a commit whose answer was lost: the receipt tells whether this response was the one that
     counted."""
-    with read_back_after_lost_commit(store.using, error):
+    with open_transaction_to_read_back_lost_commit(store.using, error):
         call = _find_and_verify_agent_call(store, response.call_id)
     if call is None or call.receipt != response.receipt:
         raise StorageUnavailable(error.what, may_have_happened=False) from error

@@ -11,7 +11,7 @@ from checkpoints.models import Join
 from checkpoints.store.database_client_state import Store
 
 
-def add_closed_call_count_and_complete_join(store: Store, join: Join, count: int, receipt: str) -> bool:
+def add_closed_calls_and_complete_join_if_last(store: Store, join: Join, count: int, receipt: str) -> bool:
     """Count calls of `join` that the caller's transaction has settled. Returns True if that completes it.
 
     The condition is in the statement that completes the join, so that exactly one transaction gets True.

@@ -109,7 +109,7 @@ def _expire_overdue_calls_and_complete_joins(store: Store, session_pk: int) -> S
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
         complete = [
-            join.join_id for join in joins if _add_expired_call_count_and_complete_join(store, join, calls, receipt)
+            join.join_id for join in joins if _add_expired_calls_and_complete_join_if_last(store, join, calls, receipt)
         ]
         look_up_and_lock_rows.increment_session_revision(store, row.pk)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
@@ -128,10 +128,10 @@ def _mark_overdue_calls_expired(store: Store, row: Session, receipt: str) -> int
     )
 
 
-def _add_expired_call_count_and_complete_join(
+def _add_expired_calls_and_complete_join_if_last(
     store: Store, join: Join, calls: Iterable[PeerCall], receipt: str
 ) -> bool:
-    return agent_call_join_counters.add_closed_call_count_and_complete_join(
+    return agent_call_join_counters.add_closed_calls_and_complete_join_if_last(
         store, join, sum(call.join_id == join.pk for call in calls), receipt
     )
 

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExists, StorageUnavailable
 from checkpoints.formats import digests
@@ -207,7 +207,9 @@ def _consume_early_responses_and_complete_join(store: Store, join: Join, receipt
             write_result_of_open_agent_call(store, call, matching_responses[0].result, receipt)
             count += 1
     early_responses.delete()
-    return bool(count) and agent_call_join_counters.add_closed_call_count_and_complete_join(store, join, count, receipt)
+    return bool(count) and agent_call_join_counters.add_closed_calls_and_complete_join_if_last(
+        store, join, count, receipt
+    )
 
 
 def _does_response_have_peer_and_token_of_call(call: PeerCall, response: EarlyResponse) -> bool:
@@ -232,7 +234,7 @@ def write_result_of_open_agent_call(store: Store, call: PeerCall, result: str, r
 
 def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, error: StorageUnavailable) -> Paused:
     """Read back a pause after a commit whose answer was lost: a run pauses once, so a task of this run is that one."""
-    with read_back_after_lost_commit(store.using, error):
+    with open_transaction_to_read_back_lost_commit(store.using, error):
         look_up_and_lock_rows.get_session(store, owned_session.session_id, lock=True)
         task = (
             PausedTask.objects.using(store.using).filter(run_id=owned_session.run_id).select_related("session").first()

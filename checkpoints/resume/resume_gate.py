@@ -83,7 +83,7 @@ def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[To
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
-        return unfinished_call_queries.list_calls_at_gate(store, session)
+        return unfinished_call_queries.list_undecided_calls_holding_run_at_gate(store, session)
 
 
 def _load_call_dicts_with_hook_answers(
@@ -123,9 +123,11 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
         if owned_session.run.status != RunStatus.RUNNING or not nothing_to_use.exists():
             with transaction.atomic(using=store.using):
                 session = owned_row.select_for_update().first()
-                if session is not None and unfinished_call_queries.list_calls_at_gate(store, session):
+                if session is not None and unfinished_call_queries.list_undecided_calls_holding_run_at_gate(
+                    store, session
+                ):
                     return False
-                signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
+                signed_decisions.verify_session_calls_against_decisions(store.using, owned_session.pk)
                 take_and_release_ownership.write_run_status_as_owner(store, owned_session, RunStatus.RUNNING)
                 is_waiting = session is not None and unfinished_call_queries.list_undecided_calls_of_session(
                     store, session

@@ -98,7 +98,7 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
     found = logged_calls.values() if asked_for else _list_calls_since_last_version(store, session)
     calls = [call for call in found if call is not None]
     row_seals.verify_rows(calls)
-    signed_decisions.verify_decisions_of_calls(store.using, calls)
+    signed_decisions.verify_calls_against_decisions(store.using, calls)
     for call in calls:
         if call.status in ANSWERED_STATUSES or (
             call.status == CallStatus.FAILED and _was_marked_failed_by_person(store, call)
@@ -186,7 +186,7 @@ def _digest_args(requested_call: RequestedCall) -> str:
 
 def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
     """Return whether a person stated that the call failed: the agent gets that result, and the call is not repeated."""
-    decisions = signed_decisions.select_decisions(store.using).filter(
+    decisions = signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
         tool_call=call, kind=DecisionKind.MARK_FAILED, final=True
     )
     signed_decisions.verify_decisions(decisions)

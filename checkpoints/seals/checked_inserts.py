@@ -16,7 +16,7 @@ from checkpoints.exceptions import RowNotStored
 SomeModel = TypeVar("SomeModel", bound=models.Model)
 
 
-def require_rows_stored(
+def insert_and_require_rows_stored(
     using: str, model: type[models.Model], count: int, insert: Callable[[], Sequence[Any]]
 ) -> Sequence[Any]:
     """Insert rows whose columns the statement returns, and require that it returns as many rows.
@@ -61,7 +61,7 @@ class CheckedInsertQuerySet(models.QuerySet[SomeModel]):
         insert = super()._insert  # type: ignore[misc]  # of Django, without a type
         if not returning_fields or kwargs.get("on_conflict") is not None:
             return insert(objs, *args, returning_fields=returning_fields, **kwargs)
-        return require_rows_stored(
+        return insert_and_require_rows_stored(
             self.db, self.model, len(objs), lambda: insert(objs, *args, returning_fields=returning_fields, **kwargs)
         )
 
@@ -79,4 +79,4 @@ class CheckedInsertModel(models.Model):
         def insert() -> Any:
             return super(CheckedInsertModel, self)._do_insert(manager, using, fields, returning_fields, raw)  # type: ignore[misc]
 
-        return require_rows_stored(using, type(self), 1, insert) if returning_fields else insert()
+        return insert_and_require_rows_stored(using, type(self), 1, insert) if returning_fields else insert()

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from checkpoints.calls import call_dicts, call_queries, call_seals, unfinished_call_queries
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (
@@ -87,7 +87,7 @@ def find_version_of_repeated_append(
     attempt = _AppendAttempt(store, session_id, new, change, expected_version)
     with database_operation(store.using, writes=False):
         row = look_up_and_lock_rows.get_session(store, session_id)
-        version = attempt.find_stored_version(row)
+        version = attempt.find_version_of_equal_append(row)
         written = Checkpoint.objects.using(store.using).filter(session=row, created_at__gte=since)
         return version if version is not None and written.filter(version=version).exists() else None
 
@@ -168,7 +168,7 @@ class _AppendAttempt:
         described = self._load_base_and_build_unconfirmed_append(row)
         return replace(described, created_at=unconfirmed_append.created_at) == unconfirmed_append
 
-    def find_stored_version(self, row: Session) -> int | None:
+    def find_version_of_equal_append(self, row: Session) -> int | None:
         """Find the version that an equal append wrote, whoever that was."""
         return _find_appended_version(self.store, row, self._load_base_and_build_unconfirmed_append(row))
 
@@ -269,7 +269,7 @@ def _read_append_after_lost_commit(
         raise error
     if error.may_have_happened:
         store.unconfirmed_appends[session_id] = unconfirmed_append
-    with read_back_after_lost_commit(store.using, error):
+    with open_transaction_to_read_back_lost_commit(store.using, error):
         version = _find_appended_version(
             store, look_up_and_lock_rows.get_session(store, session_id, lock=True), unconfirmed_append
         )

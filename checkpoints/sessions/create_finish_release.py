@@ -10,7 +10,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcomes
 from checkpoints.db.database_operation import (
     database_operation,
-    read_back_after_lost_commit,
+    open_transaction_to_read_back_lost_commit,
     require_no_caller_transaction_of_alias,
 )
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
@@ -60,7 +60,9 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
-            _interrupt_or_refuse_open_calls(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
+            _refuse_open_calls_or_interrupt_if_cancelled(
+                store, owned_session, row, cancelled=status == SessionStatus.CANCELLED
+            )
             check_and_close_paused_tasks.close_paused_tasks_and_cancel_agent_calls(store, row, PauseStatus.OVER)
             take_and_release_ownership.end_ownership_in_transaction_if_owner(
                 store, owned_session, RunStatus(status), status=status, result=result_json
@@ -70,7 +72,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
                 store, AuditKind.SESSION_FINISHED, session_pk=owned_session.pk, actor=actor, status=status
             )
     except StorageUnavailable as error:
-        with read_back_after_lost_commit(store.using, error):
+        with open_transaction_to_read_back_lost_commit(store.using, error):
             is_ended = look_up_and_lock_rows.get_session(store, session_id, lock=True).status == status
         if not is_ended:
             raise StorageUnavailable(error.what, may_have_happened=False) from error
@@ -78,7 +80,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     store.notify_save_listeners(session_id)
 
 
-def _interrupt_or_refuse_open_calls(
+def _refuse_open_calls_or_interrupt_if_cancelled(
     store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool
 ) -> None:
     """Require that no call is open at the end of a session.

@@ -373,7 +373,7 @@ def release_idle_sessions(store: Store) -> list[str]:
 
 def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
-    if has_unsaved_versions or _has_run_issued_call(store, owned_session):
+    if has_unsaved_versions or _has_run_call_without_outcome(store, owned_session):
         store.remember_session_use(owned_session.session_id)
         return False
     if not store.remove_session_if_idle(owned_session):
@@ -389,7 +389,7 @@ def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) ->
     return True
 
 
-def _has_run_issued_call(store: Store, owned_session: OwnedSession) -> bool:
+def _has_run_call_without_outcome(store: Store, owned_session: OwnedSession) -> bool:
     with database_operation(store.using, writes=False):
         issued_calls = ToolCall.objects.using(store.using).filter(
             session=owned_session.pk, run=owned_session.run, status=CallStatus.ISSUED

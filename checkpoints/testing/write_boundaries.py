@@ -140,7 +140,7 @@ class ConnectionWatch:
 
 
 def _find_name_of_calling_library_function() -> str:
-    """Find the innermost named function of the library on the stack, such as `calls.intent_log.issue_call`."""
+    """Find the innermost named function of the library on the stack, such as `calls.intent_log.record_issued_call`."""
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back

@@ -296,10 +296,10 @@ def to_model_content(value: Any) -> str:
     except TooLarge:
         text = value if isinstance(value, str) else repr(value)
         size = MAX_VALUE_BYTES // 8
-        kept = _remove_unencodable_characters(text[:size])
+        kept = _escape_unencodable_characters(text[:size])
         text = f"{kept}\n(cut: the tool returned {len(text):,} characters, {size:,} are kept)"
     except Exception:  # no exact JSON form
-        text = f"(not JSON) {_remove_unencodable_characters(_to_safe_repr(value))}"
+        text = f"(not JSON) {_escape_unencodable_characters(_to_safe_repr(value))}"
     return text
 
 
@@ -311,7 +311,7 @@ def _to_safe_repr(value: object) -> str:
         return f"<{type(value).__name__} that cannot be shown>"
 
 
-def _remove_unencodable_characters(text: str) -> str:
+def _escape_unencodable_characters(text: str) -> str:
     """Return `text` without the characters that have no JSON form."""
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -321,4 +321,4 @@ def _describe_tool_error(tool: Tool, error: BaseException) -> str:
 
 
 def _to_error_message(error: BaseException) -> str:
-    return to_model_content(_remove_unencodable_characters(_to_safe_repr(error)))
+    return to_model_content(_escape_unencodable_characters(_to_safe_repr(error)))

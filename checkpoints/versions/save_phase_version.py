@@ -80,11 +80,11 @@ def build_phase_version_change(
 def _count_replayed_calls(store: Store, owned_session: OwnedSession) -> int:
     """Count the calls that were answered from the log so far, in this run and those before it."""
     if owned_session.replayed_before is None:
-        owned_session.replayed_before = _count_earlier_replays(store, owned_session)
+        owned_session.replayed_before = _load_replay_count_of_last_snapshot(store, owned_session)
     return owned_session.replayed_before + len(owned_session.replayed)
 
 
-def _count_earlier_replays(store: Store, owned_session: OwnedSession) -> int:
+def _load_replay_count_of_last_snapshot(store: Store, owned_session: OwnedSession) -> int:
     with database_operation(store.using, writes=False):
         for _, _, payload in load_run_position_and_snapshot.iterate_phases_and_payloads_before_version(
             store, owned_session.session_id, owned_session.pk, owned_session.head.version + 1

@@ -17,7 +17,7 @@ from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import load_rows_where
-from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.enums import CostBasis, Phase
@@ -225,12 +225,12 @@ def build_transcript_end_with_added_messages(head: TranscriptHead, added: Sequen
     """Append `added` to the transcript that ends at `head`. Raises `NotRepresentable`, `TooLarge`."""
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
-    return build_end_of_prepared_messages(
+    return build_transcript_end_with_prepared_messages(
         prepared_transcript.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
     )
 
 
-def build_end_of_prepared_messages(prepared: PreparedTranscript, head: TranscriptHead) -> TranscriptEnd:
+def build_transcript_end_with_prepared_messages(prepared: PreparedTranscript, head: TranscriptHead) -> TranscriptEnd:
     """Build the end of the transcript that continues from `head` with prepared messages."""
     new_messages = new_messages_and_segments.build_new_messages(prepared, 0, head.length)
     chain = prepared.chains[-1] if prepared.chains else head.chain
@@ -249,7 +249,7 @@ def _read_version_after_lost_commit(
     If the database cannot be reached, the next save reads it back first.
     """
     owned_session.unanswered = lost_save if error.may_have_happened else None
-    with read_back_after_lost_commit(store.using, error):
+    with open_transaction_to_read_back_lost_commit(store.using, error):
         version = _adopt_unconfirmed_version_if_stored(store, owned_session, lost_save)
     if version is None:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
@@ -419,7 +419,7 @@ def execute_save_statement_if_at_head(
     start_version = head.version if expected is None else expected
     base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, start_version)
 
-    def write_to_sealed_head() -> int | None:
+    def write_version_at_known_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
         sealed_head = optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
             store.using, owned_session
@@ -429,10 +429,10 @@ def execute_save_statement_if_at_head(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
         )[0]
 
-    version = write_to_sealed_head()
+    version = write_version_at_known_head()
     if version is None:
         version = optimistic_lock_on_heads.retry_write_with_stored_head(
-            store.using, owned_session, write_to_sealed_head
+            store.using, owned_session, write_version_at_known_head
         )
     if version is not None:
         call_seals.forget_sealed_calls(owned_session, answered_rows)

@@ -68,7 +68,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
 @require_member(Role.AUDITOR)
 def seal_and_verify_audit_log(request: MemberRequest) -> HttpResponse:
     """Verify every entry and record the verification; the page shows the result."""
-    verdict = checkpoints_audit.seal_and_verify_chain(request.membership.workspace_id)
+    verdict = checkpoints_audit.seal_and_verify_chain_and_store_result(request.membership.workspace_id)
     details: dict[str, Any] = {"checked": verdict.checked, "flaws": len(verdict.flaws)}
     audit_events.record_member_event(request.membership, AuditKind.AUDIT_VERIFIED, request=request, **details)
     return redirect("harness_audit:audit")

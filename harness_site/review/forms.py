@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from checkpoints.calls.sentence_templates import format_sentence
+from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
@@ -225,7 +225,7 @@ class ApprovalForm(DecisionForm):
     @property
     def sentence_after_change(self) -> str:
         """What the call does with the changed arguments, in the words of its tool; empty if this has none."""
-        sentence = format_sentence(self.call.sentence_template, self.changed)
+        sentence = format_sentence_if_harmless(self.call.sentence_template, self.changed)
         return build_masked_call_sentence(self.call.tool, sentence, self.changed) if sentence else ""
 
     @property

@@ -24,7 +24,7 @@ WRITING = {
     "sessions.create_finish_release.finish_session",
     "versions.save_version.write_versions",
     "versions.save_version._save_version_under_session_lock",
-    "calls.intent_log._insert_sealed_call",
+    "calls.intent_log._insert_call_sealed_if_enabled",
     "calls.intent_log._issue_call_under_session_lock",
     "calls.write_outcomes._write_outcome_sealed_if_enabled",
     "calls.write_outcomes._write_outcome_and_value_or_audit_event",

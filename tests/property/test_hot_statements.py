@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
-from checkpoints.calls.intent_log import issue_call
+from checkpoints.calls.intent_log import issue_call_or_find_live_call
 from checkpoints.calls.write_outcomes import write_call_outcome
 from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
@@ -92,7 +92,7 @@ class Player:
             f"c{self.calls}", "pay", {"order": order}, f"key{order}", side_effects=["mutate"], step=None
         )
         store = self.checkpointer.store
-        found = issue_call(store, store.get_owned_session(self.session_id), wanted)
+        found = issue_call_or_find_live_call(store, store.get_owned_session(self.session_id), wanted)
         if not isinstance(found, IssuedCall):
             return f"in the way: {found.call_id} is {found.status}"
         self.open.append(found)

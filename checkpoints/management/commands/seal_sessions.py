@@ -47,7 +47,7 @@ class Command(BaseCommand):
                         quarantine.try_quarantine_session_if_altered(pk, using=using)
                 sessions, last = sessions + len(batch), batch[-1][0]
                 self.stderr.write(f"{sessions} sessions, {rows} rows so far")
-            rows += backfill_row_seals.seal_rows_without_session(using)
+            rows += backfill_row_seals.seal_unsealed_audit_events_and_early_responses(using)
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{rows} rows of {sessions - len(refused)} sessions were sealed.")

@@ -44,7 +44,7 @@ class Command(BaseCommand):
             raise CommandError("The audit trail is not what was recorded.")
 
     def _seal_and_verify_trail_and_print_result(self, workspace: Workspace, anchor: tuple[int, str] | None) -> bool:
-        verdict = audit.seal_and_verify_chain(workspace.pk, anchor=anchor)
+        verdict = audit.seal_and_verify_chain_and_store_result(workspace.pk, anchor=anchor)
         for flaw in verdict.flaws:
             self.stderr.write(f"{workspace.slug}: {flaw.what}")
         if verdict.is_intact:

@@ -585,7 +585,7 @@ def test_page_names_a_forged_report_of_the_audit_verification(
     happened(session=session)
     audit.seal_events_of_workspace(make_workspace().pk)
     QuerySet(AuditEvent).update(actor="mallory")
-    assert not audit.seal_and_verify_chain(make_workspace().pk).is_intact
+    assert not audit.seal_and_verify_chain_and_store_result(make_workspace().pk).is_intact
     assert "Report not genuine" not in visible_text(reader.get("/audit/"))
     QuerySet(AuditChain).update(**forged)
 
@@ -597,5 +597,5 @@ def test_page_names_a_forged_report_of_the_audit_verification(
         assert "Verified" not in text
     QuerySet(AuditChain).update(verified_at=None, verified_number=0, problem="", row_seal=None)
     assert "Not verified yet" in visible_text(reader.get("/audit/"))
-    audit.seal_and_verify_chain(make_workspace().pk)
+    audit.seal_and_verify_chain_and_store_result(make_workspace().pk)
     assert "Report not genuine" not in visible_text(reader.get("/audit/"))

@@ -269,10 +269,10 @@ class TestIntegrity:
     def test_history_shows_the_last_verification(self, session: Session, reader: Client) -> None:
         event(session, AuditKind.RUN_STARTED)
         assert "Not verified yet Open this session in the audit trail" in self.page(reader, session)
-        audit.seal_and_verify_chain(session.workspace_id)
+        audit.seal_and_verify_chain_and_store_result(session.workspace_id)
         assert "Verified The audit trail is intact: 2 entries, checked just now." in self.page(reader, session)
         AuditEvent.objects.update(actor="somebody else")
-        audit.seal_and_verify_chain(session.workspace_id)
+        audit.seal_and_verify_chain_and_store_result(session.workspace_id)
         assert "Not intact" in self.page(reader, session)
 
     def test_changed_entry_is_marked_without_a_verification(self, session: Session, reader: Client) -> None:

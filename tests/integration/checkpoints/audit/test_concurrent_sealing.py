@@ -31,7 +31,7 @@ def test_concurrent_writers_and_sealers_build_one_chain_without_gaps(
     sealed = sum(sealer.result() for sealer in sealers)
     sealed += audit.seal_events_of_workspace(workspace.pk)
 
-    verdict = audit.seal_and_verify_chain(workspace.pk)
+    verdict = audit.seal_and_verify_chain_and_store_result(workspace.pk)
     assert (verdict.flaws, verdict.checked) == ((), sealed)
     assert sealed == AuditEvent.objects.count()
     numbers = AuditEvent.objects.order_by("number").values_list("number", flat=True)
@@ -51,7 +51,7 @@ def test_sealing_does_not_wait_for_open_transactions(workspace: Workspace, recor
             assert sealed == [1]
     sealing.join()
     audit.seal_events_of_workspace(workspace.pk)
-    assert audit.seal_and_verify_chain(workspace.pk).checked == 2
+    assert audit.seal_and_verify_chain_and_store_result(workspace.pk).checked == 2
 
 
 def test_agent_does_not_wait_for_sealing(cp: SyncCheckpointer, workspace: Workspace) -> None:

@@ -18,7 +18,7 @@ from tests.integration.checkpoints.audit.conftest import RecordEvents
 
 
 def flaws(workspace: Workspace) -> list[str]:
-    return [flaw.what for flaw in audit.seal_and_verify_chain(workspace.pk).flaws]
+    return [flaw.what for flaw in audit.seal_and_verify_chain_and_store_result(workspace.pk).flaws]
 
 
 def place(number: int) -> "AuditEvent":
@@ -34,13 +34,13 @@ def rebuild_chain(workspace: Workspace) -> None:
 
 def test_unchanged_chain_is_intact(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(5)
-    verdict = audit.seal_and_verify_chain(workspace.pk)
+    verdict = audit.seal_and_verify_chain_and_store_result(workspace.pk)
     assert (verdict.checked, verdict.number, verdict.flaws) == (5, 5, ())
     assert verdict.is_intact
 
 
 def test_empty_chain_is_intact(workspace: Workspace) -> None:
-    verdict = audit.seal_and_verify_chain(workspace.pk)
+    verdict = audit.seal_and_verify_chain_and_store_result(workspace.pk)
     assert (verdict.checked, verdict.number, verdict.anchor) == (0, 0, "")
 
 
@@ -166,29 +166,29 @@ def test_chain_head_that_differs_from_the_last_seal_is_detected(
 
 def test_rebuilt_chain_is_detected_by_an_anchor_only(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(3)
-    anchor = audit.parse_anchor(audit.seal_and_verify_chain(workspace.pk).anchor)
+    anchor = audit.parse_anchor(audit.seal_and_verify_chain_and_store_result(workspace.pk).anchor)
     AuditEvent.objects.filter(number=1).update(actor="mallory")
     rebuild_chain(workspace)
     assert flaws(workspace) == []
-    found = audit.seal_and_verify_chain(workspace.pk, anchor=anchor).flaws
+    found = audit.seal_and_verify_chain_and_store_result(workspace.pk, anchor=anchor).flaws
     assert [flaw.what for flaw in found] == ["Entry 3 is another one than when its anchor was taken."]
 
 
 def test_truncated_chain_is_detected_by_an_anchor_only(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(3)
-    anchor = audit.parse_anchor(audit.seal_and_verify_chain(workspace.pk).anchor)
+    anchor = audit.parse_anchor(audit.seal_and_verify_chain_and_store_result(workspace.pk).anchor)
     place(3).delete()
     AuditChain.objects.update(number=2, seal=place(2).seal)
     assert flaws(workspace) == []
-    found = audit.seal_and_verify_chain(workspace.pk, anchor=anchor).flaws
+    found = audit.seal_and_verify_chain_and_store_result(workspace.pk, anchor=anchor).flaws
     assert [flaw.what for flaw in found] == ["The chain ends at 2, before the anchor 3."]
 
 
 def test_anchor_stays_valid_while_the_chain_grows(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(3)
-    anchor = audit.parse_anchor(audit.seal_and_verify_chain(workspace.pk).anchor)
+    anchor = audit.parse_anchor(audit.seal_and_verify_chain_and_store_result(workspace.pk).anchor)
     record_events(4)
-    assert audit.seal_and_verify_chain(workspace.pk, anchor=anchor).is_intact
+    assert audit.seal_and_verify_chain_and_store_result(workspace.pk, anchor=anchor).is_intact
 
 
 @pytest.mark.parametrize("text", ["", "3", "3:", "0:" + "a" * 64, "3:" + "g" * 64, "3:" + "a" * 63, "x:" + "a" * 64])
@@ -203,18 +203,18 @@ def test_long_chains_are_read_and_sealed_in_batches(
     monkeypatch.setattr(chain_verification, "_CHUNK", 3)
     monkeypatch.setattr("checkpoints.audit.number_and_chain_events._BATCH_SIZE", 4)
     record_events(11)
-    verdict = audit.seal_and_verify_chain(workspace.pk)
+    verdict = audit.seal_and_verify_chain_and_store_result(workspace.pk)
     assert (verdict.checked, verdict.number, verdict.is_intact) == (11, 11, True)
 
 
 def test_result_of_a_verification_is_stored(workspace: Workspace, record_events: RecordEvents) -> None:
     record_events(2)
-    audit.seal_and_verify_chain(workspace.pk)
+    audit.seal_and_verify_chain_and_store_result(workspace.pk)
     chain = AuditChain.objects.get()
     assert (chain.verified_number, chain.problem) == (2, "")
     assert chain.verified_at is not None
     place(1).delete()
-    audit.seal_and_verify_chain(workspace.pk)
+    audit.seal_and_verify_chain_and_store_result(workspace.pk)
     assert AuditChain.objects.get().problem.startswith("Entry 1 is missing.")
 
 
@@ -224,7 +224,7 @@ def test_rolled_back_event_leaves_no_gap(workspace: Workspace, record_events: Re
         record_events(1)
         transaction.set_rollback(True)
     record_events(1)
-    assert audit.seal_and_verify_chain(workspace.pk).checked == 2
+    assert audit.seal_and_verify_chain_and_store_result(workspace.pk).checked == 2
     assert flaws(workspace) == []
 
 

@@ -236,7 +236,7 @@ def test_every_change_of_a_signed_field_is_refused(
     ask(cp, effects)
     decide("approve_call", evidence="A mail.")
     session = Session.objects.get()
-    signed_decisions.verify_decisions_of_session("default", session.pk)
+    signed_decisions.verify_session_calls_against_decisions("default", session.pk)
     columns = {
         Decision: [*(set(Decision.sealed_fields) - {"id", "session", "tool_call"}), "signed_terms", "signature"],
         ToolCall: [
@@ -253,7 +253,7 @@ def test_every_change_of_a_signed_field_is_refused(
             with rolled_back():
                 model._default_manager.filter(pk=row.pk).update(**{name: change(getattr(row, name), field)})
                 try:
-                    signed_decisions.verify_decisions_of_session("default", session.pk)
+                    signed_decisions.verify_session_calls_against_decisions("default", session.pk)
                     unnoticed.append(f"{model.__name__}.{name}")
                 except IntegrityError:
                     pass

@@ -200,7 +200,7 @@ def test_dispatch_error_releases_its_operation(
     taker = lose_run(open_checkpointer)
     tools = shell.tools(taker)
     with monkeypatch.context() as patch:
-        patch.setattr(intent_log, "issue_call", unavailable)
+        patch.setattr(intent_log, "issue_call_or_find_live_call", unavailable)
         with pytest.raises(StorageUnavailable):
             dispatch(tools, "new_1")
 
