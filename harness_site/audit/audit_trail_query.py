@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import QuerySet, TextChoices
+from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.audit.hash_chain import compute_event_seal
@@ -25,6 +25,8 @@ from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_
 #: Largest number of entries that are read at once.
 _CHUNK = 1000
 _LABELS: Final = dict(build_choices(AuditKind))
+#: What readers saw. Readers cause most entries of a trail.
+PAGE_VIEWS: Final = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
 
 
 class AuditSubject(TextChoices):
@@ -153,6 +155,10 @@ class ChainIntegrity:
     problem: str
     flaw: str
 
+    @property
+    def entry_count(self) -> int:
+        return self.number + self.waiting
+
 
 @dataclass(frozen=True, slots=True)
 class RowsCheck:
@@ -215,6 +221,14 @@ def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
         chain.problem,
         _find_report_seal_problem(chain) if chain.has_verdict else "",
     )
+
+
+def query_unverified_entries(workspace_pk: int, chain: ChainIntegrity) -> QuerySet[AuditEvent]:
+    """Query the entries since the last verification, other than page views and that verification itself."""
+    if chain.verified_at is None:
+        return AuditEvent.objects.none()
+    unread = AuditEvent.objects.filter(Q(number=None) | Q(number__gt=chain.verified_number), workspace=workspace_pk)
+    return unread.exclude(kind__in=PAGE_VIEWS | {AuditKind.AUDIT_VERIFIED})
 
 
 def load_last_integrity_check(workspace_pk: int) -> RowsCheck | None:

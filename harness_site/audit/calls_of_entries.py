@@ -15,7 +15,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.folded_entries import EntryRow
-from harness_site.core.call_sentences import format_call_sentence
+from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.formatting import mask_and_shorten_to_one_line
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
@@ -76,7 +76,7 @@ def _load_genuine_calls(
 
     def build_audited_call(call: ToolCall) -> AuditedCall:
         with mask_values_in_context(secrets.get(call.session_id, ())):
-            sentence = mask_and_shorten_to_one_line(format_call_sentence(call), _LONGEST_SENTENCE)
+            sentence = mask_and_shorten_to_one_line(format_short_call_sentence(call), _LONGEST_SENTENCE)
         return AuditedCall(
             call.pk,
             call.session_id,

@@ -13,7 +13,15 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import DECIDING_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind
+from checkpoints.enums import (
+    DECIDING_KINDS,
+    ActorKind,
+    AuditKind,
+    CallStatus,
+    DecisionKind,
+    InterruptReason,
+    SessionStatus,
+)
 from harness_site.accounts.models import Invitation
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.calls_of_entries import AuditedCall
@@ -28,7 +36,10 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.SESSION_STARTED: (_("{actor} started {session}"),),
     AuditKind.SESSION_FINISHED: (_("{actor} finished {session}"),),
     AuditKind.SESSION_FORKED: (_("{actor} forked {session}"),),
-    AuditKind.SESSION_IMPORTED: (_("{actor} imported {session}"),),
+    AuditKind.SESSION_IMPORTED: (
+        _("The cost of {session} was estimated from the price table {prices}"),
+        _("{actor} imported {session}"),
+    ),
     AuditKind.SESSION_NEEDS_REVIEW: (_("{session} was paused for a decision"),),
     AuditKind.APPROVAL_REQUESTED: (
         _("{actor} asked for the approval of {call} in {session}"),
@@ -85,12 +96,14 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} removed a second factor"),
     ),
     AuditKind.INVITED: (
-        _("{actor} created an invitation for {invited} with the role {role}"),
+        _("{actor} created an invitation for {email} with the role {role}"),
+        _("{actor} created the invitation “{note}” with the role {role}"),
         _("{actor} created an invitation for the role {role}"),
         _("{actor} created an invitation"),
     ),
     AuditKind.INVITATION_REVOKED: (
-        _("{actor} revoked the invitation for {invited} with the role {role}"),
+        _("{actor} revoked the invitation for {email} with the role {role}"),
+        _("{actor} revoked the invitation “{note}” with the role {role}"),
         _("{actor} revoked an invitation for the role {role}"),
         _("{actor} revoked an invitation"),
     ),
@@ -155,7 +168,10 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
 _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.SESSION_STARTED: (_("{actor} started {number} sessions"),),
     AuditKind.SESSION_FINISHED: (_("{actor} finished {number} sessions"),),
-    AuditKind.SESSION_IMPORTED: (_("{actor} imported {number} sessions"),),
+    AuditKind.SESSION_IMPORTED: (
+        _("The costs of {number} sessions were estimated from the price table {prices}"),
+        _("{actor} imported {number} sessions"),
+    ),
     AuditKind.SESSION_NEEDS_REVIEW: (_("{number} sessions were paused for decisions"),),
     AuditKind.SESSION_READY: (_("{number} sessions can continue: none of their calls is undecided"),),
     AuditKind.RUN_STARTED: (_("{actor} started in {number} sessions"),),
@@ -182,6 +198,18 @@ _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} changed the labels of {number} sessions"),
     ),
 }
+#: Status of a session that ended otherwise than completed → sentences about it, and about several sessions.
+_ENDED_OTHERWISE: Final[dict[str, tuple[Promise, Promise]]] = {
+    SessionStatus.CANCELLED: (_("{actor} cancelled {session}"), _("{actor} cancelled {number} sessions")),
+    SessionStatus.FAILED: (_("{actor} ended {session} as failed"), _("{actor} ended {number} sessions as failed")),
+}
+#: Sentences about imported transcripts that ended without the result of a call.
+_ENDED_WITHOUT_RESULT: Final = (
+    _("{actor} cancelled {session}: its transcript has no result for a call"),
+    _("{actor} cancelled {number} sessions: their transcripts have no result for a call"),
+)
+#: Sentences about imports that no person started.
+_IMPORTED: Final = (_("{session} was imported"), _("{number} sessions were imported"))
 #: Kind → sentence about a question.
 _ABOUT_QUESTION: Final = {
     AuditKind.APPROVAL_REQUESTED: _("{actor} asked a question in {session}: {call}"),
@@ -221,7 +249,11 @@ def build_row_sentence(
     if len(sessions) == 1:
         times = gettext("{number} times").format(number=format_number(len(entries)))
         return build_html('{} <b class="times">{}</b>', build_entry_sentence(entry), times)
-    sentences = (*_SENTENCES_ABOUT_SEVERAL_SESSIONS.get(entry.kind, ()), _OTHER_KIND_IN_SEVERAL_SESSIONS)
+    sentences = (
+        *_list_sentences_by_details(entry, about_several_sessions=True),
+        *_SENTENCES_ABOUT_SEVERAL_SESSIONS.get(entry.kind, ()),
+        _OTHER_KIND_IN_SEVERAL_SESSIONS,
+    )
     return _fill_first_complete_sentence(entry, map(str, sentences), number=format_number(len(sessions)))
 
 
@@ -230,9 +262,9 @@ def build_entry_sentence(
 ) -> SafeString:
     """Build the sentence of an entry, with links to its session and to the `call` that it is about.
 
-    An `invitation` that it is about is named by its note or address, and by its role.
+    An `invitation` that it is about is named by its address or its note, and by its role.
     """
-    sentences = _SENTENCES.get(entry.kind, ())
+    sentences = (*_list_sentences_by_details(entry, about_several_sessions=False), *_SENTENCES.get(entry.kind, ()))
     if call is not None and entry.kind in _ABOUT_QUESTION and call.is_question:
         sentences = (_ABOUT_QUESTION[AuditKind(entry.kind)], *sentences)
     elif call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:
@@ -244,12 +276,26 @@ def build_entry_sentence(
     values: dict[str, str] = {} if call is None else {"call": _render_call_in_sentence(call)}
     if invitation is not None:
         values["role"] = mask_and_format_detail_value(invitation.role, "role")
-        if invited := invitation.note or invitation.email:
-            values["invited"] = _format_value_in_sentence(invited)
+        texts = {"email": invitation.email, "note": invitation.note}
+        values |= {name: _format_value_in_sentence(text) for name, text in texts.items() if text}
     if call is not None and call.is_question and isinstance(decision := entry.details.get("decision"), str):
         label = get_decision_shape_and_label(decision, about_question=True, about_changed_value=False)[1]
         values["decision"] = build_html("<b>{}</b>", label)
     return _fill_first_complete_sentence(entry, map(str, (*sentences, _OTHER_KIND)), **values)
+
+
+def _list_sentences_by_details(entry: AuditEntry, *, about_several_sessions: bool) -> list[Promise]:
+    """List the sentences that a detail or the actor of an entry chooses, before those of its kind."""
+    if entry.kind == AuditKind.SESSION_FINISHED:
+        is_without_result = entry.details.get("reason") == InterruptReason.NO_RESULT
+        chosen = [_ENDED_WITHOUT_RESULT] if is_without_result else []
+        if (pair := _ENDED_OTHERWISE.get(str(entry.details.get("status")))) is not None:
+            chosen.append(pair)
+    elif entry.kind == AuditKind.SESSION_IMPORTED and entry.actor_kind == ActorKind.MACHINE:
+        chosen = [] if "prices" in entry.details else [_IMPORTED]
+    else:
+        chosen = []
+    return [pair[about_several_sessions] for pair in chosen]
 
 
 def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], **values: str) -> SafeString:

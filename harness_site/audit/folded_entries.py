@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from checkpoints.enums import AuditKind
-from harness_site.audit.audit_trail_query import AuditEntry, AuditFilter, iterate_entries
+from harness_site.audit.audit_trail_query import PAGE_VIEWS, AuditEntry, AuditFilter, iterate_entries
 from harness_site.core.unreadable_rows import UnreadableRecord
 
 #: Number of rows of a page. A page may have one more, because two equal entries are two rows.
@@ -20,8 +20,6 @@ MAX_ENTRIES_PER_PAGE: Final = 400
 _FIRST_BATCH: Final = 2 * ROWS_PER_PAGE
 #: From this number on, equal entries are folded into one row.
 _MIN_FOLDED: Final = 3
-#: What readers saw. Readers cause most entries of a trail.
-_PAGE_VIEWS: Final = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
 #: Kind → the details in which entries of one row may differ, because they are facts of one session.
 _DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
     AuditKind.RUN_STARTED: frozenset({"pid"}),
@@ -124,7 +122,7 @@ def load_page_of_folded_entries(
 
 
 def _is_page_view(entry: AuditEntry | UnreadableRecord) -> bool:
-    return isinstance(entry, AuditEntry) and entry.intact and entry.kind in _PAGE_VIEWS
+    return isinstance(entry, AuditEntry) and entry.intact and entry.kind in PAGE_VIEWS
 
 
 def _build_folded_or_single_rows(equal_entries: tuple[AuditEntry | UnreadableRecord, ...]) -> Iterator[EntryRow]:
@@ -143,7 +141,8 @@ def _get_fold_key(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
     if isinstance(entry, UnreadableRecord) or not entry.intact:
         return (entry.pk,)
     if entry.kind == AuditKind.SESSION_IMPORTED:
-        return entry.kind, entry.actor, entry.actor_kind, entry.details.get("format") is None
+        is_from_file = entry.details.get("format") is not None
+        return entry.kind, entry.actor, entry.actor_kind, is_from_file, entry.details.get("prices")
     differing = _DETAILS_OF_ONE_SESSION.get(entry.kind, frozenset())
     common = (repr(item) for item in entry.details.items() if item[0] not in differing)
     return entry.kind, entry.actor, entry.actor_kind, tuple(sorted(common))

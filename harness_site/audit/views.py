@@ -41,6 +41,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     )
     calls = calls_of_entries.load_calls_of_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
+    integrity = audit_trail_query.load_chain_integrity(workspace)
     context = {
         "page": page,
         "calls": calls,
@@ -48,7 +49,8 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "is_row_opened": oldest is not None,
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
-        "integrity": audit_trail_query.load_chain_integrity(workspace),
+        "integrity": integrity,
+        "has_unverified_entries": audit_trail_query.query_unverified_entries(workspace, integrity).exists(),
         "rows_checked": audit_trail_query.load_last_integrity_check(workspace),
         "has_row_verification_keys": audit_trail_query.has_row_verification_keys(),
         "signing_key": audit_trail_query.find_decision_signing_key_id(),

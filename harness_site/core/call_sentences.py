@@ -54,6 +54,8 @@ _FILE_ARGUMENTS: Final = (
     "filename",
     "file",
 )
+#: Names of a first argument that say no more than the name of the tool does: “Bash: make lint”.
+_COMMAND_ARGUMENTS: Final = frozenset({"command", "cmd"})
 _MARKDOWN_LINE: Final = re.compile(r"^(?:#{1,6} |[ \t]*\|.*\|[ \t]*$)", re.MULTILINE)
 _SPACE_BETWEEN_WORDS: Final = str.maketrans("_-.", "   ")
 
@@ -209,7 +211,10 @@ def _generate_default_sentence_pieces(tool: str, args: Any, *, omitted: int = 0)
             yield formatting.mask_and_shorten_to_one_line(args), True
         return
     for number, (key, value) in enumerate(islice(args.items(), _MAX_ARGUMENTS)):
-        yield f"{', ' if number else ': '}{_put_name_in_words(key)} ", False
+        is_command = number == 0 and key in _COMMAND_ARGUMENTS and isinstance(value, str)
+        yield ", " if number else ": ", False
+        if not is_command:
+            yield f"{_put_name_in_words(key)} ", False
         yield _put_value_in_words(value), True
     omitted += max(len(args) - _MAX_ARGUMENTS, 0)
     if omitted > 0:

@@ -362,10 +362,11 @@ def get_seal_status() -> Status:
     except SealError as error:
         return Status("seals", _("Seals"), Level.PROBLEM, error.detail, error.hint)
     if keys is None:
-        summary = _("Not configured. Whoever can write to this database can change what agents and people have done.")
+        missing = _("Not configured.")
+        consequence = _("Whoever can write to this database can change what agents and people have done.")
         advice = _("Give this site and every agent the same HARNESS_SEAL_KEY. Make one with:")
         line = 'python -c "import secrets; print(secrets.token_hex(32))"'
-        return Status("seals", _("Seals"), Level.OFF, summary, advice, line)
+        return Status("seals", _("Seals"), Level.OFF, f"{missing} {consequence}", advice, line)
     summary = _("Rows are sealed with the key {key}.").format(key=keys.current.id.hex())
     if not keys.required:
         advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
@@ -429,10 +430,12 @@ def _get_unsigned_decision_status(title: str, summary: str) -> Status:
 
 def build_no_audit_witness_status() -> Status:
     """Report the external witness of the audit trail. This version has none."""
-    summary = _("Not configured. Nothing outside of this database vouches for the audit trail.")
+    missing = _("Not configured.")
+    consequence = _("Nothing outside of this database vouches for the audit trail.")
     advice = _(
         "Keep the output of this command where the administrators of the database cannot write, for example by mail:"
     )
+    summary = f"{missing} {consequence}"
     return Status("witness", _("Witness"), Level.OFF, summary, advice, format_management_command("verify_audit"))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from checkpoints.db import keyset_pagination
-from checkpoints.enums import AuditKind, LabelledEnum
+from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL, IS_QUESTION
@@ -26,8 +26,6 @@ from harness_site.sessions.selectors.message_origin_versions_and_runs import Run
 PAGE = 40
 #: Call id, step and attempt of a call, as an event names them.
 CallPlace = tuple[str, str, str]
-#: Kinds of entries that are recorded again and again while somebody reads.
-_READ_KINDS = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +147,15 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
     return HistoryPage(tuple(row[3] for row in page_rows), (last[0], last[1]))
 
 
+def find_genuine_session_end(session_pk: int) -> HistoryItem | None:
+    """Find the newest event that ended a session; None if there is none, or if it is not as it was recorded."""
+    endings = AuditEvent.objects.filter(session=session_pk, kind=AuditKind.SESSION_FINISHED)
+    event = endings.order_by("-pk").first()
+    if event is None or not row_seals.is_row_genuine_or_sealing_off(event):
+        return None
+    return _build_event_item(event, {}, {}, intact=True)
+
+
 def merge_repeated_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
     """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
     for _key, equal_rows in groupby(rows, key=_get_key_of_equal_read_events):
@@ -167,7 +174,7 @@ def group_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | Rea
 
 
 def _is_session_read_event(row: HistoryItem) -> bool:
-    return row.kind in _READ_KINDS and row.call_pk is None and row.intact
+    return row.kind in audit_trail_query.PAGE_VIEWS and row.call_pk is None and row.intact
 
 
 def _get_key_of_equal_read_events(row: HistoryItem) -> tuple[Any, ...]:
@@ -215,14 +222,15 @@ def _build_event_item(
     call = interrupted.get(_get_call_id_step_and_attempt(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
     question_labels = _get_question_event_labels()
     question_pk = questions.get(_get_call_id_step_and_attempt(event)[0]) if event.kind in question_labels else None
+    details = _parse_event_details(event.details)
     return HistoryItem(
         pk=event.pk,
         at=event.created_at,
-        label=_get_kind_label(AuditKind, event.kind) if question_pk is None else question_labels[event.kind],
+        label=_get_event_label(event.kind, details) if question_pk is None else question_labels[event.kind],
         kind=event.kind,
         actor=event.actor,
         actor_kind=event.actor_kind,
-        details=_parse_event_details(event.details),
+        details=details,
         reason="" if call is None else call.error_message,
         call_pk=question_pk if call is None else call.pk,
         call_id="" if call is None else call.call_id,
@@ -257,9 +265,16 @@ def _build_decision_item(decision: Decision) -> HistoryItem:
     )
 
 
-def _get_kind_label(kinds: type[LabelledEnum], kind: str) -> str:
-    """Return the label of a kind; an unknown kind of a newer version is returned as is."""
-    return str(translate_label(kinds(kind))) if kind in kinds.values else kind.replace("_", " ").capitalize()
+def _get_event_label(kind: str, details: Mapping[str, Any]) -> str:
+    """Return the label of a kind of event, for the end of a session that of its status.
+
+    An unknown kind of a newer version is returned as is.
+    """
+    if kind == AuditKind.SESSION_FINISHED and details.get("status") == SessionStatus.CANCELLED:
+        return gettext("Session cancelled")
+    if kind == AuditKind.SESSION_FINISHED and details.get("status") == SessionStatus.FAILED:
+        return gettext("Session failed")
+    return str(translate_label(AuditKind(kind))) if kind in AuditKind.values else kind.replace("_", " ").capitalize()
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

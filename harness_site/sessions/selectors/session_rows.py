@@ -54,7 +54,13 @@ from harness_site.core.unreadable_rows import (
     convert_rows_or_mark_unreadable,
     load_rows_or_mark_unreadable,
 )
-from harness_site.sessions.selectors import fork_list_and_preview, session_list_pages, waits_for_other_agents
+from harness_site.sessions.selectors import (
+    events_and_decisions,
+    fork_list_and_preview,
+    session_list_pages,
+    waits_for_other_agents,
+)
+from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.fork_list_and_preview import Forks
 from harness_site.sessions.selectors.session_list_pages import SessionListCursor
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
@@ -136,6 +142,8 @@ class SessionHead:
     has_pauses: bool
     has_decisions: bool
     waiting: PeerWaitSummary | None
+    #: Event that cancelled the session; None if it was not cancelled.
+    cancellation: HistoryItem | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +253,9 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         has_decisions=session.has_decisions,  # type: ignore[attr-defined]
         waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
+        cancellation=events_and_decisions.find_genuine_session_end(pk)
+        if session.status == SessionStatus.CANCELLED
+        else None,
     )
 
 

@@ -61,6 +61,7 @@ _SAID_IN_LINE = {
     AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"}),
     AuditKind.CALL_INTERRUPTED.value: frozenset({"reason", "error_type", "step", "attempt"}),
     AuditKind.SESSION_QUARANTINED.value: frozenset({"rows", "table", "row"}),
+    AuditKind.SESSION_FINISHED.value: frozenset({"status"}),
 }
 
 register.simple_tag(folded_text_html.render_foldable_message_text)
@@ -401,12 +402,11 @@ def get_history_item_css_kind(row: HistoryItem) -> str:
     """Return the style class of a history entry: action of a person, success or failure."""
     if row.actor_kind == ActorKind.PERSON:
         return "person"
-    if row.kind == AuditKind.SESSION_FINISHED and row.details.get("status") == SessionStatus.CANCELLED:
-        return ""
+    if row.kind == AuditKind.SESSION_FINISHED:
+        return {SessionStatus.CANCELLED: "", SessionStatus.FAILED: "bad"}.get(row.details.get("status"), "ok")
     return {
         AuditKind.RUN_LOST: "bad",
         AuditKind.TAKEOVER: "bad",
         AuditKind.CALL_INTERRUPTED: "bad",
         AuditKind.SESSION_QUARANTINED: "bad",
-        AuditKind.SESSION_FINISHED: "ok",
     }.get(AuditKind(row.kind) if row.kind in AuditKind.values else AuditKind.DECIDED, "")

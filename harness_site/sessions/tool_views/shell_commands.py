@@ -53,7 +53,7 @@ def build_command_view(use: ToolUse) -> ToolView | None:
     shown, returned = use.build_masked_preview(command), use.build_masked_preview(output, is_terminal=True)
     return ToolView(
         "command",
-        _("Shell"),
+        use.mask_line_for_display(use.name),
         chip=_get_exit_shape_and_label(code, use),
         note=use.mask_line_for_display(use.get_first_text_argument("description", "justification")),
         content={

@@ -24,6 +24,8 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     )
     before = (events, decisions) if events is not None and decisions is not None else None
     page = events_and_decisions.load_history_page(pk, before=before)
+    integrity = audit_trail_query.load_chain_integrity(request.membership.workspace_id)
+    unverified_entries = audit_trail_query.query_unverified_entries(request.membership.workspace_id, integrity)
     context = {
         "head": head,
         "tab": "history",
@@ -31,6 +33,7 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "rows": list(events_and_decisions.group_read_events(page.rows)),
         "before": before,
         "takers": events_and_decisions.load_takeover_runs_by_lost_run_name(pk, page),
-        "integrity": audit_trail_query.load_chain_integrity(request.membership.workspace_id),
+        "integrity": integrity,
+        "unverified": unverified_entries.filter(session=pk).count(),
     }
     return render(request, "sessions/history.html", context)

@@ -44,6 +44,7 @@ def happened(
     kind: AuditKind = AuditKind.DECIDED,
     *,
     actor: str = "alice",
+    actor_kind: ActorKind = ActorKind.PERSON,
     session: Session | None = None,
     workspace: Workspace | None = None,
     **details: Any,
@@ -54,7 +55,7 @@ def happened(
         kind,
         session_pk=session.pk if session else None,
         actor=actor,
-        actor_kind=ActorKind.PERSON,
+        actor_kind=actor_kind,
         details=details,
     )
     return AuditEvent.objects.latest("pk")
@@ -74,7 +75,7 @@ def test_entry_names_actor_action_and_object(reader: Client) -> None:
     assert "alice decided a call in order-17" in page
     assert "One more run approved" in page
     assert "call id call_9" in page
-    assert "not sealed yet" in page
+    assert "no number yet" in page
 
 
 def test_entry_names_the_token_label_and_invitation_that_it_is_about(reader: Client) -> None:
@@ -88,8 +89,8 @@ def test_entry_names_the_token_label_and_invitation_that_it_is_about(reader: Cli
     happened(AuditKind.LABELLED, session=session, removed="urgent")
     page = visible_text(reader.get("/audit/"))
     assert "dora created the API token nightly" in page
-    assert "dora created an invitation for Eve from audit with the role Auditor" in page
-    assert "dora revoked the invitation for Eve from audit with the role Auditor" in page
+    assert "dora created the invitation “Eve from audit” with the role Auditor" in page
+    assert "dora revoked the invitation “Eve from audit” with the role Auditor" in page
     assert "alice added the label “urgent” to order-17" in page
     assert "alice removed the label “urgent” from order-17" in page
 
@@ -123,10 +124,42 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     assert [entry[2] for entry in list_entries("excerpted")] == [{"page": "audit"}]
 
 
+@pytest.mark.parametrize(
+    ("kind", "details", "sentence", "about_several"),
+    [
+        (AuditKind.SESSION_FINISHED, {"status": "completed"}, "Run 1 finished {}", "Run 1 finished {}"),
+        (AuditKind.SESSION_FINISHED, {"status": "cancelled"}, "Run 1 cancelled {}", "Run 1 cancelled {}"),
+        (AuditKind.SESSION_FINISHED, {"status": "failed"}, "Run 1 ended {} as failed", "Run 1 ended {} as failed"),
+        (
+            AuditKind.SESSION_FINISHED,
+            {"status": "cancelled", "reason": "no_result"},
+            "Run 1 cancelled {}: its transcript has no result for a call",
+            "Run 1 cancelled {}: their transcripts have no result for a call",
+        ),
+        (AuditKind.SESSION_IMPORTED, {"format": "codex"}, "{} was imported", "{} were imported"),
+        (
+            AuditKind.SESSION_IMPORTED,
+            {"prices": "2026"},
+            "The cost of {} was estimated from the price table 2026",
+            "The costs of {} were estimated from the price table 2026",
+        ),
+    ],
+)
+def test_end_and_import_of_sessions_are_named_for_what_they_were(
+    reader: Client, kind: AuditKind, details: dict[str, str], sentence: str, about_several: str
+) -> None:
+    sessions = [make_session(session_id=f"order-{number}") for number in range(4)]
+    happened(kind, actor="run 1", actor_kind=ActorKind.MACHINE, session=sessions[0], **details)
+    assert f"{sentence.format('order-0')} " in visible_text(reader.get("/audit/"))
+    for session in sessions[1:]:
+        happened(kind, actor="run 1", actor_kind=ActorKind.MACHINE, session=session, **details)
+    assert f"{about_several.format('4 sessions')} " in visible_text(reader.get("/audit/"))
+
+
 def test_sealed_entry_shows_its_number(reader: Client) -> None:
     happened()
     audit.seal_events_of_workspace(make_workspace().pk)
-    assert "#Sealed, number 1" in visible_text(reader.get("/audit/"))
+    assert "#Not verified, number 1" in visible_text(reader.get("/audit/"))
 
 
 def test_an_entry_has_the_mark_of_a_verified_one_only_after_a_verification(reader: Client) -> None:
@@ -295,7 +328,7 @@ def test_equal_entries_are_folded_and_the_row_opens(reader: Client) -> None:
     audit.seal_events_of_workspace(make_workspace().pk)
     page = reader.get("/audit/?actor=alice&views=1")
     assert "alice saw excerpts of 30 sessions on the page “Review”" in visible_text(page)
-    assert "Sealed, numbers 1–30" in visible_text(page)
+    assert "Not verified, number 1–30" in visible_text(page)
     assert "alice saw excerpts of other on the page “Search”" in visible_text(page)
     assert shown_rows(page) == [other, keys[-1]]
     opened = reader.get(get_link(page, OPEN_ROW))
@@ -429,7 +462,11 @@ class TestVerification:
         assert "Not verified yet" in visible_text(reader.get("/audit/"))
         assert reader.post("/audit/verify/").headers["Location"] == "/audit/"
         page = visible_text(reader.get("/audit/"))
-        assert "Verified All 3 entries are as they were recorded. Checked just now." in page
+        outcome = "The first 3 of 4 entries are as they were recorded. Checked just now. There is no witness."
+        assert f"Verified {outcome}" in page
+        happened()
+        page = visible_text(reader.get("/audit/"))
+        assert re.search(r"Verified up to [\d: -]+ " + outcome.replace("of 4", "of 5"), page)
         assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
         assert list_entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
 

@@ -156,11 +156,13 @@ def test_versions_that_used_nothing_are_counted_and_not_listed(reader: Client, s
 
 
 def test_imported_session_says_what_its_transcript_does_not_state(reader: Client, session: Session) -> None:
-    shown = ("Permissions –", "apply_prices prices.toml")
+    shown = ("Imported", "apply_prices prices.toml")
     Session.objects.update(total_tokens=7, cost_basis=CostBasis.UNKNOWN)
     assert [text in show(reader, session, "costs/")[1] for text in shown] == [False, False]
     Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-code"}}))
-    assert [text in show(reader, session, "costs/")[1] for text in shown] == [True, True]
+    page = show(reader, session, "costs/")[1]
+    assert [text in page for text in shown] == [True, True]
+    assert "Permissions" not in page
     version = make_checkpoint(session=session)
     usage = {"input_tokens": 3, "by_model": {"large-1": {"input_tokens": 3}}}
     Checkpoint.objects.filter(pk=version.pk).update(usage=json.dumps(usage))

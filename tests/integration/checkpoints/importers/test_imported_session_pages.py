@@ -62,10 +62,10 @@ def test_call_without_a_result_is_labelled(
     assert "needs a decision" not in words
     assert "Decide" not in words
     list_of_calls = visible_text(reader.get(url("calls/")))
-    assert "Bash: command make light" in list_of_calls
+    assert "Bash: make light" in list_of_calls
     assert "no run of this store" not in list_of_calls
     page_of_call = visible_text(reader.get(url(f"calls/{ToolCall.objects.get(call_id='call_2').pk}/")))
-    assert "Bash: command make light" in page_of_call
+    assert "Bash: make light" in page_of_call
     assert "nobody has to decide: no run of this store made it." in page_of_call
 
 
@@ -100,7 +100,12 @@ def test_edit_without_a_result_is_not_shown_as_done(
             assert "20 min" not in listed
     words = visible_text(reader.get(url("history/")))
     assert "Call without a result discarded" in words
-    assert "Session finished · the sweeper · reason The imported transcript has no result · status Cancelled" in words
+    assert "Session cancelled · the sweeper · reason The imported transcript has no result" in words
+    assert "status Cancelled" not in words
+    assert "Cancelled The transcript has no result for a call" in words
+    assert f"The sweeper cancelled {SESSION}: its transcript has no result for a call" in visible_text(
+        reader.get("/audit/")
+    )
 
 
 def test_compaction_is_drawn_on_the_timeline(
