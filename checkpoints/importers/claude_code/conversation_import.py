@@ -16,6 +16,7 @@ from typing import Any, Final
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers.claude_code import parse_line
 from checkpoints.importers.claude_code.parse_line import Line
+from checkpoints.importers.claude_code.program_records import is_record_line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_message_and_usage import (
     TRANSCRIPT_START,
@@ -27,8 +28,8 @@ from checkpoints.importers.imported_session_builder import TranscriptBuilder
 
 #: Number of messages whose usage may still grow.
 _MAX_COUNTED_IDS: Final = 256
-#: Number of notes between a prompt and the message that it continues from.
-_MAX_NOTES_IN_A_ROW: Final = 100
+#: Number of records between a prompt and the message that it continues from.
+_MAX_RECORDS_IN_A_ROW: Final = 100
 
 
 @dataclass
@@ -64,7 +65,9 @@ class ConversationImport:
         self._written_size = 0
         #: Notes after the last line of the group: of its next line, or else of the next message.
         self._notes_after_group: list[Line] = []
+        #: Key of the message of each further line of it, and for each record the line that it follows.
         self._homes: dict[str, str] = {}
+        self._records = set[str]()
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
         self._compacted = False
@@ -82,11 +85,11 @@ class ConversationImport:
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""
-        is_note_line = parse_line.is_note_line(line)
-        # A note without a uuid is not looked for again, so it needs no key.
+        is_record = is_record_line(line)
+        # A record without a uuid is not looked for again, so it needs no key.
         key = (
             ""
-            if is_note_line and parse_line.get_line_uuid_if_valid_key(line) is None
+            if is_record and parse_line.get_line_uuid_if_valid_key(line) is None
             else self._make_line_key_or_none_if_repeated(line)
         )
         if key is None:
@@ -95,9 +98,10 @@ class ConversationImport:
         if source_uuid := parse_line.get_fork_source_uuid_or_empty(line):
             self._lines_of_fork.setdefault(source_uuid, key)
         self.builder.report.unknown.update(parse_line.iterate_descriptions_of_unknown_types(line))
-        if is_note_line:
-            if key and parse_line.get_type_or_empty(line) == "system" and isinstance(line.get("parentUuid"), str):
-                self._homes.setdefault(key, line["parentUuid"])  # a prompt may continue from what the note follows
+        if is_record:
+            if key and isinstance(line.get("parentUuid"), str):
+                self._homes.setdefault(key, line["parentUuid"])  # a prompt may continue from what the record follows
+                self._records.add(key)
             if self._group:
                 self._notes_after_group.append(line)
             else:
@@ -120,7 +124,8 @@ class ConversationImport:
 
     def _set_context_and_add_note(self, line: Line) -> None:
         self._note_title_context_and_cost_of_line(line)
-        self.builder.add_note(line)
+        if not self._recorder.stores_lines:
+            self.builder.add_note(line)
 
     def _make_line_key_or_none_if_repeated(self, line: Line) -> str | None:
         """Give a line its key; None if the same line has been read.
@@ -329,13 +334,20 @@ class ConversationImport:
             else:
                 blocks[line_key] = []
         if not preserved.uuids:
-            first, last = (
-                self._recorder.find_message_position(self._find_key_of_message_or_its_repetition(uuid))
-                for uuid in (preserved.first, preserved.last)
-            )
+            first, last = map(self._find_position_of_line, (preserved.first, preserved.last))
             if first is not None and last is not None:
-                blocks = {place.key: [] for place in self._recorder.path[first : last + 1]}
+                is_after_message = self._get_line_key_of_uuid(preserved.first) in self._records
+                blocks = {place.key: [] for place in self._recorder.path[first + is_after_message : last + 1]}
         return _KeptMessages(key, self._get_line_key_of_uuid(preserved.anchor), blocks)
+
+    def _find_position_of_line(self, uuid: str) -> int | None:
+        """Find the position of the message with a line, or of the message before it if the line is a record."""
+        key = self._get_line_key_of_uuid(uuid)
+        for _ in range(_MAX_RECORDS_IN_A_ROW):
+            if key not in self._records:
+                break
+            key = self._homes[key]
+        return self._recorder.find_message_position(self._find_key_of_message_or_its_repetition(key))
 
     def _get_line_key_of_uuid(self, uuid: str) -> str:
         """Find the key of a line by its uuid, or by that of the line of another session that it was copied from."""
@@ -373,7 +385,7 @@ class ConversationImport:
         Results directly after that message belong to it.
         """
         parent = line.get("parentUuid")
-        for _ in range(_MAX_NOTES_IN_A_ROW):
+        for _ in range(_MAX_RECORDS_IN_A_ROW):
             if not isinstance(parent, str) or parent not in self._homes:
                 break
             parent = self._homes[parent]

@@ -14,55 +14,15 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.ids import MAX_LENGTH
+from checkpoints.importers.claude_code import program_records
 from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
 
-Line = dict[str, Any]
+Line = program_records.Line
 
-#: Types of the program's notes, which are stored with the following message and are not part of the conversation.
-NOTE_TYPES: Final = frozenset(
-    {
-        "agent-color",
-        "agent-name",
-        "agent-setting",
-        "ai-title",
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "atis-latch",
-        "attribution-snapshot",
-        "bridge-session",
-        "content-replacement",
-        "cost-state",
-        "custom-title",
-        "file-history-delta",
-        "file-history-snapshot",
-        "last-prompt",
-        "marble-origami-commit",
-        "marble-origami-snapshot",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "progress",
-        "queue-operation",
-        "rate_limit_event",
-        "result",
-        "speculation-accept",
-        "stream_event",
-        "summary",
-        "tag",
-        "task-summary",
-        "teleported-from",
-        "tools-used",
-        "worktree-state",
-    }
-)
-_SYSTEM_NOTE_TYPES: Final = frozenset({"init", "turn_duration", "stop_hook_summary"})
 #: Types of lines with a message. No set: the type of a damaged line may be a list.
 _MESSAGE_TYPES: Final = ("user", "assistant")
 #: Fields of which every known kind of line has one.
 MARKER_FIELDS: Final = frozenset({"sessionId", "uuid", "leafUuid", "messageId"})
-#: Known types that are shown as they are.
-SHOWN_TYPES: Final = frozenset({"attachment", "system", "user", "assistant"})
 KNOWN_BLOCKS: Final = frozenset(
     {
         *PROVIDER_CALL_BLOCKS,
@@ -222,12 +182,6 @@ def get_user_or_assistant_message_or_none(line: Line) -> dict[str, Any] | None:
     return message if isinstance(message, dict) and line.get("type") in _MESSAGE_TYPES else None
 
 
-def is_note_line(line: Line) -> bool:
-    return get_type_or_empty(line) in NOTE_TYPES or (
-        get_type_or_empty(line) == "system" and get_text_or_empty(line.get("subtype")) in _SYSTEM_NOTE_TYPES
-    )
-
-
 def is_compaction(line: Line) -> bool:
     return line.get("type") == "system" and line.get("subtype") == "compact_boundary"
 
@@ -315,7 +269,7 @@ def read_stated_token_counts(message: dict[str, Any]) -> Counter[str]:
 
 def iterate_descriptions_of_unknown_types(line: Line) -> Iterator[str]:
     """Iterate over the types on a line that this library does not know."""
-    if not is_note_line(line) and get_type_or_empty(line) not in SHOWN_TYPES:
+    if not program_records.is_known_line_type(get_type_or_empty(line)):
         yield f"line {get_type_or_empty(line) or 'without a type'}"
     message = get_user_or_assistant_message_or_none(line)
     for block in convert_content_to_blocks(message.get("content")) if message is not None else ():

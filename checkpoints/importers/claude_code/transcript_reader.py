@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from checkpoints.importers.claude_code import parse_line
+from checkpoints.importers.claude_code import parse_line, program_records
 from checkpoints.importers.claude_code.conversation_import import ConversationImport
 from checkpoints.importers.claude_code.parse_line import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
@@ -174,7 +174,7 @@ def _score_format_match(value: Any) -> int:
     is_message = kind in {"user", "assistant"} and isinstance(value.get("message"), dict)
     if is_message and ("parentId" not in value or "parentUuid" in value):
         return 3
-    if kind in parse_line.NOTE_TYPES:
+    if kind in program_records.RECORD_TYPES:
         return 2
     if kind in {"system", "attachment", "result"} and {"subtype", "uuid", "sessionId", "session_id"} & value.keys():
         return 2

@@ -28,6 +28,7 @@ _CHIPS: Final[tuple[tuple[str, tuple[str, Promise]], ...]] = (
     ("compact_file_reference", ("off", _("Attached file"))),
     ("directory", ("off", _("Attached file"))),
     ("pdf_reference", ("off", _("Attached file"))),
+    ("instructions", ("off", _("Memory"))),
     ("nested_memory", ("off", _("Memory"))),
     ("relevant_memories", ("off", _("Memory"))),
     ("api_error", ("bad", _("Error of the model's provider"))),
@@ -37,7 +38,17 @@ _NOTE: Final = ("off", _("Note of the program"))
 _ERROR: Final = ("bad", _("Error"))
 #: Fields that name what a record is about, and those with its text; the first that is short enough is the title.
 _TITLE_FIELDS: Final = ("hookName", "displayPath", "filename", "path", "command")
-_TEXT_FIELDS: Final = ("content", "prompt", "snippet", "blockingError", "stdout", "stderr")
+_TEXT_FIELDS: Final = (
+    "content",
+    "prompt",
+    "snippet",
+    "blockingError",
+    "stdout",
+    "stderr",
+    "addedBlocks",
+    "files",
+    "memories",
+)
 _MAX_TITLE_CHARS: Final = 200
 
 
@@ -92,7 +103,16 @@ def _iterate_text_fields(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Iterate over the texts of a record by the name of their field."""
     for name in _TEXT_FIELDS:
         value = record.get(name)
-        if isinstance(value, str) and value.strip():
-            yield name, value
-        elif isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            yield name, "\n\n".join(value)
+        texts = [_find_text_or_empty(item) for item in (value if isinstance(value, list) else [value])]
+        if texts and all(texts):
+            yield name, "\n\n".join(texts)
+
+
+def _find_text_or_empty(value: object) -> str:
+    """Return a text, or that of a file: its content, or that of the file in it. Empty if there is none."""
+    for name in ("file", "content"):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) and value.strip() else ""

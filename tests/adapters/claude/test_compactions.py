@@ -85,7 +85,7 @@ def test_a_compaction_that_is_killed_at_any_write_is_continued(
         "u3",
         "u4",
         "u2",
-        *(f"u{number}" for number in range(5, 11)),
+        *(f"u{number}" for number in (5, 6, 7, 9, 10)),
     ]
     kept, before = complete["transcript"][2], cp.load(MIRRORED, 1)["transcript"]
     assert kept["content"] == [{"type": "text", "text": "It is off."}]

@@ -96,7 +96,8 @@ def test_a_run_is_stored_as_in_its_file_and_its_call_is_logged_before_it_runs(
         connection.close()
         return found
 
-    result = run(place, "Please refund order 17.", die=look, session_id=SESSION_ID)
+    Path(place.cwd, "notes.txt").write_text("Be kind to Alice.")
+    result = run(place, "Please refund order 17, see @notes.txt", die=look, session_id=SESSION_ID)
     assert "refunded 40 for order 17" in result.result
     assert logged == [["issued"]] * 3
     project = project_key_for_directory(place.cwd)
@@ -108,6 +109,9 @@ def test_a_run_is_stored_as_in_its_file_and_its_call_is_logged_before_it_runs(
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     import_transcripts(cp, path)
     assert describe(cp, get_stored_id(place)) == describe(cp, SESSION_ID)
+    transcript = (cp.load_latest(SESSION_ID) or {})["transcript"]
+    assert [each["role"] for each in transcript] == ["user", "system", *["assistant", "user"] * 2, "assistant"]
+    assert transcript[1]["content"][0]["attachment"]["displayPath"] == "notes.txt"
     refund = ToolCall.objects.get(tool=REFUND, session__session_id=get_stored_id(place))
     assert (refund.status, refund.side_effects) == ("completed", "mutate")
     assert not Run.objects.filter(session=refund.session, status="running").exists()

@@ -381,6 +381,31 @@ def test_a_note_and_another_folder_after_an_answer_do_not_change_the_answer(
     versions = [cp.load(MIRRORED, number)["transcript"] for number in (1, 2, 3)]
     assert [versions[2][: len(version)] for version in versions] == versions
     answer, thanks = versions[2][1:]
-    assert "before" not in answer.get("source", {})
-    assert [note["data"] for note in thanks["source"]["before"]] == ["100 %"]
-    assert thanks["source"]["context"]["cwd"] == "/srv/attic"
+    assert "source" not in answer or answer["source"].keys() == {"context"}
+    assert thanks["source"] == {"context": {**thanks["source"]["context"], "cwd": "/srv/attic"}}
+
+
+def test_records_of_the_program_are_stored_once_and_no_messages_in_the_store_and_in_an_import(
+    cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path
+) -> None:
+    transcript_writer = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
+    attachment: dict[str, Any] = {"type": "prompt_snapshot", "systemPrompt": ["You are a lamp."], "tools": ["x" * 9000]}
+    transcript_writer.user("Where are lamps?")
+    transcript_writer.line(type="attachment", attachment={"type": "file", "filename": "/a", "content": "In the hall"})
+    transcript_writer.line(type="attachment", attachment=attachment)
+    transcript_writer.note("data-flow-records", records=[])
+    transcript_writer.agent({"type": "text", "text": "I look."}, message="msg_1")
+    transcript_writer.line(type="attachment", attachment=attachment)
+    transcript_writer.calls("call_1", "Read", {"file": "/a"}, message="msg_1")
+    transcript_writer.result("call_1", "lamp")
+    transcript_writer.line(type="attachment", attachment=attachment)
+    transcript_writer.note("cost-state", totalCostUSD=1)
+    lines = read_file(transcript_writer.path)
+    mirror(store, lines)
+    import_transcripts(cp, transcript_writer.path)
+    assert [json.dumps(line) for line in load(store) or ()] == [json.dumps(line) for line in lines]
+    assert describe(cp, MIRRORED) == describe(cp, SESSION)
+    transcript = (cp.load_latest(MIRRORED) or {})["transcript"]
+    assert [message["role"] for message in transcript] == ["user", "system", "assistant", "user"]
+    assert "You are a lamp." not in json.dumps(transcript)
+    assert "trailing_notes" not in json.loads(Session.objects.get(session_id=MIRRORED).metadata)["import"]

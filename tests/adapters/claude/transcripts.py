@@ -89,6 +89,7 @@ def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:
 
 
 def _remove_lines_from_source(message: dict[str, Any]) -> dict[str, Any]:
-    source = {name: value for name, value in message.get("source", {}).items() if name not in {"format", "lines"}}
+    names = {"before", "format", "lines"}
+    source = {name: value for name, value in message.get("source", {}).items() if name not in names}
     rest = {name: value for name, value in message.items() if name != "source"}
     return {**rest, "source": source} if source else rest

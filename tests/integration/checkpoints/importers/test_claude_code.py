@@ -459,7 +459,18 @@ def test_fork_counts_only_its_own_tokens(cp: SyncCheckpointer, transcript_writer
 
 
 @pytest.mark.parametrize(
-    "kind", ["api-request", "api-request-blob", "pr-link", "file-history-delta", "bridge-session", "worktree-state"]
+    "kind",
+    [
+        "api-request",
+        "api-request-blob",
+        "continued-in",
+        "data-flow-records",
+        "pr-link",
+        "file-history-delta",
+        "fork-context-ref",
+        "bridge-session",
+        "worktree-state",
+    ],
 )
 def test_records_of_the_program_are_no_messages(
     cp: SyncCheckpointer, transcript_writer: TranscriptWriter, kind: str
@@ -469,3 +480,77 @@ def test_records_of_the_program_are_no_messages(
     transcript_writer.says("Hi", message="m1")
     report = import_transcripts(cp, transcript_writer.path)
     assert (report.messages, report.unknown) == (2, {})
+
+
+def test_a_record_of_a_new_type_beside_the_conversation_is_no_message_and_is_counted(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("Hello")
+    transcript_writer.note("moon-phase", phase="new")
+    transcript_writer.says("Hi", message="m1")
+    report = import_transcripts(cp, transcript_writer.path)
+    assert (report.messages, report.unknown) == (2, {"line moon-phase": 1})
+    assert (cp.load_latest(SESSION) or {})["transcript"][1]["source"]["before"][0]["phase"] == "new"
+
+
+def test_attachments_that_the_model_was_given_are_messages_and_those_about_the_program_are_not(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    def attach(kind: str, **fields: Any) -> dict[str, Any]:
+        return transcript_writer.line(type="attachment", attachment={"type": kind, **fields})
+
+    transcript_writer.user("Look at @notes.txt")
+    shown = [
+        attach("file", filename="/srv/shop/notes.txt", content={"type": "text", "file": {"content": "In the cellar."}}),
+        attach("instructions", files=[{"path": "/srv/shop/CLAUDE.md", "content": "Be kind."}]),
+        attach("hook_success", hookName="SessionStart", content="started"),
+        attach("mcp_instructions_delta", addedBlocks=["Ask the shop."]),
+        attach("of-a-new-kind", text="Hm"),
+    ]
+    records = [
+        attach("prompt_snapshot", systemPrompt=["You are an agent."], tools=[{"name": "Read"}]),
+        attach("environment", snapshot={"platform": "linux"}),
+        attach("skill_listing", content="- dataviz: …", skillCount=1),
+        attach("date", date="2026-11-28"),
+    ]
+    call = {"type": "tool_use", "id": "call_1", "name": "Read", "input": {"file": "a"}}
+    transcript_writer.agent({"type": "text", "text": "I look."}, message="m1")
+    between = attach("prompt_snapshot", systemPrompt=[], tools=[])
+    transcript_writer.agent(call, message="m1")
+    transcript_writer.result("call_1", "a")
+    transcript_writer.line(type="system", subtype="status", status="compacting")
+    answer = transcript_writer.says("Done.", message="m2")
+    report = import_transcripts(cp, transcript_writer.path)
+    assert report.unknown == {}
+    transcript = (cp.load_latest(SESSION) or {})["transcript"]
+    assert [each["role"] for each in transcript] == ["user", *["system"] * 5, "assistant", "user", "assistant"]
+    assert [each["id"] for each in transcript[1:6]] == [line["uuid"] for line in shown]
+    said = transcript[6]
+    assert [block["type"] for block in said["content"]] == ["text", "tool_use"]
+    assert said["source"]["before"] == [*records, between]
+    transcript_writer.user("And @more.txt?", parentUuid=attach("date", date="2026-11-29")["uuid"])
+    assert answer["uuid"] in _import_and_list_transcript_ids(cp, transcript_writer)
+    transcript_writer.user("Instead: where is it?", parentUuid=records[-1]["uuid"])
+    assert _import_and_list_transcript_ids(cp, transcript_writer) == ["u1", *(line["uuid"] for line in shown), "u19"]
+
+
+def _import_and_list_transcript_ids(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> list[str]:
+    import_transcripts(cp, transcript_writer.path)
+    return _list_transcript_ids(cp)
+
+
+@pytest.mark.parametrize("named", ["uuids", "segment"])
+def test_a_compaction_that_names_records_of_the_program_keeps_the_messages_between_them(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter, named: str
+) -> None:
+    _write_four_messages(transcript_writer)
+    record = transcript_writer.line(type="attachment", attachment={"type": "date", "date": "2026-11-28"})["uuid"]
+    transcript_writer.user("Two")
+    answer = transcript_writer.says("Two it is.", message="m9")["uuid"]
+    last = transcript_writer.line(type="attachment", attachment={"type": "date", "date": "2026-11-29"})["uuid"]
+    facts = _keep("u10", record, "u6", answer, last)
+    transcript_writer.compaction(
+        "Summary.", **(facts if named == "uuids" else {"preservedSegment": facts["preservedSegment"]})
+    )
+    transcript_writer.user("Three")
+    assert _import_and_list_transcript_ids(cp, transcript_writer) == ["u9", "u10", "u6", "u7", "u11"]

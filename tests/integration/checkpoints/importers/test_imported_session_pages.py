@@ -155,7 +155,7 @@ def test_attachments_and_errors_of_the_program_are_chips(
 ) -> None:
     transcript_writer.line(type="attachment", attachment=HOOK)
     transcript_writer.line(type="attachment", attachment={"type": "queued_command", "prompt": "Also the fan"})
-    transcript_writer.line(type="attachment", attachment={"type": "skill_listing", "skillCount": 0, "names": []})
+    transcript_writer.line(type="attachment", attachment={"type": "plan_mode", "reminderType": "full"})
     transcript_writer.line(type="system", subtype="api_error", level="error", error={"status": 529})
     transcript_writer.says("Done.", message="msg_3")
     import_transcripts(cp, transcript_writer.path)
@@ -163,7 +163,35 @@ def test_attachments_and_errors_of_the_program_are_chips(
     words = visible_text(page)
     assert "Hook SessionStart:startup Keep it short. env" in words
     assert "Message while the agent worked queued command Also the fan" in words
-    assert "Reminder of the program skill listing" in words
+    assert "Reminder of the program plan mode" in words
     assert "Error of the model's provider api error error" in words
     assert "hook_success" not in words
     assert "tulip-77" not in page.content.decode()
+
+
+def test_files_and_instructions_that_the_model_was_given_are_folded_texts(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
+    file = {"filePath": "/srv/shop/notes.txt", "content": "It is in the **cellar**.", "numLines": 1, "totalLines": 1}
+    memory = {"path": "/srv/shop/lib/CLAUDE.md", "type": "Project", "content": "Use tabs."}
+    for attachment in (
+        {"type": "file", "displayPath": "notes.txt", "content": {"type": "text", "file": file}},
+        {"type": "directory", "displayPath": "lib", "content": "a.py\nb.py"},
+        {"type": "nested_memory", "displayPath": "lib/CLAUDE.md", "content": memory},
+        {"type": "instructions", "files": [{"path": "/srv/shop/CLAUDE.md", "type": "Project", "content": "Be kind."}]},
+        {"type": "mcp_instructions_delta", "addedNames": ["shop"], "addedBlocks": ["Ask the shop first."]},
+        {"type": "prompt_snapshot", "systemPrompt": ["You are a lamp."]},
+    ):
+        transcript_writer.line(type="attachment", attachment=attachment, rendered=[{"content": "As the model read it"}])
+    transcript_writer.says("Done.", message="msg_3")
+    import_transcripts(cp, transcript_writer.path)
+    page = reader.get(url("?after=4"))
+    words = visible_text(page)
+    assert "Attached file notes.txt It is in the cellar." in words
+    assert "Attached file lib a.py b.py" in words
+    assert "Memory lib/CLAUDE.md Use tabs." in words
+    assert "Memory instructions Be kind." in words
+    assert "Reminder of the program mcp instructions delta Ask the shop first." in words
+    assert "lamp." not in words.partition("Attached file")[2]
+    assert "numLines" not in words
+    assert page.content.decode().count('<details class="tagged-text"><summary>') == 5
