@@ -23,8 +23,7 @@ _ANSWERS_FOR_SEVERAL: Final = (DecisionKind.APPROVE, DecisionKind.REJECT)
 
 def _build_shared_text_field(label: Any, default_for: str, *, max_length: int) -> forms.CharField:
     """Build a field of a text that counts for all fields whose name ends with `default_for` and that are empty."""
-    # By the placeholder, styles know an empty field.
-    attrs = {"rows": 2, "data-default": default_for, "aria-required": "true", "placeholder": " "}
+    attrs = {"rows": 2, "data-default": default_for, "aria-required": "true"}
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.Textarea(attrs=attrs))
 
 
@@ -121,7 +120,7 @@ class CallAnswerForm(forms.Form):
         required=False,
         strip=False,
         label=gettext_lazy("Result for the agent"),
-        widget=forms.TextInput(attrs={"class": "input mono", "placeholder": gettext_lazy("Result for the agent")}),
+        widget=forms.TextInput(attrs={"class": "input mono"}),
     )
     evidence = _build_own_text_field(gettext_lazy("Evidence"), max_length=2000)
     reason = _build_own_text_field(gettext_lazy("Reason"), max_length=4000)

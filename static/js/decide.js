@@ -186,7 +186,7 @@ document.addEventListener(
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    const sent = event.target === document.body ? onlyForm() : event.target.closest?.("main form");
+    const sent = event.target.matches?.("body, [tabindex='-1']") ? onlyForm() : event.target.closest?.("main form");
     if (!sent) return;
     event.preventDefault();
     sent.requestSubmit();
@@ -203,10 +203,23 @@ document.addEventListener("keydown", (event) => {
   focusNeededField(option);
 });
 
-// Escape leaves a text of the form, so that the next keys are shortcuts again; the text stays.
+// Escape leaves a field of the form, so that the next keys are shortcuts again; the text stays. In a list of calls, the
+// keys go on from the call of the field.
 document.addEventListener("keydown", (event) => {
   const isLeaving = event.key === "Escape" && !event.isComposing && !event.defaultPrevented;
-  if (isLeaving && event.target.matches?.("form:is([data-decide], [data-decide-several]) :is(textarea, input:not([type='radio'], [type='checkbox']))")) event.target.blur();
+  if (!isLeaving || !event.target.matches?.("form:is([data-decide], [data-decide-several]) :is(textarea, select, input:not([type='radio'], [type='checkbox']))")) return;
+  const row = event.target.closest("li")?.querySelector("[data-row]");
+  if (row) row.focus();
+  else event.target.blur();
+});
+
+// The number of an answer leads to the first text that this answer needs and that the texts for all do not give.
+document.addEventListener("chosen-by-key", ({ target }) => {
+  const isMissing = (field) => {
+    const shared = target.form.elements[`shared-${field.name.split("-").at(-1)}`];
+    return !field.value && (!shared.value || hasOtherAnswer(target.form, field));
+  };
+  [...target.closest("li").querySelectorAll(":is(.evidence, .reason) input")].find(isMissing)?.focus();
 });
 
 /** Return the visible field that only this answer has, if any. */

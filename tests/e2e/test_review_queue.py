@@ -169,7 +169,7 @@ def test_outage_is_decided_by_keyboard(
     parcel_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
     page = open_page("alice", parcel_site)
-    page_monitors[0].ignore(f"{LOST_REQUESTS}|{LOST_WEBSOCKET}")
+    page_monitors[0].ignore(f"status of 422|{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.goto("/review/")
     expect_outage_row(page)
     page.context.set_offline(True)
@@ -194,6 +194,14 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("2")
     answers = page.locator("li .answer select")
     expect(answers.first).to_have_value("mark_failed")
+    expect(page.get_by_label("Evidence: Ship parcel 0")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Ship parcel 0", exact=True)).to_be_focused()
+    page.keyboard.press("Control+Enter")  # records the answer instead of opening the call
+    expect(page.get_by_text("Nothing was recorded. Correct the marked fields")).to_be_visible()
+    assert len(page.context.pages) == 1
+    expect(page.get_by_label("Evidence: Ship parcel 0")).to_be_focused()
+    page.keyboard.press("Escape")
     page.keyboard.press("a")
     expect(page.get_by_label("Answer for all")).to_be_focused()
     page.get_by_label("Answer for all").select_option("Run it once more")
@@ -223,7 +231,12 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     by_evidence = page.get_by_role("region", name="Decide by late results")
     by_evidence.get_by_role("textbox").fill("Seen in the list of parcels.")
     others = page.get_by_role("region", name="Decide the others yourself")
+    # The button waits for an answer; before it, a link leads past the calls to the answer for all.
+    expect(others.get_by_role("link", name="Answer for all")).to_be_visible()
+    first_call, answer_for_all = (others.locator(f"{each} .answer").first for each in ("li", ".for-all"))
+    assert first_call.bounding_box()["y"] < answer_for_all.bounding_box()["y"]
     others.get_by_label("Answer: Ship parcel 0").select_option("It did not happen")
+    expect(others.get_by_role("link", name="Answer for all")).to_be_hidden()
     others.get_by_role("button", name="Record that 1 call did not happen").click()
     problem = others.get_by_text("Nothing was recorded. Correct the marked fields")
     expect(others.locator(".errorlist")).to_have_count(2)

@@ -190,7 +190,7 @@ def test_page_says_which_calls_left_the_form_and_who_decided_them(people: dict[s
     for name, call in (("bob", calls[0]), ("bob", calls[1]), ("alice", calls[2])):
         mark_failed(people[name], call)
     page = people["alice"].get(PAGE + shown)
-    assert "bob decided 2 calls meanwhile. You decided 1 call meanwhile. Record" in visible_text(page)
+    assert "bob decided 2 calls meanwhile. You decided 1 call meanwhile. Answer for all" in visible_text(page)
     assert f'hx-get="{escape(page.context["refresh_url"])}"' in page.content.decode()
     assert "pk=" not in page.context["refresh_url"]
     sent = ",".join(str(call.pk) for call in calls[:3])
@@ -203,7 +203,7 @@ def test_page_says_which_calls_left_the_form_and_who_decided_them(people: dict[s
         "bob decided 2 calls meanwhile. You decided 1 call meanwhile. 1 call left this form meanwhile, because" in text
     )
     assert "One call is left. The answer for all was not carried over to it." in text
-    assert "They may still have happened" not in text  # their runs were lost
+    assert "The processes ended during these calls of refund_card, between" in text
     added = f"&pk={calls[4].pk}"
     ToolCall.objects.filter(pk=calls[3].pk).update(decide_within=None)
     for query in (added, f"{added}&pk={calls[3].pk}&added={calls[3].pk}"):  # it stays until the form is recorded
