@@ -56,7 +56,7 @@ def _decode_value(hint: Any, value: Any, path: str) -> Any:
         if value is None and type(None) in args:
             return None
         choices = [choice for choice in args if choice is not type(None)]
-        return _decode_value(choices[0], value, path) if len(choices) == 1 else _decode_number(value, path)
+        return _decode_value(choices[0], value, path) if len(choices) == 1 else _decode_non_negative_number(value, path)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise MalformedValue(path, f"it is {_describe_type_of_value(value)}, not a list")
@@ -71,14 +71,14 @@ _KIND_NAMES = {str: "text", bool: "true or false", dict: "an object", int: "a wh
 
 def _decode_plain_value(kind: type, value: Any, path: str) -> Any:
     if kind is float:
-        return _decode_number(value, path)
+        return _decode_non_negative_number(value, path)
     value_type: Any = type(value)
     if value_type is not kind or (kind is int and value < 0):
         raise MalformedValue(path, f"it is {_describe_type_of_value(value)}, not {_KIND_NAMES[kind]}")
     return value
 
 
-def _decode_number(value: Any, path: str) -> Any:
+def _decode_non_negative_number(value: Any, path: str) -> Any:
     """Load a finite number from 0; a `Decimal` if it is written as text."""
     number = value
     if isinstance(value, str):

@@ -132,7 +132,7 @@ def _build_task_writes_where_sql(count: int) -> str:
     return f"WHERE {place} AND {quote_column(FrameworkWrite, 'position')} IN ({make_placeholders(count)})"
 
 
-def read_writes_by_session_and_state_id(using: str, states: Sequence[FrameworkState]) -> list[FrameworkWrite]:
+def read_writes_of_states_in_any_namespace(using: str, states: Sequence[FrameworkState]) -> list[FrameworkWrite]:
     """Read all writes after states, and those of states with the same identifiers in other namespaces."""
     sessions, names = sorted({row.session_id for row in states}), sorted({row.state_id for row in states})
     if not states:

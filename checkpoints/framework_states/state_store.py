@@ -708,7 +708,7 @@ def _load_states_of_rows(
 
 def _load_writes_by_state_pk(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list[FrameworkWrite]]:
     by_place: defaultdict[tuple[int, str, str], list[FrameworkWrite]] = defaultdict(list)
-    for write in state_rows.read_writes_by_session_and_state_id(store.using, rows):
+    for write in state_rows.read_writes_of_states_in_any_namespace(store.using, rows):
         row_seals.verify_row(write)
         by_place[write.session_id, write.namespace, write.state_id].append(write)
     for of_place in by_place.values():

@@ -82,7 +82,7 @@ class Command(BaseCommand):
             )
         while not self._stopping:
             supervisors = [
-                supervisor for supervisor in supervisors if self._poll_agent_and_tell_if_unfinished(supervisor)
+                supervisor for supervisor in supervisors if self._poll_agent_and_check_if_unfinished(supervisor)
             ]
             if site.code is not None:
                 raise site.build_failure_with_log_end("The site")
@@ -102,7 +102,7 @@ class Command(BaseCommand):
         self._print_lines(*(f"    {one.name:<10}{one.link}" for one, _ in accounts))
         self._print_lines("", "  Stop      Ctrl-C", "")
 
-    def _poll_agent_and_tell_if_unfinished(self, supervisor: AgentSupervisor) -> bool:
+    def _poll_agent_and_check_if_unfinished(self, supervisor: AgentSupervisor) -> bool:
         """Return True if the supervisor's session is not finished. A failing agent does not stop the site."""
         try:
             return not self._poll_agent_and_print_result_if_finished(supervisor)

@@ -28,12 +28,12 @@ def build_refund_tool_registry(shop: Shop, crash: CrashOnce) -> ToolRegistry:
         """Look up how an order was paid."""
         return shop.get_payment(order)
 
-    def was_refunded(args: dict[str, Any]) -> Unknown:
+    def cannot_tell_if_refunded(args: dict[str, Any]) -> Unknown:
         return Unknown("the card processor shows refunds only after the nightly settlement")
 
     @registry.tool(
         side_effects={"mutate"},
-        verify=was_refunded,
+        verify=cannot_tell_if_refunded,
         sentence="Refund {amount} {currency} to the card ending 4242 for order {order}",
     )
     def refund_card(order: int, amount: Decimal, currency: str) -> str:
