@@ -143,6 +143,8 @@ _DECIDED_AT: Final[dict[str, str | Promise]] = {
     DecisionKind.APPROVE_RERUN: _("%(name)s approved one more run at %(time)s"),
     DecisionKind.APPROVE: _("%(name)s approved at %(time)s"),
     DecisionKind.RESPOND: _("%(name)s responded instead at %(time)s"),
+    DecisionKind.EDIT: _("%(name)s changed the arguments at %(time)s"),
+    DecisionKind.WITHDRAW: _("%(name)s withdrew a decision at %(time)s"),
 }
 
 
@@ -150,6 +152,7 @@ _DECIDED_AT: Final[dict[str, str | Promise]] = {
 _ANSWERED_AT: Final[dict[str, str | Promise]] = {
     DecisionKind.APPROVE: _("%(name)s answered yes at %(time)s"),
     DecisionKind.RESPOND: _("%(name)s answered at %(time)s"),
+    DecisionKind.EDIT: _("%(name)s changed the value at %(time)s"),
 }
 
 

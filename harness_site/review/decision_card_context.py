@@ -103,7 +103,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "overdue": _is_overdue(call),
         "may_decide": may_member_decide_call(call, reader),
         "late_for": reader.role != Role.ADMIN,
-        "heading": _get_heading_of_own_vote(call, agreements, person) or get_card_heading(call, decision),
+        "heading": _get_heading_of_own_decision(call, evidence, agreements, person) or get_card_heading(call, decision),
         "known": evidence,
         "idle": has_never_run(call, evidence),
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
@@ -140,7 +140,15 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
     }
-    waits_for_others = card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
+    last_own = _find_last_decision_about_current_arguments(call, evidence, person)
+    card["has_answered"] = (
+        undecided
+        and call.approvals > 1
+        and calls_by_decider.can_only_wait_for_others(last_own.kind if last_own else None, agreements, person)
+    )
+    waits_for_others = (
+        card["has_answered"] or card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
+    )
     card["leads_onward"] = not undecided or waits_for_others
     if card["leads_onward"]:
         card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, after=call)
@@ -183,18 +191,24 @@ def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
     return str(decided.get(decision.kind, _("Decided: it did not happen")))
 
 
-def _get_heading_of_own_vote(call: ToolCall, agreements: Sequence[Agreement], reader: str) -> str:
+def _get_heading_of_own_decision(
+    call: ToolCall, evidence: call_evidence.CallEvidence, agreements: Sequence[Agreement], reader: str
+) -> str:
     """Return what the reader has decided about an undecided call, and who is missing; empty if they have not."""
-    own = next((agreement for agreement in agreements if reader in agreement.persons), None)
-    if own is None or not call.undecided or call.session.quarantined_at is not None:
+    if not call.undecided or call.session.quarantined_at is not None:
         return ""
+    own = next((agreement for agreement in agreements if reader in agreement.persons), None)
+    if own is None:
+        last = _find_last_decision_about_current_arguments(call, evidence, reader)
+        is_edit = last is not None and last.kind == DecisionKind.EDIT
+        return _get_heading_of_own_edit(call, agreements) if is_edit else ""
     if len(agreements) > 1:
         return _("You have decided, and another person disagrees")
     missing = own.needed - own.person_count
     if own.kind == DecisionKind.APPROVE:
         return ngettext(
-            "You approved: %(number)s more person has to",
-            "You approved: %(number)s more people have to",
+            "You approved: %(number)s more person has to approve",
+            "You approved: %(number)s more people have to approve",
             missing,
         ) % {"number": missing}
     return ngettext(
@@ -202,6 +216,36 @@ def _get_heading_of_own_vote(call: ToolCall, agreements: Sequence[Agreement], re
         "You decided: %(number)s more people have to decide the same",
         missing,
     ) % {"number": missing}
+
+
+def _get_heading_of_own_edit(call: ToolCall, agreements: Sequence[Agreement]) -> str:
+    """Return what is left to do about arguments that the reader was the last to change."""
+    if call.approvals == 1:
+        return (
+            _("You changed the value: may the agent get it?")
+            if call.is_question
+            else _("You changed the arguments: may this happen now?")
+        )
+    approvals = [agreement.person_count for agreement in agreements if agreement.kind == DecisionKind.APPROVE]
+    missing = call.approvals - sum(approvals)
+    return ngettext(
+        "You changed the arguments: %(number)s other person has to approve",
+        "You changed the arguments: %(number)s other people have to approve",
+        missing,
+    ) % {"number": missing}
+
+
+def _find_last_decision_about_current_arguments(
+    call: ToolCall, evidence: call_evidence.CallEvidence, person: str
+) -> Decision | None:
+    own = [
+        decision
+        for decision in evidence.decisions
+        if decision.actor_kind == ActorKind.PERSON
+        and decision.actor == person
+        and decision.args_digest == call.args_digest
+    ]
+    return own[-1] if own else None
 
 
 def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:

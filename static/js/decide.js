@@ -186,7 +186,7 @@ document.addEventListener(
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    const sent = event.target.matches?.("body, [tabindex='-1']") ? onlyForm() : event.target.closest?.("main form");
+    const sent = event.target.closest?.("main form") ?? (event.target.matches?.("body, summary, [tabindex='-1']") ? onlyForm() : null);
     if (!sent) return;
     event.preventDefault();
     sent.requestSubmit();
@@ -255,10 +255,9 @@ function focusInvalid(form) {
   (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
 }
 
-/** Focus what comes after a recorded decision: the link to the next call, which the remark that more are needed or the
- *  heading describes, else that remark, else the heading. */
+/** Focus what comes after a recorded decision: the link to the next call, which the heading describes, else the heading. */
 function focusWhatFollows() {
-  const following = ["a[data-next]", "[data-recorded]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
+  const following = ["a[data-next]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
   following.find((each) => each.checkVisibility())?.focus({ preventScroll: true });
 }
 
@@ -277,10 +276,16 @@ function measureForm() {
   return [focused ?? decide, decide].map((element) => ({ element, top: element.getBoundingClientRect().top }));
 }
 
-/** Return whether a form contains text that the reader has typed. */
-function hasTypedText(decide) {
-  const fields = decide.querySelectorAll("textarea, input[type='text'], input:not([type])");
-  return decide.hasAttribute("data-sent") || [...fields].some((field) => field.value !== field.defaultValue);
+/** Return whether the reader has begun to fill in a form: chosen an answer, typed a text or added a file. */
+function hasInput(decide) {
+  const chosen = decide.querySelector("input[name='kind']:checked");
+  const isChosenByReader = chosen && (!chosen.defaultChecked || chosen.autofocus); // not the only answer, which the page has chosen
+  const fields = decide.querySelectorAll("textarea, select, input[type='text'], input[type='file'], input:not([type])");
+  return isChosenByReader || decide.hasAttribute("data-sent") || [...fields].some(isFilledIn);
+}
+
+function isFilledIn(field) {
+  return field.matches("select") ? !field.selectedOptions[0]?.defaultSelected : field.value !== field.defaultValue;
 }
 
 /** Scroll so that the form is where it was, and a message that the call was decided meanwhile is in view. */
@@ -314,20 +319,48 @@ function observeForm() {
   if (form()) sight.observe(form());
 }
 
-// If the call is decided meanwhile, the page says so calmly where that is the answer which the reader has chosen.
+// A page whose reader has not begun to answer shows the new state of the call, with its form. Otherwise the form stays as it
+// is, and the request names the revision that it was made for, and the chosen answer: the page says what happened
+// meanwhile, calmly where that is the same answer.
+const keepsForm = (elt) => !elt.matches("[data-take-change]") && form() !== null && hasInput(form());
+
 document.body.addEventListener("htmx:configRequest", ({ detail }) => {
-  const chosen = form()?.querySelector("input[name='kind']:checked");
-  if (detail.elt.id === "call-events" && chosen) detail.parameters.kind = chosen.value;
+  if (detail.target?.id !== "call-events") return;
+  const kept = keepsForm(detail.elt) ? form() : null;
+  const chosen = kept?.querySelector("input[name='kind']:checked");
+  detail.parameters.seen = kept?.elements.revision.value ?? "";
+  if (chosen) detail.parameters.kind = chosen.value;
 });
 
 let places = [];
-document.body.addEventListener("htmx:beforeSwap", ({ target }) => {
+let headingBefore = "";
+document.body.addEventListener("htmx:beforeSwap", ({ target, detail }) => {
   places = target.id === "main" ? [] : measureForm();
+  if (target.id !== "call-events") return;
+  headingBefore = document.getElementById("heading").textContent;
+  const { elt, parameters } = detail.requestConfig;
+  if (elt.matches("[data-take-change]")) keepTexts(form());
+  else if (keepsForm(elt) && !parameters.seen) {
+    detail.shouldSwap = false; // the reader began while the request was on its way
+    document.body.dispatchEvent(new CustomEvent("harness:responseDropped"));
+  }
 });
-document.body.addEventListener("htmx:afterSwap", () => {
-  form()?.toggleAttribute("data-untouched", !hasTypedText(form())); // then nothing of it is kept once the call is decided
-  restorePlace(places);
-});
+document.body.addEventListener("htmx:afterSwap", () => restorePlace(places));
+
+/** Keep the texts of a form that gets new initial values. */
+function keepTexts(decide) {
+  for (const field of decide.querySelectorAll("textarea")) {
+    const { value } = field;
+    if (decide.hasAttribute("data-sent") || value !== field.defaultValue) field.value = value; // a field that was set keeps its text
+  }
+}
+
+/** Go on in a form that now is about the new state of the call. */
+function continueWithNewState(decide) {
+  const chosen = decide.querySelector("input[name='kind']:checked");
+  decide.querySelector(".arguments")?.dispatchEvent(new Event("input", { bubbles: true })); // their changes are compared again
+  if (chosen) focusNeededField(chosen);
+}
 
 function countAllAnswers() {
   for (const several of document.querySelectorAll("form[data-decide-several]")) {
@@ -393,7 +426,7 @@ document.body.addEventListener("htmx:beforeSwap", ({ target }) => {
 /** Open the next call by itself after a decision, if the reader has chosen so. Return whether it opens. */
 function openNextCall(sent) {
   const next = document.querySelector("main a[data-opens]");
-  if (!next || !sent?.matches?.("form[data-decide]") || document.querySelector(".refusal-note")) return false;
+  if (!next || !sent?.matches?.("form[data-decide]")) return false;
   window.location.assign(next.dataset.opens);
   return true;
 }
@@ -403,14 +436,17 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   countAllAnswers();
   if (target.id === "same-approvals") sayWhichCallsLeft();
   if (target.id === "comments" && document.activeElement === document.body) focusWhatFollowsHandover();
-  // A form that is still there, because more decisions are needed, has kept the focus.
-  const isRecorded = document.querySelector("main [data-recorded]") || (!decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals"));
-  if (target.id === "main" && isRecorded && !openNextCall(detail.requestConfig?.elt)) focusWhatFollows();
+  const sent = detail.requestConfig?.elt;
+  const isRecorded = sent?.matches?.("form[data-decide]") ? !decide?.hasAttribute("data-sent") && !document.querySelector(".refusal-note") : !decide && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals");
+  if (target.id === "main" && isRecorded && !openNextCall(sent)) focusWhatFollows();
+  const heading = document.getElementById("heading");
+  if (target.id === "call-events" && heading.textContent !== headingBefore) document.getElementById("announcement").textContent = heading.textContent;
   if (!decide) return;
   labelButton(decide);
   if (target.id === "change") markInvalidArguments(decide);
   if (target.id === "main") focusInvalid(decide);
-  const isWithdrawn = detail.requestConfig?.elt?.matches?.("form[data-withdraw]") && document.activeElement === document.body;
+  if (sent?.matches?.("[data-take-change]")) continueWithNewState(decide);
+  const isWithdrawn = sent?.matches?.("form[data-withdraw]") && document.activeElement === document.body;
   if (isWithdrawn) (document.querySelector("[data-withdrawn]") ?? document.getElementById("heading")).focus({ preventScroll: true });
 });
 document.body.addEventListener("htmx:afterSettle", observeForm);

@@ -81,14 +81,17 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     page_actions.record_decision(alice, "Edit")
     expect(alice.get_by_text("changed the arguments at")).to_be_visible()
 
-    # Bob's open page reports the change, and keeps the reason that he typed.
-    expect(bob.get_by_text("This call has changed since you opened the page.")).to_be_visible()
-    expect(bob.get_by_text("changed the arguments at")).to_be_visible()
+    # Bob's open page says what happened, keeps the reason that he typed, and goes on with the changed call.
+    expect(bob.get_by_text("alice changed the arguments at")).to_have_count(2)  # above the form, and with the change
     expect(page_actions.reason_field(bob)).to_have_value("I am still reading.")
-    bob.get_by_role("link", name="reload the page").click()
+    page_actions.choose_answer(bob, "Approve")
+    bob.get_by_role("link", name="Continue with the new state").click()
+    expect(bob.get_by_text("Your answer and your text are kept.")).to_have_count(0)
+    expect(page_actions.reason_field(bob)).to_have_value("I am still reading.")
+    expect(bob.get_by_role("radio", name="Approve")).to_be_checked()
     approve(bob, "The contract says so.")
     approval_line = re.compile(r"^\s*bob( \(you\))? approved at [:0-9]+\s*The contract says so\.\s*$")
-    expect_heading(bob, "You approved: 1 more person has to")
+    expect_heading(bob, "You approved: 1 more person has to approve")
     for page in (bob, alice):
         expect(page.get_by_text("1 of 2 approvals:")).to_be_visible()
         expect(page.get_by_role("listitem").filter(has_text=approval_line)).to_be_visible()
@@ -97,9 +100,9 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     assert payer.payments == []
 
     # The person who edited the arguments cannot approve them.
-    alice.get_by_role("link", name="reload the page").click()
+    expect_heading(alice, "You changed the arguments: 1 other person has to approve")
+    alice.get_by_text("Change your answer").click()
     expect(alice.get_by_role("radio", name="Approve")).to_be_disabled()
-    dora.get_by_role("link", name="reload the page").click()
 
     # A response that was rendered before the call ran, and arrives afterwards, is updated.
     delayed_response = DelayedResponse(dora)
@@ -113,6 +116,41 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
         expect(page.get_by_text("Paid 1230.00 EUR to Northwind GmbH.").first).to_be_visible()
         expect(page_actions.completion_notice(page)).to_be_visible()
     assert payer.payments == [EXPECTED_PAYMENT]
+
+
+def test_open_pages_show_what_others_decide(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer("--approvals=2")
+    voter, writer, onlooker = (open_page(name) for name in ("alice", "bob", "dora"))
+    for page in (voter, writer, onlooker):
+        page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(writer, "Approve")
+    page_actions.reason_field(writer).fill("I am still reading.")
+    effect = writer.locator(".consequence:visible").filter(has_text="Then:")
+    expect(effect).to_contain_text("Nothing changes yet: 1 more person has to decide the same.")
+
+    # The voter is done. An empty form is replaced; one with an answer stays, and says what follows now.
+    page_actions.choose_answer(voter, "Approve")
+    page_actions.reason_field(voter).fill("The contract says so.")
+    voter.get_by_text("Add evidence").focus()
+    voter.keyboard.press("Control+Enter")
+    expect_heading(voter, "You approved: 1 more person has to approve")
+    expect(voter.get_by_role("heading", level=1)).to_be_focused()  # there is no next call
+    expect(onlooker.get_by_text("alice approved at")).to_be_visible()
+    expect(onlooker.locator("form[data-decide] [name='revision']")).to_have_value("2")
+    expect(onlooker.get_by_text("Continue with the new state")).to_have_count(0)
+    expect(writer.get_by_role("status").filter(has_text="alice approved at")).to_be_visible()
+    expect(effect).to_contain_text("It runs pay_invoice.")
+    expect(writer.locator("form[data-decide] [name='revision']")).to_have_value("1")
+    expect(page_actions.reason_field(writer)).to_have_value("I am still reading.")
+
+    # Once the call is decided, only the form with an answer stays.
+    page_actions.choose_answer(onlooker, "Reject")
+    onlooker.get_by_role("textbox", name="Why").fill("It is paid already.")
+    page_actions.record_decision(onlooker, "Reject")
+    expect_heading(voter, "Rejected: it does not run")
+    expect(voter.locator("form[data-decide]")).to_have_count(0)
+    expect(voter.locator("#announcement")).to_have_text("Rejected: it does not run")
+    expect(writer.get_by_role("alert").filter(has_text="dora decided first, at")).to_be_visible()
 
 
 def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: StartPayer, open_page: OpenPage) -> None:

@@ -30,7 +30,10 @@ from harness_site.review.selectors.pending_calls import (
     get_waiting_since,
     select_undecided_calls,
 )
-from harness_site.sessions.selectors import multi_person_approvals
+from harness_site.sessions.selectors.multi_person_approvals import (
+    Agreement,
+    load_incomplete_agreements_of_calls,
+)
 
 #: Number of calls that are searched with one query for the next one of the reader.
 _SEARCHED_AT_ONCE: Final = 50
@@ -104,10 +107,7 @@ def _choose_decider_group(call: Any, reader: Membership, waiting: frozenset[int]
 
 
 def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
-    """List the keys of those of these calls about which the reader can only wait for others.
-
-    The reader has decided and that vote still counts, or has changed the arguments, and nobody has decided otherwise.
-    """
+    """List the keys of those of these calls about which the reader can only wait for others."""
     if not pks:
         return frozenset()
     name = reader.user.get_username()
@@ -118,17 +118,24 @@ def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[in
     decided = sorted(pk for pk, kind in last_kinds.items() if kind != DecisionKind.WITHDRAW)
     if not decided:
         return frozenset()
-    agreements = multi_person_approvals.load_incomplete_agreements_of_calls(
+    agreements = load_incomplete_agreements_of_calls(
         list(ToolCall.objects.filter(pk__in=decided)), build_electorate_function(reader.workspace)
     )
-    return frozenset(
-        pk
-        for pk, groups in agreements.items()
-        if len(groups) <= 1
-        and (
-            last_kinds[pk] == DecisionKind.EDIT
-            or any(voice.actor == name for group in groups for voice in group.voices)
-        )
+    return frozenset(pk for pk, groups in agreements.items() if can_only_wait_for_others(last_kinds[pk], groups, name))
+
+
+def can_only_wait_for_others(last_kind: str | None, agreements: Sequence[Agreement], name: str) -> bool:
+    """Return whether a person who has decided about a call of several people can only wait for others.
+
+    Their vote still counts, or they have changed the arguments, and nobody has decided otherwise.
+
+    Args:
+        last_kind: The kind of their last decision about the present arguments; None without one.
+        agreements: The incomplete agreements about the call.
+        name: The person.
+    """
+    return len(agreements) <= 1 and (
+        last_kind == DecisionKind.EDIT or any(name in agreement.persons for agreement in agreements)
     )
 
 

@@ -1,11 +1,11 @@
 """Decision card of one call: its evidence and the form to decide."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -103,29 +103,7 @@ def _record_decision_and_redirect(
         problem = problem or build_decision_problem(error, call, reader=reader)
         return render_decision_card(request, call, form=form, problem=problem)
     claim_services.reload_statuses_and_remove_claims([call], by=request.membership)
-    _add_message_if_call_waits_on(request, call, DecisionKind(form.cleaned_data["kind"]))
     return redirect("harness_review:card", call.pk)
-
-
-def _add_message_if_call_waits_on(request: MemberRequest, call: ToolCall, kind: DecisionKind) -> None:
-    """Tell the reader that the decision was recorded, if the page still shows the form because more are needed.
-
-    `call` has its status after the decision.
-    """
-    if kind == DecisionKind.EDIT and call.approvals > 1:
-        text = _("The changed arguments are recorded. Other people have to approve them.")
-    elif kind == DecisionKind.EDIT:
-        text = _("The changed arguments are recorded. Nothing runs until somebody approves them: you can do it here.")
-    elif call.undecided:
-        text = _("Your decision is recorded.")
-    else:
-        return
-    messages.success(request, text, extra_tags=_build_message_tag(call))
-
-
-def _build_message_tag(call: ToolCall) -> str:
-    """Return the tag of messages for the form of this call: a message may be shown on the page that opens next."""
-    return f"decision-{call.pk}"
 
 
 def _find_problem_of_earlier_decision(
@@ -172,7 +150,9 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
             error, call, reader=request.membership.user.get_username(), nothing=_("The call is not being verified.")
         )
         return render_decision_card(request, call, problem=problem)
-    return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_revision_query_string(request)}")
+    kept = _get_revision_of_kept_form(request)
+    query = f"?{urlencode({'seen': kept})}" if kept else ""
+    return redirect(f"{reverse('harness_review:card', args=[pk])}{query}")
 
 
 @require_POST
@@ -252,6 +232,7 @@ def render_decision_card(
     """Render the decision page of a call, with the forms that were sent."""
     if comment_form is None:
         comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(call, request.membership)))
+    kept_revision = _get_revision_of_kept_form(request)
     context: dict[str, Any] = {
         **decision_card_context.load_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
@@ -259,15 +240,17 @@ def render_decision_card(
         "refused": problem,
         "opens_next_call": wants_next_call_opened(request),
         "previous_call": _find_previous_call_decided_by_reader(request),
-        "seen": _get_seen_revision(request) or str(call.revision),
+        "keeps_form": bool(kept_revision),
+        "has_changed": kept_revision not in {"", str(call.revision)},
         "comment_form": comment_form,
         "withdraw_form": withdraw_form,
-        "message_tag": _build_message_tag(call),
     }
     context["handed"] = _describe_handover_by_reader(context["company"], request.membership) if call.undecided else None
     if context["handed"] and "next_call" not in context:
         context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership, after=call)
-    if context["decision"] and not context["own_decision"] and context["seen"] != str(call.revision):
+    if context["undecided"] and context["has_changed"]:
+        context["last_change"] = _find_last_decision_since(context["known"].decisions, kept_revision)
+    if context["decision"] and not context["own_decision"] and context["has_changed"]:
         # The live part sends the chosen answer along.
         context["decided_meanwhile"] = build_problem_of_earlier_decision(
             context["decision"], call, reader=context["reader"], kind=request.GET.get("kind", ""), result=None
@@ -347,13 +330,16 @@ def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: lis
     return "" if answer_option is None or answer_option["mine"] else answer_option["field_value"]
 
 
-def _get_seen_revision(request: MemberRequest) -> str:
-    """Return the revision that the page was rendered with; its HTMX parts send it along."""
+def _get_revision_of_kept_form(request: MemberRequest) -> str:
+    """Return the revision of the form that the page keeps, because its reader has begun to fill it in; else empty."""
     return (request.POST.get("seen") or request.GET.get("seen", "")) if request.htmx else ""
 
 
-def _build_seen_revision_query_string(request: MemberRequest) -> str:
-    return f"?{urlencode({'seen': revision})}" if (revision := _get_seen_revision(request)) else ""
+def _find_last_decision_since(decisions: Sequence[Decision], revision: str) -> Decision | None:
+    """Return the last decision that people made since this revision of the call; None without one."""
+    since = int(revision) if revision.isdecimal() else 0
+    made = [each for each in decisions if each.actor_kind != ActorKind.HOOK and each.revision >= since]
+    return made[-1] if made else None
 
 
 def _rebind_form_to_current_revision(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -296,17 +297,27 @@ def test_auditors_see_the_card_without_a_form(client: Client) -> None:
     assert "data-decide" not in raw(client, call)
 
 
-def test_outdated_form_is_reported(reader: Client) -> None:
-    call = lost_call(revision=3)
-    told = "This call has changed since you opened the page."
+def test_form_with_input_is_kept_when_the_call_changes(reader: Client) -> None:
+    call = lost_call(revision=3, approvals=2)
+    told = "This call has changed since you opened the page Your answer and your text are kept."
 
-    def part(query: str) -> str:
-        return visible_text(reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"}))
+    def load_part(query: str) -> Any:
+        return reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"})
 
-    assert told in part("?seen=2")
-    assert told not in part("?seen=3")
-    assert told not in part("")
+    kept = load_part("?seen=2")
+    assert told in visible_text(kept)
+    assert "Continue with the new state" in visible_text(kept)
+    assert 'id="consequences"' in kept.content.decode()
+    assert 'id="answering"' not in kept.content.decode()
+    assert told not in visible_text(load_part("?seen=3"))
+    # The page whose form is untouched sends no revision, and gets the new form.
+    assert told not in visible_text(load_part("?seen="))
+    assert 'id="answering"' in load_part("?seen=").content.decode()
     assert told not in page(reader, call, "?seen=2")  # a page that is loaded anew shows what is known now
+
+    made = make_decision(call=call, kind=DecisionKind.CONFIRM_LANDED, final=False, actor="bob", revision=2)
+    told = f"bob confirmed at {made.created_at:%H:%M:%S} that it happened Your answer and your text are kept."
+    assert told in visible_text(load_part("?seen=2"))
 
 
 # how much is asked

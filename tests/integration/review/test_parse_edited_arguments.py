@@ -87,9 +87,9 @@ def test_modified_change_is_shown_again_first(alice: Client) -> None:
 def test_edited_call_requires_another_approval(alice: Client) -> None:
     call = awaiting()
     recorded = alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)), follow=True)
-    assert "The changed arguments are recorded. Nothing runs until somebody approves them" in visible_text(recorded)
+    assert "You changed the arguments: may this happen now?" in visible_text(recorded)
     page = visible_text(alice.get(url(call)))
-    assert "May this happen? Awaiting approval" in page
+    assert "may this happen now? Awaiting approval" in page
     assert "alice changed the arguments at " in page
     assert '“Too much.” amount before "40.00" now "4.00"' in page
     assert "alice: Arguments changed — “Too much.”" in page
