@@ -117,27 +117,32 @@ def _start_sessions_and_build_operations(
     registry.tool(name="pay")(lambda **_: RESULT)
     calls = iter(range(10**9))
 
-    def save() -> OperationCost:
+    def measure_save() -> OperationCost:
         transcript.extend(_build_message(len(transcript) + number) for number in range(2))
         turn = {"turn": len(transcript)}
         return _measure_time_and_statements(
             using, lambda: checkpointer.save_checkpoint(f"save {kind}", transcript, turn, 0.1)
         )
 
-    def dispatch() -> OperationCost:
+    def measure_dispatch() -> OperationCost:
         number = next(calls)
         return _measure_time_and_statements(
             using, lambda: registry.dispatch("pay", {**ARGS, "order": number}, f"c{number}")
         )
 
-    def load() -> OperationCost:
+    def measure_load() -> OperationCost:
         return _measure_time_and_statements(using, lambda: checkpointer.load_latest(f"load {kind}"))
 
-    def load_with_cold_cache() -> OperationCost:
+    def measure_load_with_cold_cache() -> OperationCost:
         verified_transcripts.clear()
-        return load()
+        return measure_load()
 
-    return {"save": save, "dispatch": dispatch, "load_latest, cached": load, "load_latest, cold": load_with_cold_cache}
+    return {
+        "save": measure_save,
+        "dispatch": measure_dispatch,
+        "load_latest, cached": measure_load,
+        "load_latest, cold": measure_load_with_cold_cache,
+    }
 
 
 def _measure_time_and_statements(using: str, work: Callable[[], object]) -> OperationCost:
@@ -174,14 +179,14 @@ def _start_worker(url: str, kind: str, witness: Path) -> Iterator[Callable[[str]
         assert requests is not None  # noqa: S101 - they are pipes
         assert answers is not None  # noqa: S101
 
-        def run(operation: str) -> OperationCost:
+        def run_operation_and_get_cost(operation: str) -> OperationCost:
             print(operation, file=requests, flush=True)
             answer = answers.readline()
             if not answer:
                 raise RuntimeError(f"The process {kind} has ended.")
             return OperationCost(*json.loads(answer))
 
-        yield run
+        yield run_operation_and_get_cost
         requests.close()
 
 

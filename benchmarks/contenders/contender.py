@@ -25,7 +25,7 @@ class Contender(ABC):
         self.conversation = conversation
 
     @property
-    def kind(self) -> Kind:
+    def database_kind(self) -> Kind:
         return self.database.kind
 
     @abstractmethod

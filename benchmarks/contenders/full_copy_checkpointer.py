@@ -69,13 +69,15 @@ class FullCopyContender(Contender):
             self._execute(SETTLE, [result, _format_now_as_iso(), self.session, f"call_{number}"])
 
     def _open_transaction(self) -> AbstractContextManager[Any]:
-        if self.kind == "postgresql":
+        if self.database_kind == "postgresql":
             return self.connection.transaction()  # type: ignore[no-any-return]
         self.connection.execute("BEGIN")
         return self.connection  # type: ignore[no-any-return]
 
     def _execute(self, sql: str, params: list[Any]) -> Any:
-        return self.connection.execute(sql if self.kind == "postgresql" else to_sqlite_placeholders(sql), params)
+        return self.connection.execute(
+            sql if self.database_kind == "postgresql" else to_sqlite_placeholders(sql), params
+        )
 
     def close(self) -> None:
         self.connection.close()

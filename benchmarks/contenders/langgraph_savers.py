@@ -34,7 +34,9 @@ class LangGraphDefaultChannelContender(Contender):
     def __init__(self, database: Database, conversation: Conversation) -> None:
         super().__init__(database, conversation)
         self.connection = _open_saver_connection(database)
-        self.saver = PostgresSaver(self.connection) if self.kind == "postgresql" else SqliteSaver(self.connection)
+        self.saver = (
+            PostgresSaver(self.connection) if self.database_kind == "postgresql" else SqliteSaver(self.connection)
+        )
         self.saver.setup()
         self.config: Any = {}
         self.channel_version: Any = None

@@ -128,7 +128,7 @@ class RawDriverContender(Contender):
         self.thread = self.connection.execute(OPEN).fetchone()[0]
 
     def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
-        if self.kind == "postgresql":
+        if self.database_kind == "postgresql":
             params = [self.thread, *flatten_to_roles_and_json_bodies(new), to_compact_json(PLAN), str(SPENT_USD)]
             self.connection.execute(SAVE, params, prepare=True).fetchone()
             return
@@ -145,7 +145,7 @@ class RawDriverContender(Contender):
         execute("COMMIT")
 
     def read_transcript(self) -> list[Message]:
-        sql = READ if self.kind == "postgresql" else to_sqlite_placeholders(READ)
+        sql = READ if self.database_kind == "postgresql" else to_sqlite_placeholders(READ)
         return [json.loads(body) for (body,) in self.connection.execute(sql, [self.thread]).fetchall()]
 
     def close(self) -> None:

@@ -172,7 +172,7 @@ def _assign_media_numbers(parts: tuple[Part, ...], numbers: dict[type[Part], Ite
     return tuple(numbered)
 
 
-def find_first_user_text(messages: Iterable[dict[str, Any]]) -> str:
+def find_first_user_text_or_empty(messages: Iterable[dict[str, Any]]) -> str:
     """Return the first text that a message of the user has; empty if there is none."""
     for message in messages:
         for part in list_message_parts(message) if message.get("role") == "user" else ():
@@ -416,7 +416,7 @@ def _read_generated_image(block: dict[str, Any]) -> ImagePart | None:
 def _read_audio_block(block: dict[str, Any]) -> AudioPart | None:
     names = ("input_audio", "audio_url", "audio", "source", "url")
     source = next((block[name] for name in names if name in block), block)
-    url = _get_or_build_media_url(source, _get_media_type(source) or _find_audio_media_type(source))
+    url = _get_or_build_media_url(source, _get_media_type(source) or _find_audio_media_type_or_empty(source))
     transcript = block.get("transcript")
     return None if url is None else AudioPart(url, transcript if isinstance(transcript, str) else "")
 
@@ -435,7 +435,7 @@ def _get_media_type(source: Any) -> str:
     return next((value for value in values if isinstance(value, str)), "")
 
 
-def _find_audio_media_type(source: Any) -> str:
+def _find_audio_media_type_or_empty(source: Any) -> str:
     """Return the media type of a recording whose block names only a format, or nothing; empty if it is unknown."""
     if not isinstance(source, dict):
         return ""

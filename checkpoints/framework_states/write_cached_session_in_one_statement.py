@@ -91,7 +91,7 @@ _cached_sessions: weakref.WeakKeyDictionary[Store, _CachedSessions] = weakref.We
 _creation_lock = threading.Lock()
 
 
-def _get_cached_sessions(store: Store) -> _CachedSessions:
+def _get_or_create_cached_sessions(store: Store) -> _CachedSessions:
     with _creation_lock:
         return _cached_sessions.setdefault(store, _CachedSessions())
 
@@ -109,7 +109,7 @@ def find_writable_cached_session(
     `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
-    known = _get_cached_sessions(store).find(session_id) if _can_write_cached_sessions(store) else None
+    known = _get_or_create_cached_sessions(store).find(session_id) if _can_write_cached_sessions(store) else None
     if known is None or store.find_owned_session(session_id) is not None:
         return None
     return known if known.row.title or description is None else None
@@ -133,19 +133,21 @@ def cache_session_after_commit(
     is_readable = newest is None or newest.schema_version <= SCHEMA_VERSION
     known = None
     if row.owner_id is None and row.head_segment_id and is_readable and row.status not in FINISHED_SESSION_STATUSES:
-        earlier = _get_cached_sessions(store).find(session_id)
+        earlier = _get_or_create_cached_sessions(store).find(session_id)
         known = CachedSession(row, newest)
         if earlier is not None and earlier.row.pk == row.pk and earlier.row.revision == row.revision - 1:
             known = replace(known, channels=earlier.channels, facts=earlier.facts)
         for place, channels in states.items():
             known = known.copy_with_added_state(*place, channels)
         known = replace(known, facts={**known.facts, **(facts or {})})
-    transaction.on_commit(partial(_get_cached_sessions(store).remember_or_forget, session_id, known), using=store.using)
+    transaction.on_commit(
+        partial(_get_or_create_cached_sessions(store).remember_or_forget, session_id, known), using=store.using
+    )
 
 
 def discard_cached_session(store: Store, session_id: str) -> None:
     """Forget a session."""
-    _get_cached_sessions(store).remember_or_forget(session_id, None)
+    _get_or_create_cached_sessions(store).remember_or_forget(session_id, None)
 
 
 def try_write_rows_of_cached_session(
@@ -156,7 +158,7 @@ def try_write_rows_of_cached_session(
     Raises subclasses of `StorageError`.
     """
     row = known.row
-    if _count_rows(rows) > MAX_ROWS:
+    if _count_rows_to_write(rows) > MAX_ROWS:
         return None
     discard_cached_session(store, session_id)  # until the statement is known to have been executed
     with database_operation(store.using) as connection:
@@ -169,7 +171,7 @@ def try_write_rows_of_cached_session(
     return _build_and_cache_changed_session(store, session_id, known, status=status)
 
 
-def _count_rows(beside: Sequence[NewRows | ChangedRow]) -> int:
+def _count_rows_to_write(beside: Sequence[NewRows | ChangedRow]) -> int:
     return sum(len(each.rows) if isinstance(each, NewRows) else 1 for each in beside)
 
 
@@ -233,7 +235,7 @@ def try_write_version_of_cached_session(
         StorageError: A subclass of it says what is wrong with the database.
     """
     row, end, state = known.row, content.end, content.state
-    if _count_rows(rows) + len(end.new) > MAX_ROWS:
+    if _count_rows_to_write(rows) + len(end.new) > MAX_ROWS:
         return None
     discard_cached_session(store, session_id)
     head = save_version.get_session_transcript_head(row)
@@ -269,7 +271,7 @@ def _build_and_cache_changed_session(
 ) -> CachedSession:
     row = _copy_row_with_changes(known.row, revision=known.row.revision + 1, **changes)
     changed = replace(known, row=row)
-    _get_cached_sessions(store).remember_or_forget(session_id, changed)
+    _get_or_create_cached_sessions(store).remember_or_forget(session_id, changed)
     return changed
 
 
@@ -284,6 +286,6 @@ def cache_session_with_added_state(
     store: Store, session_id: str, known: CachedSession, namespace: str, state_id: str, channels: Channels
 ) -> None:
     """Remember a session with one more state."""
-    _get_cached_sessions(store).remember_or_forget(
+    _get_or_create_cached_sessions(store).remember_or_forget(
         session_id, known.copy_with_added_state(namespace, state_id, channels)
     )

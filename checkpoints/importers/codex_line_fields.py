@@ -71,7 +71,7 @@ class CopiedHistory:
     """Beginning of a rollout that a fork or a subagent has copied from its parent, as its header describes it."""
 
     def __init__(self, line: Body, meta: Body) -> None:
-        self.parent_id = _find_parent_id(meta)
+        self.parent_id = _find_parent_id_or_empty(meta)
         first = meta.get("subagent_history_start_ordinal")
         self._first_own = first if isinstance(first, int) and not isinstance(first, bool) else None
         self._written_at = parse_iso_or_unix_time_or_none(line.get("timestamp")) or parse_iso_or_unix_time_or_none(
@@ -147,7 +147,7 @@ def extract_prompt_after_editor_context_or_empty(text: str) -> str:
     return text.partition(_REQUEST)[2]
 
 
-def _find_parent_id(meta: Body) -> str:
+def _find_parent_id_or_empty(meta: Body) -> str:
     source = meta.get("source")
     subagent = source.get("subagent") if isinstance(source, dict) else None
     spawned = subagent.get("thread_spawn") if isinstance(subagent, dict) else None

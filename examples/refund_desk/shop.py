@@ -34,7 +34,7 @@ class Shop:
     def outbox_path(self) -> Path:
         return self.folder / "outbox.jsonl"
 
-    def get_order(self, number: int) -> dict[str, Any]:
+    def build_sample_order(self, number: int) -> dict[str, Any]:
         return {
             "order": number,
             "article": "Desk lamp, brass",
@@ -42,7 +42,7 @@ class Shop:
             "customer": f"customer-{number}@example.org",
         }
 
-    def get_payment(self, number: int) -> dict[str, Any]:
+    def build_sample_payment(self, number: int) -> dict[str, Any]:
         return {"order": number, "amount": "40.00", "currency": "EUR", "card": "•••• 4242", "status": "captured"}
 
     def refund_payment(self, order: int, amount: Decimal, currency: str) -> str:

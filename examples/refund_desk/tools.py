@@ -16,7 +16,7 @@ def build_refund_tool_registry(shop: Shop, crash: CrashOnce) -> ToolRegistry:
     @registry.tool(side_effects={"read"})
     def find_order(order: int) -> dict[str, Any]:
         """Look up what was ordered, when it was delivered, and to whom."""
-        return shop.get_order(order)
+        return shop.build_sample_order(order)
 
     @registry.tool(side_effects={"read"})
     def read_policy() -> str:
@@ -26,7 +26,7 @@ def build_refund_tool_registry(shop: Shop, crash: CrashOnce) -> ToolRegistry:
     @registry.tool(side_effects={"read"})
     def find_payment(order: int) -> dict[str, Any]:
         """Look up how an order was paid."""
-        return shop.get_payment(order)
+        return shop.build_sample_payment(order)
 
     def cannot_tell_if_refunded(args: dict[str, Any]) -> Unknown:
         return Unknown("the card processor shows refunds only after the nightly settlement")

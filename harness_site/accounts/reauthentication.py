@@ -116,10 +116,10 @@ def resume_suspended_request(request: HttpRequest, state: Mapping[str, str]) -> 
     return response
 
 
-def describe_reauthentication_reason(request: HttpRequest) -> ReauthenticationReason:
+def build_reauthentication_reason(request: HttpRequest) -> ReauthenticationReason:
     """Describe why the page of the reauthentication was opened."""
     target = get_next_redirect_url(request, "next") or ""
-    view_name = _find_view_name(target)
+    view_name = _find_view_name_or_empty(target)
     intention = str(_INTENTIONS.get(view_name, "")) or _(
         "The next step changes how an account or this workspace is protected, or shows secrets."
     )
@@ -132,7 +132,7 @@ def describe_reauthentication_reason(request: HttpRequest) -> ReauthenticationRe
     return ReauthenticationReason(intention, validity, cancel_url or reverse("harness_accounts:account"))
 
 
-def _find_view_name(path: str) -> str:
+def _find_view_name_or_empty(path: str) -> str:
     """Return the name of the view of a path of this site; empty if there is none."""
     try:
         return resolve("/" + path.partition("?")[0].removeprefix(get_script_prefix())).view_name

@@ -59,7 +59,7 @@ def _collect_secret_values_by_session(
 ) -> dict[int, frozenset[str]]:
     values: defaultdict[int, set[str]] = defaultdict(set)
     left = _BUDGET
-    for session, args in _iterate_arguments_of_calls_that_may_hold_secrets(calls, rules):
+    for session, args in _iterate_call_arguments_that_may_hold_secrets(calls, rules):
         if left <= 0:
             break
         if len(values[session]) < MAX_KNOWN_VALUES:
@@ -68,7 +68,7 @@ def _collect_secret_values_by_session(
     return {session: frozenset(found) for session, found in values.items() if found}
 
 
-def _iterate_arguments_of_calls_that_may_hold_secrets(
+def _iterate_call_arguments_that_may_hold_secrets(
     calls: QuerySet[ToolCall], rules: masker.MaskingRules
 ) -> Iterator[tuple[int, str]]:
     """Yield session and arguments of the calls that may have a secret, the newest first, those of all sessions in turn,

@@ -42,7 +42,7 @@ from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
     mark_response_as_storable,
-    refuse_single_statement_so_that_key_is_stored_first,
+    refuse_write_unless_key_is_stored_first,
 )
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
@@ -72,7 +72,7 @@ def issue_call(
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
     if body.idempotency == "unanswered":  # its pairing with an operation is recorded before the first statement
-        refuse_single_statement_so_that_key_is_stored_first()
+        refuse_write_unless_key_is_stored_first()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
     owned_session = get_or_reattach_owned_session_at_newest_version(checkpointer, session_id, body.fence)

@@ -189,7 +189,7 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
     return ApiWrite.objects.filter(pk=row.pk, repeated=True).exists()
 
 
-def refuse_single_statement_so_that_key_is_stored_first() -> None:
+def refuse_write_unless_key_is_stored_first() -> None:
     """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
     guard_within_write_statement.raise_refused_if_guarded(
         guard_within_write_statement.find_guard_of_next_write(connection)

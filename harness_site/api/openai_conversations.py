@@ -250,7 +250,7 @@ def _complete_item_fields(given: Item) -> Item:
 
 def _derive_title_from_items(items: list[Item]) -> str:
     """Find the first text of the user, as a title of one line."""
-    text = parse_message_parts.find_first_user_text(items)
+    text = parse_message_parts.find_first_user_text_or_empty(items)
     return NewSessionFields(text).build_columns()["title"] if text else ""
 
 

@@ -70,7 +70,7 @@ def _receive_traces(request: HttpRequest) -> HttpResponse:
     if received.spans:
         checkpointer = get_client_checkpointer(request)
         with transaction.atomic():
-            spans = _store_spans(token.workspace_id, received.spans)
+            spans = _store_spans_and_count_by_session(token.workspace_id, received.spans)
         for session_id, count in spans.items():
             try:
                 _rebuild_session_from_stored_spans(checkpointer, token, session_id)
@@ -109,7 +109,7 @@ def _is_hexadecimal_id(text: str, digits: int) -> bool:
     return len(text) == digits and set(text) <= set("0123456789abcdef") and bool(text.strip("0"))
 
 
-def _store_spans(workspace: int, spans: list[tuple[SpanIdentity, bytes]]) -> Counter[str]:
+def _store_spans_and_count_by_session(workspace: int, spans: list[tuple[SpanIdentity, bytes]]) -> Counter[str]:
     """Store the spans. Returns their number for each session that has to be built."""
     sessions = _assign_traces_to_sessions(workspace, [identity for identity, _ in spans])
     rows = {

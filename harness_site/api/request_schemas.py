@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def _require_date(value: object) -> object:
+def _refuse_text_that_is_no_date(value: object) -> object:
     """Require a date: a bare number would be taken for seconds since 1970."""
     if isinstance(value, str) and not _DATE.match(value):
         raise ValueError("It is no date and time in ISO 8601.")
@@ -19,7 +19,7 @@ def _require_date(value: object) -> object:
 
 
 #: Date and time in ISO 8601.
-Timestamp = Annotated[datetime, BeforeValidator(_require_date)]
+Timestamp = Annotated[datetime, BeforeValidator(_refuse_text_that_is_no_date)]
 
 #: Identifier; the library itself checks it, with an error that says what is wrong.
 Identifier = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 255})]

@@ -141,12 +141,12 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
             interrupt.id,
             INTERRUPT_TOOL,
             {"value": convert_to_json_value(value)},
-            _find_question_text(value),
+            _find_question_text_or_empty(value),
         )
     ]
 
 
-def _find_question_text(value: object) -> str:
+def _find_question_text_or_empty(value: object) -> str:
     """Return the text in which a plain interrupt asks: its value, or a field of it; empty if it has none."""
     texts = [value.get(name) for name in _QUESTION_FIELDS] if isinstance(value, dict) else [value]
     question = next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")

@@ -36,7 +36,7 @@ def convert_tool_result_messages(messages: object) -> list[dict[str, Any]]:
     return [message for message in found if message is not None]
 
 
-def find_first_prompt(values: Mapping[str, Any], channel: str) -> str:
+def find_first_prompt_or_empty(values: Mapping[str, Any], channel: str) -> str:
     """Return the text of the first message of a user in the values of the channels, or in the input; else no text."""
     start = values.get("__start__")
     candidates = [values.get(channel), start.get(channel) if isinstance(start, dict) else None]

@@ -411,7 +411,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return count if list(said.digests[:count]) == list(saved[1]) else 0
 
     def _build_session_description(self, values: Mapping[str, Any]) -> NewSessionFields:
-        return NewSessionFields(message_conversion.find_first_prompt(values, self.transcript_channel), self.agent)
+        return NewSessionFields(
+            message_conversion.find_first_prompt_or_empty(values, self.transcript_channel), self.agent
+        )
 
     def _build_version_content(
         self,

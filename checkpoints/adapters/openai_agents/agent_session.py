@@ -173,7 +173,9 @@ class HarnessSession:
         Returns:
             The description.
         """
-        return NewSessionFields(self._title or parse_message_parts.find_first_user_text(items or []), self._agent)
+        return NewSessionFields(
+            self._title or parse_message_parts.find_first_user_text_or_empty(items or []), self._agent
+        )
 
 
 @dataclass(eq=False)

@@ -171,7 +171,7 @@ class HarnessConversationStore(ConversationStore):
             [call.tool_call_id for call in requests.calls] if (requests := record.deferred_tool_requests) else (),
         )
         entries = message_conversion.encode_entries(new_entries)
-        title = message_conversion.find_first_prompt(entry.message for entry in new_entries)
+        title = message_conversion.find_first_prompt_or_empty(entry.message for entry in new_entries)
         description = NewSessionFields(title, self.agent)
 
         def write_record_under_lock() -> None:

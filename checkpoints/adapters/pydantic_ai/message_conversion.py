@@ -130,7 +130,7 @@ def _describe_error(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def find_first_prompt(messages: Iterable[ModelMessage]) -> str:
+def find_first_prompt_or_empty(messages: Iterable[ModelMessage]) -> str:
     """Return the text of the first prompt of a user; empty if there is none."""
     for message in messages:
         for part in message.parts if isinstance(message, ModelRequest) else ():

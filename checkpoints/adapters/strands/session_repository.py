@@ -271,7 +271,10 @@ class HarnessSessionRepository(SessionRepository):
             NotRepresentable: The message has no exact JSON form.
         """
         message = message_conversion.encode_message(session_message)
-        title, facts = parse_message_parts.find_first_user_text([message]), {_FRAMEWORK: f"{session_id}/{agent_id}"}
+        title, facts = (
+            parse_message_parts.find_first_user_text_or_empty([message]),
+            {_FRAMEWORK: f"{session_id}/{agent_id}"},
+        )
         known_place = self._places.get((session_id, agent_id))
         if known_place is not None and self._try_append_to_known_agent(
             known_place, session_message.message_id, message, title, facts

@@ -222,7 +222,7 @@ class Harness(Plugin):
 
     def _build_session_description(self, agent: Any) -> NewSessionFields:
         asked = [message for message in agent.messages if message["role"] == "user"]
-        return NewSessionFields(parse_message_parts.find_first_user_text(asked), self._agent_name)
+        return NewSessionFields(parse_message_parts.find_first_user_text_or_empty(asked), self._agent_name)
 
     # ---- results of calls that another process began
 

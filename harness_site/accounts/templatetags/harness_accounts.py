@@ -7,14 +7,14 @@ from django import template
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from harness_site.accounts.reauthentication import ReauthenticationReason, describe_reauthentication_reason
+from harness_site.accounts.reauthentication import ReauthenticationReason, build_reauthentication_reason
 
 register = template.Library()
 
 
 @register.simple_tag
 def reauthentication_reason(request: HttpRequest) -> ReauthenticationReason:
-    return describe_reauthentication_reason(request)
+    return build_reauthentication_reason(request)
 
 
 @register.filter

@@ -336,7 +336,7 @@ def _iterate_spans_of_values_after_matches(
 
 
 def _find_pair_value_span(text: str, match: Match, is_secret: IsSecret) -> Span | None:
-    name = _find_secret_name_of_pair(text, match, is_secret)
+    name = _find_secret_name_of_pair_or_empty(text, match, is_secret)
     if not name:
         return None
     start = _find_value_start(text, match.end())
@@ -430,7 +430,7 @@ def _find_value_span_before_name(text: str, match: Match, is_secret: IsSecret) -
     return (_find_quoted_span(text, starts[-1]) or (starts[-1], match.start())) if starts else None
 
 
-def _find_secret_name_of_pair(text: str, match: Match, is_secret: IsSecret) -> str:
+def _find_secret_name_of_pair_or_empty(text: str, match: Match, is_secret: IsSecret) -> str:
     """Return the name of a pair if it is secret, extended by the words before it if only these make it secret; else
     empty."""
     name: str = match[_NAME]

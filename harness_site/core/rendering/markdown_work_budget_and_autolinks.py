@@ -67,7 +67,7 @@ def _parse_bare_url(state: StateInline, silent: bool) -> bool:
     """
     if state.linkLevel or not state.src.startswith("://", state.pos, state.posMax):
         return False
-    scheme = _get_scheme_before(state)
+    scheme = _get_scheme_before_or_empty(state)
     match = _ADDRESS.match(state.src, state.pos, state.posMax) if scheme else None
     if match is None or len(match.group()) > _MAX_URL_LENGTH:
         return False
@@ -85,7 +85,7 @@ def _parse_bare_url(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _get_scheme_before(state: StateInline) -> str:
+def _get_scheme_before_or_empty(state: StateInline) -> str:
     """Return the scheme that ends at the current position; empty if there is none or it is part of a longer word."""
     before = state.src[max(0, state.pos - 1 - len("https")) : state.pos]
     for scheme in _SCHEMES:
