@@ -154,7 +154,7 @@ def _build_and_cache_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
     return token
 
 
-def find_cached_token(header: str) -> ApiToken | None:
+def find_cached_active_token_of_header(header: str) -> ApiToken | None:
     """Return the token of an `Authorization` header as this process has last read it, if it was valid then.
 
     The token may be changed, revoked or deleted since: it still has to be authenticated.

@@ -236,7 +236,7 @@ def _find_cached_token_if_write_can_store_key(request: ApiRequest, authorization
         validate_id("Idempotency-Key", key)
     except InvalidIdentifier:
         return None
-    token = api_tokens.find_cached_token(authorization)
+    token = api_tokens.find_cached_active_token_of_header(authorization)
     return token if token is not None and rate_limit.has_request_left(token.pk) else None
 
 

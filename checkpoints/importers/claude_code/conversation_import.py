@@ -334,13 +334,13 @@ class ConversationImport:
             else:
                 blocks[line_key] = []
         if not preserved.uuids:
-            first, last = map(self._find_position_of_line, (preserved.first, preserved.last))
+            first, last = map(self._find_message_position_of_line, (preserved.first, preserved.last))
             if first is not None and last is not None:
                 is_after_message = self._get_line_key_of_uuid(preserved.first) in self._records
                 blocks = {place.key: [] for place in self._recorder.path[first + is_after_message : last + 1]}
         return _KeptMessages(key, self._get_line_key_of_uuid(preserved.anchor), blocks)
 
-    def _find_position_of_line(self, uuid: str) -> int | None:
+    def _find_message_position_of_line(self, uuid: str) -> int | None:
         """Find the position of the message with a line, or of the message before it if the line is a record."""
         key = self._get_line_key_of_uuid(uuid)
         for _ in range(_MAX_RECORDS_IN_A_ROW):
