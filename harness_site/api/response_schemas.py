@@ -504,7 +504,7 @@ class Passage(Answer):
 
 class PassagePage(Answer):
     passages: list[Passage]
-    next: int | None
+    next: str | None
     partial: bool
     timed_out: bool
 

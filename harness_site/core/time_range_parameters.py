@@ -47,9 +47,6 @@ class TimeRange:
     def __bool__(self) -> bool:
         return bool(self.since or self.until)
 
-    def contains_moment(self, moment: datetime) -> bool:
-        return (self.since is None or self.since <= moment) and (self.until is None or moment < self.until)
-
     @property
     def zone_label(self) -> str:
         """The name of the zone without that of its continent."""

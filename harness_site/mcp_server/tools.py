@@ -47,7 +47,7 @@ class Search(Arguments):
     """Words, and the page of their results."""
 
     query: str = Field(min_length=1, max_length=1000, description="Words that messages, calls or titles contain.")
-    before: int | None = Field(None, ge=0, description="`next` of the page before.")
+    before: str | None = Field(None, max_length=60, description="`next` of the page before.")
 
 
 class ListPending(Arguments):
@@ -170,7 +170,8 @@ TOOLS: Final = (
     ToolDefinition(
         "search",
         "Search",
-        "Search messages, calls and titles of all sessions; the newest passages come first. Page with `next`.",
+        "Search messages, calls and titles of all sessions. Sessions with the newest matches come first, each on one "
+        "page with its newest passages. Page with `next`.",
         Search,
         _search_passages,
     ),

@@ -117,7 +117,7 @@ def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPar
     plain = _join_adjacent_lines_of_same_key(strip_markdown_marks(text))
     text = (plain if pattern.search(plain) else text).rstrip("\n")
     best = max(pattern.finditer(text), key=lambda match: len(match[0]), default=None)
-    start = _find_next_word_start(text, best.start() - _BEFORE, best.start()) if best else 0
+    start = _find_excerpt_start(text, best.start()) if best else 0
     end = max(start + _LENGTH, best.end() if best else 0)
     parts = [ExcerptPart("… ", False)] if start else []
     at = start
@@ -146,12 +146,15 @@ def _join_adjacent_lines_of_same_key(text: str) -> str:
     return "\n".join(lines)
 
 
-def _find_next_word_start(text: str, start: int, end: int) -> int:
-    """Return the start of the first word from `start` on; `start` itself if there is none before `end`."""
-    if start <= 0:
+def _find_excerpt_start(text: str, match_start: int) -> int:
+    """Return where the excerpt around a match begins: with its line, or with a word if the line begins far before."""
+    earliest = match_start - _BEFORE
+    if earliest <= 0:
         return 0
-    space = re.compile(r"\s").search(text, start - 1, end)
-    return space.end() if space else start
+    if line := text.rfind("\n", earliest - 1, match_start) + 1:
+        return line
+    space = re.compile(r"\s").search(text, earliest - 1, match_start)
+    return space.end() if space else earliest
 
 
 def _get_role_tool_or_actor(row: Message | ToolCall | Decision | None) -> str:

@@ -1,4 +1,4 @@
-"""Search in a workspace, newest hits first, with bounded work.
+"""Search in a workspace, sessions with the newest matches first, with bounded work.
 
 Frequent terms are found by reading the newest passages, less frequent ones by the index within the newest eras, rare
 ones by the index alone. Each method has little to read in just the case it is used for.
@@ -6,33 +6,36 @@ ones by the index alone. Each method has little to read in just the case it is u
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
+from typing import Any, Final, Self
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import F, QuerySet, Subquery
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
 
+from checkpoints.models import Decision, Message, Session, ToolCall
 from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.sessions.session_list_filters import SessionFilter, select_sessions_by_filter
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_texts_from_verified_sources
-from harness_site.search.models import Passage
+from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.trigram_search_conditions import (
     filter_passages_by_query_with_index,
     filter_passages_by_query_without_index,
 )
 
-#: Hits on one page.
-PAGE: Final = 30
-#: Hits of one session on a page; after that, the page goes on with other sessions.
-PER_SESSION: Final = 5
-#: Queries that look for other sessions after one has filled a page.
-_ROUNDS: Final = 6
+#: Sessions on one page, or passages if only one session is searched.
+PAGE: Final = 20
+#: Newest matches of one session that a page of sessions has.
+PER_SESSION: Final = 4
+#: Numbers of the newest matches that are read at once to find their sessions, until these fill a page.
+_MATCHES: Final = (100, 400, 1600)
 #: Texts that an unpaged search reads at once.
 _CHUNK: Final = 60
 #: Number of the newest passages read one by one, and the only ones if the index cannot be used.
@@ -41,6 +44,30 @@ READ: Final = 10_000
 _ERAS: Final = ((0, 2), (2, 20))
 #: Timeout of a search.
 _PATIENCE: Final = "1500ms"
+_CURSOR_TOKEN: Final = re.compile(r"(-?[0-9]{1,18})~(-?[0-9]{1,18})~([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCursor:
+    """End of a page: the key of the last match, that of the newest match of the first page, and what was shown so far.
+
+    A session is on the page of its newest match. Matches that are newer than the first page do not count for that: so a
+    session that goes on while somebody turns the pages is neither repeated nor left out. Keys of older texts are
+    negative.
+    """
+
+    last: int
+    newest: int
+    shown: int = 0
+
+    @classmethod
+    def parse(cls, token: str) -> Self | None:
+        """Parse the cursor that `str` made; None if `token` is something else."""
+        match = _CURSOR_TOKEN.fullmatch(token)
+        return None if match is None else cls(*map(int, match.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.last}~{self.newest}~{self.shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,58 +84,96 @@ class ReadLimits:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Passages that contain all terms, newest first.
+    """Passages that contain all terms, by session; both sessions and passages are newest first.
 
-    `before` is the cursor of the next page, None on the last one. `partly` is True if only the newest passages were
-    read because all terms are too short for the index, `slow` if the search timed out. `cut_sessions` are those with
-    more hits than the page has of them. `secrets` is the result of
-    `session_secrets_from_call_arguments.load_known_secrets_of_sessions` for their sessions.
+    `next` is the cursor of the next page, None on the last one, and `newest` the key of the newest match of the first
+    page. `partly` is True if only the newest passages were read because all terms are too short for the index, `slow`
+    if the search timed out. `cut_sessions` are those that may have more matches than the page has of them. `secrets` is
+    the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions` for their sessions.
     """
 
     passages: tuple[Passage, ...]
-    before: int | None = None
+    next: SearchCursor | None = None
+    newest: int | None = None
     partly: bool = False
     slow: bool = False
     cut_sessions: frozenset[int] = frozenset()
     secrets: Mapping[int, frozenset[str]] = field(default_factory=dict, repr=False)
 
 
-def search_passages(
+def search_sessions(
     workspace: int,
     query: SearchQuery,
     *,
-    before: int | None = None,
-    session: int | None = None,
+    cursor: SearchCursor | None = None,
+    wanted: SessionFilter | None = None,
     sessions: Collection[int] | None = None,
+    first: int | None = None,
+    times: TimeRange | None = None,
     limits: ReadLimits | None = None,
 ) -> SearchPage:
-    """Search a whole workspace, one session of it, or the few `sessions` with these keys.
+    """Search a page of sessions in a workspace, or among the few `sessions` with these keys.
 
-    `limits` is the result of `load_sequential_read_limits`, if it is known.
+    Args:
+        workspace: Key of the workspace.
+        query: Terms that one text has to contain.
+        cursor: End of the page before.
+        wanted: Filter of the sessions.
+        sessions: Keys of all sessions that match the filter, if they are few.
+        first: Key of a session that is on the first page anyway, before the others.
+        times: Times of the passages.
+        limits: Result of `load_sequential_read_limits`, if it is known.
     """
-    passages = Passage.objects.filter(workspace=workspace)
-    if session is not None:
-        passages = passages.filter(session=session)
+    scope = _SearchScope(workspace, query, wanted, sessions, times)
     if sessions is not None:
-        passages = passages.filter(session__in=sessions)
-    if before is not None:
-        passages = passages.filter(pk__lt=before)
+        limits = ReadLimits()
     try:
         with _limit_search_time():
-            if session is not None or sessions is not None:
-                limits = ReadLimits()
-            page = _collect_search_page(
-                passages, query, before, limits or load_sequential_read_limits(before), whole=session is not None
-            )
+            limits = limits or load_sequential_read_limits(cursor.last if cursor else None)
+            page = _collect_page_of_sessions(scope, limits, cursor, first)
     except OperationalError:
         return SearchPage((), slow=True)
     return _keep_verified_sources_of_page(page, query)
 
 
-def reload_search_page(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -> SearchPage:
-    """Reload the passages of an open page in their order, without deleted ones."""
-    passages = Passage.objects.filter(workspace=workspace).in_bulk(keys)
-    page = _build_masked_search_page([passages[pk] for pk in keys if pk in passages], query)
+def load_newest_passages_of_sessions(
+    workspace: int,
+    query: SearchQuery,
+    sessions: Sequence[int],
+    *,
+    newest: int | None = None,
+    times: TimeRange | None = None,
+) -> SearchPage:
+    """Load the passages of an open page of sessions again, without those that are newer than its first page."""
+    scope = _SearchScope(workspace, query, None, None, times)
+    page = replace(_load_newest_visible_passages(scope, sessions, newest), newest=newest)
+    return _keep_verified_sources_of_page(page, query)
+
+
+def search_passages_of_session(
+    workspace: int,
+    query: SearchQuery,
+    session: int,
+    *,
+    cursor: SearchCursor | None = None,
+    newest: int | None = None,
+    times: TimeRange | None = None,
+) -> SearchPage:
+    """Search a page of the passages of one session, of an open first page up to the key `newest`."""
+    passages = Passage.objects.filter(workspace=workspace, session=session)
+    if cursor is not None:
+        passages = passages.filter(pk__lt=cursor.last)
+    elif newest is not None:
+        passages = passages.filter(pk__lte=newest)
+    matches = _filter_by_time_of_source(filter_passages_by_query_with_index(passages, query), times)
+    try:
+        with _limit_search_time():
+            found = list(matches.order_by("-pk")[: PAGE + 1])
+            newest = cursor.newest if cursor else found[0].pk if found else None
+            following = SearchCursor(found[PAGE - 1].pk, newest or 0) if len(found) > PAGE else None
+            page = replace(_build_masked_search_page(found[:PAGE], query), next=following, newest=newest)
+    except OperationalError:
+        return SearchPage((), slow=True)
     return _keep_verified_sources_of_page(page, query)
 
 
@@ -120,43 +185,143 @@ def _keep_verified_sources_of_page(page: SearchPage, query: SearchQuery) -> Sear
     return replace(page, passages=_drop_matches_that_are_masked_now(verified, query, page.secrets))
 
 
-def _collect_search_page(
-    passages: QuerySet[Passage], query: SearchQuery, before: int | None, limits: ReadLimits, *, whole: bool
-) -> SearchPage:
-    """Collect one page of matches; `whole` is True if the scope is one session and small enough to be searched at once.
+@dataclass(frozen=True, slots=True)
+class _SearchScope:
+    """What a search of sessions looks for: see `search_sessions`."""
 
-    A session that fills the page is left out of the following queries, so that the page has other sessions as well.
+    workspace: int
+    query: SearchQuery
+    wanted: SessionFilter | None
+    sessions: Collection[int] | None
+    times: TimeRange | None
+
+    def select_passages(self) -> QuerySet[Passage]:
+        passages = Passage.objects.filter(workspace=self.workspace)
+        return passages if self.sessions is None else passages.filter(session__in=self.sessions)
+
+    def query_match_of_session(
+        self, newest: int | None, number: int = 0, *, times: TimeRange | None = None
+    ) -> Subquery:
+        """Query the key of a match of a session up to the key `newest`: of the newest one, or a number of them before.
+
+        It is read backwards from the newest text, so that a session with many matches costs no more.
+        """
+        passages = Passage.objects.filter(workspace=self.workspace, session=OuterRef("pk"))
+        passages = passages if newest is None else passages.filter(pk__lte=newest)
+        matches = _filter_by_time_of_source(filter_passages_by_query_without_index(passages, self.query), times)
+        return Subquery(matches.order_by("-pk").values("pk")[number : number + 1])
+
+
+def _collect_page_of_sessions(
+    scope: _SearchScope, limits: ReadLimits, cursor: SearchCursor | None, first: int | None
+) -> SearchPage:
+    """Read the newest matches until their sessions fill the page.
+
+    What was looked at of a session is left out of what is read next, so that one with many matches hides no other.
     """
-    page: list[Passage] = []
-    counts: Counter[int] = Counter()
-    cut: set[int] = set()
-    last, more = before, True
-    for _ in range(_ROUNDS):
-        scope = passages.filter(pk__lt=last).exclude(session__in=cut) if cut else passages
-        wanted = PAGE - len(page)
-        found = _load_newest_matches(scope, query, limits, wanted + 1, before=last)
-        more = len(found) > wanted
-        for passage in found[:wanted]:
-            last = passage.pk
-            counts[passage.session_id] += 1
-            if whole or counts[passage.session_id] <= PER_SESSION:
-                page.append(passage)
-            else:
-                cut.add(passage.session_id)
-        if not more or len(page) >= PAGE:
+    last, newest = (cursor.last, cursor.newest) if cursor else (None, None)
+    page, examined, newest_matches = SearchPage(()), set[int](), dict[int, int]()
+    if first is not None:
+        examined.add(first)
+        page = page if cursor else _load_newest_visible_passages(scope, [first], None)
+    more = True
+    for number in _MATCHES:
+        passages = scope.select_passages().exclude(session__in=examined)
+        passages = passages if last is None else passages.filter(pk__lt=last)
+        matches = _load_newest_matches(passages, scope.query, limits, number + 1, before=last)
+        more = len(matches) > number
+        if not matches:
             break
-    partly = not more and limits.key is not None and not query.has_term_findable_by_index
-    built = _build_masked_search_page(page, query, before=last if more else None, partly=partly)
-    return replace(built, cut_sessions=frozenset(cut))
+        newest = matches[0][0] if newest is None else newest
+        last = matches[:number][-1][0]
+        # in reverse, so that the newest match of a session stays
+        newest_of_round = {session: pk for pk, session in reversed(matches[:number])}
+        candidates = _filter_sessions_of_this_page(
+            scope, sorted(newest_of_round, key=newest_of_round.__getitem__, reverse=True), cursor
+        )
+        missing = PAGE + 1 - len(_list_sessions(page))
+        if len(candidates) > missing:
+            candidates, more = candidates[:missing], True
+            last = newest_of_round[candidates[-1]]
+        examined |= {session for session, pk in newest_of_round.items() if pk >= last}
+        newest_matches |= newest_of_round
+        page = _join_pages(page, _load_newest_visible_passages(scope, candidates, newest))
+        if not more or len(_list_sessions(page)) > PAGE:
+            break
+    if len(found := _list_sessions(page)) > PAGE:
+        more, last = True, newest_matches[found[PAGE - 1]]
+        page = replace(page, passages=tuple(passage for passage in page.passages if passage.session_id != found[PAGE]))
+    partly = not more and limits.key is not None and not scope.query.has_term_findable_by_index
+    following = SearchCursor(last, newest) if more and last is not None and newest is not None else None
+    return replace(page, next=following, newest=newest, partly=partly)
+
+
+def _list_sessions(page: SearchPage) -> list[int]:
+    return list(dict.fromkeys(passage.session_id for passage in page.passages))
+
+
+def _join_pages(page: SearchPage, added: SearchPage) -> SearchPage:
+    return replace(
+        page,
+        passages=page.passages + added.passages,
+        cut_sessions=page.cut_sessions | added.cut_sessions,
+        secrets={**page.secrets, **added.secrets},
+    )
+
+
+def _filter_sessions_of_this_page(
+    scope: _SearchScope, sessions: Sequence[int], cursor: SearchCursor | None
+) -> list[int]:
+    """Return the sessions that match the filter and whose newest match is not on an earlier page."""
+    if cursor is None and not scope.wanted:
+        return list(sessions)
+    matching = select_sessions_by_filter(scope.workspace, scope.wanted or SessionFilter()).filter(pk__in=sessions)
+    if cursor is None:
+        kept = set(matching.values_list("pk", flat=True))
+    else:
+        rows = matching.annotate(match=scope.query_match_of_session(cursor.newest)).values_list("pk", "match")
+        kept = {session for session, match in rows if match is not None and match < cursor.last}
+    return [session for session in sessions if session in kept]
+
+
+def _load_newest_visible_passages(scope: _SearchScope, sessions: Sequence[int], newest: int | None) -> SearchPage:
+    """Load the newest matches of each of a few sessions up to the key `newest`, in the order of the sessions."""
+    if not sessions:
+        return SearchPage(())
+    numbers = {
+        f"match_{number}": scope.query_match_of_session(newest, number, times=scope.times)
+        for number in range(PER_SESSION)
+    }
+    rows = Session.objects.filter(pk__in=sessions).annotate(**numbers).values_list("pk", *numbers)
+    keys = {session: [pk for pk in pks if pk is not None] for session, *pks in rows}
+    passages = Passage.objects.defer("folded", "dense").in_bulk([pk for pks in keys.values() for pk in pks])
+    found = [passages[pk] for session in sessions for pk in keys.get(session, ()) if pk in passages]
+    cut = frozenset(session for session, pks in keys.items() if len(pks) == PER_SESSION)
+    return replace(_build_masked_search_page(found, scope.query), cut_sessions=cut)
+
+
+def _filter_by_time_of_source(passages: QuerySet[Passage], times: TimeRange | None) -> QuerySet[Passage]:
+    """Filter passages of this time, and those without a time, such as titles."""
+    if not times:
+        return passages
+    sources: dict[str, QuerySet[Any, Any]] = {
+        Kind.MESSAGE: Message.objects.values("created_at"),
+        Kind.CALL: ToolCall.objects.values("issued_at"),
+        Kind.DECISION: Decision.objects.values("created_at"),
+    }
+    at = Case(*(When(kind=kind, then=Subquery(rows.filter(pk=OuterRef("source")))) for kind, rows in sources.items()))
+    bounds = {"at__gte": times.since, "at__lt": times.until}
+    bounded = Q(**{lookup: bound for lookup, bound in bounds.items() if bound is not None})
+    return passages.alias(at=at).filter(Q(at=None) | bounded)
 
 
 def _load_newest_matches(
     passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, limit: int, *, before: int | None
-) -> list[Passage]:
-    """Take the newest matches before a key, up to a limit."""
-    found: list[Passage] = []
+) -> list[tuple[int, int]]:
+    """Return the keys of the newest matches before a key, up to a limit, with their sessions."""
+    found: list[tuple[int, int]] = []
     for matches in _iterate_matches_by_range(passages, query, limits, before):
-        found += matches[: limit - len(found)]
+        found += matches.values_list("pk", "session_id")[: limit - len(found)]
         if len(found) >= limit:
             break
     return found
@@ -203,15 +368,11 @@ def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> Q
     return older.alias(of_era=F("era") + 0).filter(of_era__lte=era)
 
 
-def _build_masked_search_page(
-    passages: Sequence[Passage], query: SearchQuery, *, before: int | None = None, partly: bool = False
-) -> SearchPage:
+def _build_masked_search_page(passages: Sequence[Passage], query: SearchQuery) -> SearchPage:
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
         {passage.session_id for passage in passages}
     )
-    return SearchPage(
-        _drop_matches_that_are_masked_now(passages, query, secrets), before, partly=partly, secrets=secrets
-    )
+    return SearchPage(_drop_matches_that_are_masked_now(passages, query, secrets), secrets=secrets)
 
 
 def _drop_matches_that_are_masked_now(

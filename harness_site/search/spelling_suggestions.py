@@ -43,7 +43,7 @@ def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery |
         or index >= _MAX_TERMS
         or (
             len(query.terms) > 1
-            and passage_search.search_passages(workspace, SearchQuery((term,)), limits=limits).passages
+            and passage_search.search_sessions(workspace, SearchQuery((term,)), limits=limits).passages
         )
         else _find_similar_indexed_term(workspace, term, limits)
         for index, term in enumerate(query.terms)
@@ -60,7 +60,7 @@ def _find_similar_indexed_term(
         return None
     words: list[str] = []
     for parts in _list_search_parts_of_word(typed):
-        found = passage_search.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
+        found = passage_search.search_sessions(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
         words += islice(_iterate_words_and_path_parts(passage.text for passage in found.passages), _MAX_WORDS)
         if near := difflib.get_close_matches(typed, sorted(set(words)), 1, _SIMILARITY):
             return SearchTerm(near[0])

@@ -79,6 +79,12 @@ def parse_number_parameter_or_none(request: HttpRequest, name: str) -> int | Non
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
+def parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
+    """Parse the keys of the sessions that an open page has, in their order."""
+    texts = request.GET.get("rows", "").split(",")[: session_rows.PAGE]
+    return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
+
+
 def build_missing_version_error(head: SessionHead, version: str) -> PageNotFound:
     """Build the error for a URL with a version that does not exist."""
     return PageNotFound(

@@ -2637,7 +2637,7 @@ export interface components {
             /** Passages */
             passages: components["schemas"]["Passage"][];
             /** Next */
-            next: number | null;
+            next: string | null;
             /** Partial */
             partial: boolean;
             /** Timed Out */
@@ -4403,7 +4403,7 @@ export interface operations {
                 /** @description Words to search for. */
                 q: string;
                 /** @description What comes before this position: `next` of an earlier response. */
-                before?: number | null;
+                before?: string | null;
             };
             header?: never;
             path?: never;

@@ -39,6 +39,6 @@ def build_search_hit_url(place: SearchHit, query: SearchQuery) -> str:
 
 
 @register.filter
-def mark_matches(text: SafeString | str, query: SearchQuery) -> SafeString:
-    """Mark the words of a query in a title, an id or a name."""
-    return mark_search_words_and_open_folds(conditional_escape(text), query.words).html
+def mark_matches(text: SafeString | str, words: tuple[str, ...]) -> SafeString:
+    """Mark words in a title, an id or a name."""
+    return mark_search_words_and_open_folds(conditional_escape(text), words).html

@@ -25,11 +25,15 @@ from harness_site.sessions.session_list_filter_parameters import (
     parse_session_filter,
     read_unmasked_text_parameter,
 )
-from harness_site.sessions.session_lookup import PageNotFound, require_member_and_handle_page_not_found
+from harness_site.sessions.session_lookup import (
+    PageNotFound,
+    parse_displayed_session_keys,
+    require_member_and_handle_page_not_found,
+)
 from harness_site.sessions.views.full_text_search import show_hits_or_redirect_to_correction
 
 #: Parameters that select a part of the list, not its contents.
-_OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within", "instead")
+_OF_A_PAGE = ("rows", "after", "newest", "then", "before", "within", "instead")
 
 
 @require_GET
@@ -58,7 +62,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
-    displayed_pks = _parse_displayed_session_keys(request)
+    displayed_pks = parse_displayed_session_keys(request)
     rows = session_rows.load_session_rows_with_keys(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_lines(
         rows,
@@ -97,11 +101,6 @@ def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
             _("Ids have to match exactly, including case, spaces and slashes. The list finds parts of an id."),
         )
     return redirect("harness_sessions:session", pk)
-
-
-def _parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
-    texts = request.GET.get("rows", "").split(",")[: session_rows.PAGE]
-    return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
 
 
 def _count_first_page_sessions_not_displayed(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:

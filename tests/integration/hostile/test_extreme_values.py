@@ -61,7 +61,11 @@ PARAMETERS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "/sessions/?sort=started": {"first": DAYS, "last": DAYS, "after": CURSORS},
     "/sessions/?sort=cost": {"after": CURSORS},
-    "/sessions/?q=look": {**dict.fromkeys(("before", "within", "hits", "then"), NUMBERS), "first": DAYS, "last": DAYS},
+    "/sessions/?q=look": {
+        **dict.fromkeys(("before", "within", "rows", "newest", "then"), NUMBERS),
+        "first": DAYS,
+        "last": DAYS,
+    },
     "/sessions/{session}/": dict.fromkeys(("v", "at", "before", "after", "since"), NUMBERS),
     "/sessions/{session}/?find=look": {"at": NUMBERS},
     "/sessions/{session}/jump/?to=day": {"day": DAYS, "at": NUMBERS},

@@ -15,14 +15,14 @@ pytestmark = pytest.mark.django_db
 def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_writer, "ERA", 10)
     monkeypatch.setattr(passage_search, "READ", 5)
-    monkeypatch.setattr(passage_search, "PER_SESSION", 30)
+    monkeypatch.setattr(passage_search, "PAGE", 30)
     session = make_session(title="other")
     for _ in range(given_out // 10):
         for _ in range(10):
             make_message(session=session, text="filler")
         complete()
     for number in range(30):
-        make_message(session=session, text=f"lamp number {number}")
+        make_message(session=make_session(title="other"), text=f"lamp number {number}")
     for _ in range(5):
         make_session(title="other")
     complete()
@@ -33,7 +33,7 @@ def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest
     for _ in range(14):
         eras = list(Passage.objects.order_by("pk").values_list("era", flat=True))
         assert eras == sorted(eras)
-        found = passage_search.search_passages(session.workspace_id, SearchQuery.parse("lamp"))
+        found = passage_search.search_sessions(session.workspace_id, SearchQuery.parse("lamp"))
         assert (len(found.passages), found.partly) == (30, False)
         make_message(session=session, text="something new")
         complete()

@@ -63,8 +63,7 @@ def test_paths_commands_and_phrases_are_found(search: Search, typed: str) -> Non
 
 
 def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passage_search, "PAGE", 6)
-    monkeypatch.setattr(passage_search, "PER_SESSION", 4)
+    monkeypatch.setattr(passage_search, "_MATCHES", (6, 6))
     quiet = make_session(title="Quiet")
     make_message(session=quiet, text="lamps")
     make_message(session=quiet, text="The lamp.")
@@ -73,8 +72,8 @@ def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypa
         make_message(session=chatty, text="lamp")
     complete()
     text = visible_text(reader.get("/sessions/?q=lamp"))
-    assert "2 sessions · 6 passages" in text
+    assert "2 sessions" in text
     assert "Show all passages of this session" in text
     assert text.index("The lamp") < text.index("lamps")  # the whole word before a part of one
     assert "More results" not in text
-    assert "1 session · 6 passages" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))
+    assert "20 passages of this session" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))

@@ -294,7 +294,7 @@ def test_invalid_filter_is_ignored_and_named(reader: Client, query: str, sentenc
 
 
 def test_every_list_filter_is_saved_in_views() -> None:
-    page = {"rows", "after", "hits", "then", "before", "within"}
+    page = {"rows", "after", "newest", "then", "before", "within"}
     asked = QueryDict("&".join(f"{name}=1" for name in FILTERS["sessions"]))
     assert parse_session_filter(1, asked)
     assert not page & set(FILTERS["sessions"])
