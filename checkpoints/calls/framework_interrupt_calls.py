@@ -124,9 +124,7 @@ def discard_undecided_interrupt_calls(
     return len(calls)
 
 
-def store_results_of_approved_interrupt_calls(
-    store: Store, call_pks: Iterable[int], results: Mapping[str, str]
-) -> None:
+def complete_approved_interrupt_calls(store: Store, call_pks: Iterable[int], results: Mapping[str, str]) -> None:
     """Store the results of approved calls that the framework made without the guard, from its transcript.
 
     Args:

@@ -466,20 +466,22 @@ def count_replay_if_unchanged(store: Store, owned_session: OwnedSession, call: T
         False if the call has changed since it was read: then the result must not be used.
     """
     with database_operation(store.using) as connection:
-        if not _count_replay_in_row(connection, owned_session, call):
+        if not _count_replay_in_row_if_unchanged(connection, owned_session, call):
             return False
     owned_session.replayed.add(call.pk)
     return True
 
 
-def _count_replay_in_row(connection: BaseDatabaseWrapper, owned_session: OwnedSession, call: ToolCall) -> bool:
+def _count_replay_in_row_if_unchanged(
+    connection: BaseDatabaseWrapper, owned_session: OwnedSession, call: ToolCall
+) -> bool:
     unchanged_call = ToolCall.objects.using(connection.alias).filter(
         pk=call.pk, status=call.status, revision=call.revision
     )
     keys = get_seal_keys()
     if keys is None:
         return bool(unchanged_call.update(replay_count=F("replay_count") + 1))
-    if _count_replay_with_known_head(connection, owned_session, keys, call):
+    if _try_count_replay_with_known_head(connection, owned_session, keys, call):
         return True
     # The call is of another session, or somebody has written to this one since. The number is no expression, so that
     # it is compared with what the database stores.
@@ -488,7 +490,7 @@ def _count_replay_in_row(connection: BaseDatabaseWrapper, owned_session: OwnedSe
     return bool(is_counted)
 
 
-def _count_replay_with_known_head(
+def _try_count_replay_with_known_head(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call: ToolCall
 ) -> bool:
     """Count a replay of a call of the run's own session, if the call and the session are as the run knows them."""

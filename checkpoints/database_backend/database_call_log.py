@@ -118,7 +118,7 @@ class DatabaseExecution:
         is_error = call.status != CallStatus.COMPLETED
         return ToolResult(call.call_id, call.result_text or "", is_error=is_error, attempt=call.attempt)
 
-    def end_execution(self, *, answered: bool) -> None:
+    def mark_execution_as_ended(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)
         if not answered and self.request is not None and self.request.policy == "unanswered":
             self.owned_session.operations.release_pairing(self.request.call_fingerprint, self.request.call_id)

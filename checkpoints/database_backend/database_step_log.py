@@ -44,7 +44,7 @@ class DatabaseStepLog:
             store, session_id, step_rows.get_or_create_workflow_and_verify_steps(store, owned_session, workflow_id)
         )
 
-    def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
+    def issue_or_answer_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         store = self._store
         owned_session, step = yield Transact(partial(self._get_or_create_step_of_owned_session, request))
         intent = _build_step_intent(step, request)

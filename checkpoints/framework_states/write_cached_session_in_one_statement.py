@@ -242,7 +242,7 @@ def try_write_version_of_cached_session(
     base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
     with database_operation(store.using):
         try:
-            version, _ = save_version.write_versions(
+            version, _ = save_version.write_versions_if_session_at_base(
                 store.using, base, [content], run_id, None, revision=row.revision, beside=rows
             )
         except IntegrityError:

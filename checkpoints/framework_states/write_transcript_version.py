@@ -142,10 +142,10 @@ def write_version_and_answered_calls_if_changed(
     using = store.using
     answered_rows: list[int] = []
     if end.new_result_counts:
-        answered_rows = operations.list_row_keys_answered_by(
-            end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+        answered_rows = operations.list_row_keys_answered_by_results(
+            end.new_result_counts, lambda: call_queries.list_unanswered_calls_keyed_by_arguments(store, row.pk)
         )
-        framework_interrupt_calls.store_results_of_approved_interrupt_calls(
+        framework_interrupt_calls.complete_approved_interrupt_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)
         )
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
@@ -170,7 +170,9 @@ def write_version_and_answered_calls_if_changed(
         answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(using, row.pk)
-        version, _ = save_version.write_version(using, base, stored_end, state, None, answered, sealed_head)
+        version, _ = save_version.write_version_if_session_at_base(
+            using, base, stored_end, state, None, answered, sealed_head
+        )
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
     messages = [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]

@@ -292,7 +292,7 @@ class ImportWriter:
     ) -> TranscriptHead:
         contents = _build_versions_to_write(turns)
         contents[0] = replace(contents[0], answered=answered)
-        version, self._sealed_head = save_version.write_versions(
+        version, self._sealed_head = save_version.write_versions_if_session_at_base(
             self.store.using,
             SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version),
             contents,

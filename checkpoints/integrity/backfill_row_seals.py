@@ -31,7 +31,7 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is not None:
             _require_seal_was_not_removed(session)
-            _require_name_is_of_no_other_witnessed_session(session)
+            _require_no_other_witnessed_session_of_name(session)
         return seal_unsealed_rows_ignoring_witness(using, session_pk)
 
 
@@ -87,7 +87,7 @@ def _require_seal_was_not_removed(session: Session) -> None:
         raise IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
 
 
-def _require_name_is_of_no_other_witnessed_session(session: Session) -> None:
+def _require_no_other_witnessed_session_of_name(session: Session) -> None:
     """Require that the witness, if there is one, knows no other session of this name. Raises `WitnessedSessionMissing`.
 
     Whoever has deleted or renamed that one could put a row without a seal in its place.

@@ -133,7 +133,7 @@ def _build_mistyped_rows_sql(using: str, model: type[models.Model]) -> str:
     `SESSIONS` stands for the placeholders of the keys of sessions.
     """
     fields = list(model._meta.concrete_fields)
-    conditions = [f"({_build_mistyped_condition(using, field)})" for field in fields]
+    conditions = [f"({_build_mistyped_or_null_condition(using, field)})" for field in fields]
     places = " ".join(f"WHEN {condition} THEN {place}" for place, condition in enumerate(conditions))
     storage = " ".join(
         f"WHEN {condition} THEN typeof({quote_column(model, field.name)})"
@@ -146,13 +146,13 @@ def _build_mistyped_rows_sql(using: str, model: type[models.Model]) -> str:
     )
 
 
-def _build_mistyped_condition(using: str, field: models.Field[Any, Any]) -> str:
+def _build_mistyped_or_null_condition(using: str, field: models.Field[Any, Any]) -> str:
     """Build the condition on a field; SQLite can be made to forget that a column may not be empty."""
-    condition = _build_condition_of_type(using, field)
+    condition = _build_type_mismatch_condition(using, field)
     return condition if field.null else f"{quote_column(field.model, field.name)} IS NULL OR {condition}"
 
 
-def _build_condition_of_type(using: str, field: models.Field[Any, Any]) -> str:
+def _build_type_mismatch_condition(using: str, field: models.Field[Any, Any]) -> str:
     column = quote_column(field.model, field.name)
     if isinstance(field, CompressibleTextField):
         return _COMPRESSIBLE_TEXT.format(column)

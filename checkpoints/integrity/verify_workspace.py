@@ -45,7 +45,7 @@ class CheckedSession:
     is_progress_stored: bool = False
 
 
-def verify_and_quarantine_workspace(
+def verify_workspace_and_quarantine_sessions(
     using: str,
     workspace_pk: int,
     counts: VerificationCounts,
@@ -115,7 +115,7 @@ def _reset_stored_check_result(using: str, workspace_pk: int) -> IntegrityCheck:
 def quarantine_unreadable_and_verify_sessions(
     using: str, session_pks: Sequence[int], counts: VerificationCounts
 ) -> Iterator[CheckedSession]:
-    """Verify sessions as `verify_and_quarantine_sessions` does, and before it whether their rows can be read.
+    """Verify sessions as `verify_sessions_and_quarantine_altered` does, and before it whether their rows can be read.
 
     A session that has a value of another type than its column is put under quarantine, and nothing else of it is read.
 
@@ -136,10 +136,10 @@ def quarantine_unreadable_and_verify_sessions(
         yield CheckedSession(session_pk, str(name), problems)
     readable = [pk for pk in session_pks if pk not in unreadable]
     sessions = list(Session.objects.using(using).filter(pk__in=readable).order_by("pk"))
-    yield from verify_and_quarantine_sessions(using, sessions, counts)
+    yield from verify_sessions_and_quarantine_altered(using, sessions, counts)
 
 
-def verify_and_quarantine_sessions(
+def verify_sessions_and_quarantine_altered(
     using: str, sessions: Sequence[Session], counts: VerificationCounts
 ) -> Iterator[CheckedSession]:
     """Verify sessions, as many together as are small, and put those with altered rows under quarantine.
@@ -164,7 +164,7 @@ def verify_and_quarantine_sessions(
                 raise
             counts.rows = rows_before
             for session in group:  # that of the row that cannot be read raises the error again
-                yield from verify_and_quarantine_sessions(using, [session], counts)
+                yield from verify_sessions_and_quarantine_altered(using, [session], counts)
             continue
         for session in group:
             checked = CheckedSession(session.pk, session.session_id)

@@ -168,7 +168,7 @@ class RemoteExecution:
             self._call_path, step=issued_call.step, attempt=issued_call.attempt
         )
 
-    def end_execution(self, *, answered: bool) -> None:
+    def mark_execution_as_ended(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)
 
 

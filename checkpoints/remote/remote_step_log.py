@@ -36,7 +36,7 @@ class RemoteStepLog:
             "POST", self._path, {}, session=self._store.flush_and_require_owned_session(session_id)
         )
 
-    def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
+    def issue_or_answer_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         owned_session: OwnedSession = yield Transact(
             lambda: self._store.flush_and_require_owned_session(self._session_id)
         )
@@ -98,7 +98,7 @@ class RemoteStepLog:
         return call
 
     def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
-        issued = yield from self.issue_step_flow(request, WaitOptions())
+        issued = yield from self.issue_or_answer_step_flow(request, WaitOptions())
         return issued.value if isinstance(issued, StepValue) else None
 
     def list_steps(self) -> list[dict[str, Any]]:

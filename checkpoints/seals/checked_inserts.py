@@ -35,14 +35,14 @@ def insert_and_require_rows_stored(
     """
     is_executed = False
 
-    def note_execution(execute: Callable[..., Any], *args: Any) -> Any:
+    def execute_and_note_success(execute: Callable[..., Any], *args: Any) -> Any:
         nonlocal is_executed
         result = execute(*args)
         is_executed = True
         return result
 
     try:
-        with connections[using].execute_wrapper(note_execution):
+        with connections[using].execute_wrapper(execute_and_note_success):
             rows = insert()
     except TypeError as error:  # Django converts the columns of a row that is not there
         if not is_executed:

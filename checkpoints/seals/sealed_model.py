@@ -126,8 +126,8 @@ class SealedModel(CheckedInsertModel):
             return
         with transaction.atomic(using=using):
             if not self._state.adding:
-                _lock_sessions_of_rows(_select_rows_without_sealing(model, using, [self.pk]), keys)
-                stored_rows = list(_select_rows_without_sealing(model, using, [self.pk]).select_for_update())
+                _lock_sessions_of_rows(_select_rows_with_plain_queryset(model, using, [self.pk]), keys)
+                stored_rows = list(_select_rows_with_plain_queryset(model, using, [self.pk]).select_for_update())
                 row_seals.verify_rows(stored_rows)
                 if model is session_heads.get_session_model():
                     session_heads.copy_head_columns(stored_rows, self)
@@ -240,7 +240,7 @@ def _read_columns_given_by_database(row: models.Model, using: str) -> None:
         row.refresh_from_db(using=using, fields=given)
 
 
-def _select_rows_without_sealing(model: type[models.Model], using: str, pks: Sequence[Any]) -> models.QuerySet[Any]:
+def _select_rows_with_plain_queryset(model: type[models.Model], using: str, pks: Sequence[Any]) -> models.QuerySet[Any]:
     """Select rows by a query set that does not seal."""
     return models.QuerySet(model, using=using).filter(pk__in=pks)
 
@@ -260,13 +260,13 @@ def _seal_rows_and_update_heads(
     another one, as with a trigger or a rule: it gets no seal.
     """
     if model is session_heads.get_session_model():
-        sessions = list(_select_rows_without_sealing(model, using, pks))
+        sessions = list(_select_rows_with_plain_queryset(model, using, pks))
         _require_values_stored(sessions, written)
         return {row.pk: _write_next_session_head(row, using, keys) for row in sessions}
     seals = {}
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     is_counted = counted and _is_counted_in_session_head(model)
-    rows = list(_select_rows_without_sealing(model, using, pks))
+    rows = list(_select_rows_with_plain_queryset(model, using, pks))
     _require_values_stored(rows, written)
     for row in rows:
         seals[row.pk] = row_seals.compute_row_seal(keys, row)

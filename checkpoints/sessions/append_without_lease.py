@@ -147,15 +147,17 @@ class _AppendAttempt:
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
-            operations.list_row_keys_answered_by(
-                end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+            operations.list_row_keys_answered_by_results(
+                end.new_result_counts, lambda: call_queries.list_unanswered_calls_keyed_by_arguments(store, row.pk)
             )
             if end.new_result_counts
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
         sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(store.using, row.pk)
-        version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
+        version, _ = save_version.write_version_if_session_at_base(
+            store.using, base, end, state, None, answered, sealed_head
+        )
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
     def _is_repeated_append(self, unconfirmed_append: UnconfirmedAppend, row: Session) -> bool:

@@ -18,7 +18,7 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats.canonical_json import parse_json, to_canonical_json
+from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Session
 from checkpoints.seals import row_seals
@@ -110,7 +110,7 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         "finished": row.finished,
         "quarantined_at": None if row.quarantined_at is None else row.quarantined_at.isoformat(),
         "labels": list(deserialize_labels(row.labels)),
-        "metadata": _parse_metadata(row.metadata),
+        "metadata": parse_json_or_return_text(row.metadata),
         "version": row.latest_version,
         "message_count": row.message_count,
         "budget_spent_usd": row.budget_spent_usd,
@@ -129,11 +129,3 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         },
         "cursor": str(Cursor(str(row.stored_time), row.pk)),  # type: ignore[attr-defined]
     }
-
-
-def _parse_metadata(text: str) -> Any:
-    """Parse the metadata of a session. Damaged text is returned as it is, so that a list can still be shown."""
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text

@@ -300,12 +300,14 @@ class OpenOperations:
 
     # operations answered by a save
 
-    def list_row_keys_answered_by(self, results: Counter[str], read: ReadCalls) -> list[int]:
+    def list_row_keys_answered_by_results(self, results: Counter[str], read: ReadCalls) -> list[int]:
         """List the rows that the given numbers of new results by call id answer, lowest first. Raises what `read`
         raises."""
         with self._lock:
             self._load_log_if_call_id_unknown(results, read)
-            return sorted({row for operation in self._list_operations_answered_by(results) for row in operation.rows})
+            return sorted(
+                {row for operation in self._list_operations_answered_by_results(results) for row in operation.rows}
+            )
 
     def filter_paired_call_ids(self, call_ids: Iterable[str], read: ReadCalls) -> list[str]:
         """Return the call ids that are paired with an operation. Raises what `read` raises."""
@@ -317,7 +319,7 @@ class OpenOperations:
         if not self._loaded and any(call_id not in self._by_call_id for call_id in call_ids):
             self._add_logged_calls_and_drop_answered(read())
 
-    def _list_operations_answered_by(self, results: Counter[str]) -> list[Operation]:
+    def _list_operations_answered_by_results(self, results: Counter[str]) -> list[Operation]:
         """List the operations that new results answer. For a reused call id, the last operations paired with it are
         answered."""
         return [
@@ -330,7 +332,7 @@ class OpenOperations:
     def drop_answered_operations(self, results: Counter[str]) -> None:
         """Drop the operations that the results of a saved version answer."""
         with self._lock:
-            for operation in self._list_operations_answered_by(results):
+            for operation in self._list_operations_answered_by_results(results):
                 if operation.rows & self._unsettled:  # no outcome is known, although the model got a result
                     self._loaded = False
                 self._drop_operation(operation)

@@ -94,7 +94,7 @@ class Execution(Protocol):
         Returns the result that it found. Raises `ReviewRequired` from `error` if a person has to decide.
         """
 
-    def end_execution(self, *, answered: bool) -> None:
+    def mark_execution_as_ended(self, *, answered: bool) -> None:
         """Report that nothing executes the call any more, and whether its dispatch ended with a result."""
 
 
@@ -122,7 +122,7 @@ def dispatch_logged_call_flow(
         result = yield from _run_issued_call_and_record_outcome_flow(execution, bound_args)
         answered = True
     finally:
-        execution.end_execution(answered=answered)
+        execution.mark_execution_as_ended(answered=answered)
     return replace(result, call_id=request.call_id)
 
 

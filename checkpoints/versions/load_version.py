@@ -87,7 +87,7 @@ def _is_version_stored(store: Store, row: Checkpoint) -> bool:
     return Checkpoint.objects.using(store.using).filter(pk=row.pk).exists()
 
 
-def _validate_and_clamp_version(version: int) -> int:
+def _get_valid_version_or_zero(version: int) -> int:
     if isinstance(version, bool) or not isinstance(version, int):
         raise InvalidInput(f"{version!r} is not a version number.")
     return version if 0 <= version < 2**62 else 0
@@ -170,7 +170,7 @@ def _flush_and_find_version(store: Store, session_id: str, version: int) -> Chec
         workspace_id=store.workspace_id, session_id=validate_id("session id", session_id)
     )
     versions = Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
-    row = versions.select_related("session").filter(version=_validate_and_clamp_version(version)).first()
+    row = versions.select_related("session").filter(version=_get_valid_version_or_zero(version)).first()
     if row is not None:
         look_up_and_lock_rows.verify_session_seal_and_name(row.session, session_id)
     return row
@@ -197,7 +197,7 @@ def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint 
         columns = len(_list_checkpoint_attributes())
         values, (*sealed_columns, seal) = values[:columns], values[columns:]
         if connection.vendor == "sqlite":  # which has no type for these
-            for place in _list_places_of_session_times():
+            for place in _list_indexes_of_sealed_session_times():
                 if sealed_columns[place] is not None:
                     sealed_columns[place] = read_messages_along_segments.parse_raw_time(sealed_columns[place])
         newest_seal = values[_list_checkpoint_attributes().index("row_seal")]
@@ -219,7 +219,7 @@ def _list_checkpoint_attributes() -> tuple[str, ...]:
 
 
 @cache
-def _list_places_of_session_times() -> tuple[int, ...]:
+def _list_indexes_of_sealed_session_times() -> tuple[int, ...]:
     fields = [Session._meta.get_field(name) for name in Session.sealed_fields]
     return tuple(place for place, field in enumerate(fields) if isinstance(field, DateTimeField))
 

@@ -92,7 +92,7 @@ def read_contents_or_errors(using: str, rows: Sequence[ContentRow]) -> list[byte
 
 
 def _read_contents_or_errors_once(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueError]:
-    bodies = _read_bodies_of_bases(using, rows)
+    bodies = _read_bodies_of_base_messages(using, rows)
     return [_read_content_or_error(row, bodies) for row in rows]
 
 
@@ -112,7 +112,7 @@ def _find_base_message_place(row: ContentRow) -> tuple[int, int] | None:
     return row.base_segment, row.base_position
 
 
-def _read_bodies_of_bases(using: str, rows: Iterable[ContentRow]) -> dict[tuple[int, int], str]:
+def _read_bodies_of_base_messages(using: str, rows: Iterable[ContentRow]) -> dict[tuple[int, int], str]:
     places = {place for row in rows if (place := _find_base_message_place(row)) is not None}
     positions: defaultdict[int, list[int]] = defaultdict(list)
     for segment, position in sorted(places):

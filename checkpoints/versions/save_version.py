@@ -340,7 +340,7 @@ def _save_version_under_session_lock(
     """Save under a row lock: the slow path, taken if the transcript does not simply continue and has to branch."""
     prepared, copy = _encode_and_copy_transcript(transcript)
     with transaction.atomic(using=store.using):
-        row = _lock_owned_session_and_verify_its_end(store, owned_session)
+        row = _lock_owned_session_and_verify_transcript_end(store, owned_session)
         head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
@@ -377,7 +377,7 @@ def count_results_repeated_after_edit(
     edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
     results = _count_results_by_call_id(edited)
     call_ids = operations.filter_paired_call_ids(
-        results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, session_pk)
+        results, lambda: call_queries.list_unanswered_calls_keyed_by_arguments(store, session_pk)
     )
     if not call_ids:
         return Counter()
@@ -410,8 +410,8 @@ def execute_save_statement_if_at_head(
     """Run the save statement, from `head` to `end`. Returns None if the session is not at `head`."""
     results = end.new_result_counts
     answered_rows = (
-        owned_session.operations.list_row_keys_answered_by(
-            results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, owned_session.pk)
+        owned_session.operations.list_row_keys_answered_by_results(
+            results, lambda: call_queries.list_unanswered_calls_keyed_by_arguments(store, owned_session.pk)
         )
         if results
         else []
@@ -425,7 +425,7 @@ def execute_save_statement_if_at_head(
             store.using, owned_session
         )
         content = VersionToWrite(end, state, answered)
-        return write_versions(
+        return write_versions_if_session_at_base(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
         )[0]
 
@@ -456,7 +456,7 @@ class VersionToWrite:
     created_at: datetime | None = None
 
 
-def write_version(
+def write_version_if_session_at_base(
     using: str,
     base: SaveBase,
     end: TranscriptEnd,
@@ -468,12 +468,14 @@ def write_version(
     revision: int | None = None,
     beside: Sequence[NewRows | ChangedRow] = (),
 ) -> tuple[int | None, SessionHead | None]:
-    """Write the version that continues from `base` to `end`, as `write_versions` does."""
+    """Write the version that continues from `base` to `end`, as `write_versions_if_session_at_base` does."""
     content = VersionToWrite(end, state, answered)
-    return write_versions(using, base, [content], run_id, sealed_head, revision=revision, beside=beside)
+    return write_versions_if_session_at_base(
+        using, base, [content], run_id, sealed_head, revision=revision, beside=beside
+    )
 
 
-def write_versions(
+def write_versions_if_session_at_base(
     using: str,
     base: SaveBase,
     contents: Sequence[VersionToWrite],
@@ -531,7 +533,8 @@ class PreparedVersions(NamedTuple):
 def prepare_versions_and_record_expected_head(
     base: SaveBase, contents: Sequence[VersionToWrite], run_id: UUID | None, sealed_head: SessionHead | None
 ) -> PreparedVersions:
-    """Build the rows of versions that continue from `base`, with the arguments of `write_versions`."""
+    """Build the rows of versions that continue from `base`. The arguments are those of
+    `write_versions_if_session_at_base`."""
     versions = [
         version_seals.build_version_with_seals(
             base, number, _build_version_columns(base, content, run_id), content.end.new, content.answered.rows
@@ -581,16 +584,16 @@ def _build_version_columns(base: SaveBase, content: VersionToWrite, run_id: UUID
 
 def _lock_and_build_version_conflict(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
     with transaction.atomic(using=store.using):
-        row = _lock_owned_session_and_verify_its_end(store, owned_session)
+        row = _lock_owned_session_and_verify_transcript_end(store, owned_session)
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
 
 
 def _lock_session_and_load_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
     with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
-        return get_session_transcript_head(_lock_owned_session_and_verify_its_end(store, owned_session))
+        return get_session_transcript_head(_lock_owned_session_and_verify_transcript_end(store, owned_session))
 
 
-def _lock_owned_session_and_verify_its_end(store: Store, owned_session: OwnedSession) -> Session:
+def _lock_owned_session_and_verify_transcript_end(store: Store, owned_session: OwnedSession) -> Session:
     """Lock the session of a run. Raises what `forget_session_and_build_fence_error` builds if the run does not own it
     any more, and `IntegrityError` if its transcript does not end as its newest version does."""
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)

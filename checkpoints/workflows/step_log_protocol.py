@@ -21,7 +21,7 @@ class StepValue:
 class StepLog(Protocol):
     """Interface of the log of a workflow's steps. Errors are those of `SyncWorkflow.step`."""
 
-    def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
+    def issue_or_answer_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         """Log that a step is about to run, or return the value of one that has happened.
 
         Raises `ReviewRequired` if it is unknown whether the step happened.

@@ -73,13 +73,13 @@ class WorkflowJournal:
         """Run one step from its request to its value, for blocking and async drivers."""
         with self._begin_step_once_per_pass(request.step_id):
             self._tools[request.tool.name] = request.tool
-            issued = yield from self._issue_step_flow(request)
+            issued = yield from self._issue_step_or_ask_hook_and_retry_flow(request)
             if isinstance(issued, StepValue):
                 return issued.value
             try:
                 return (yield from self._run_issued_step_and_record_outcome_flow(request, issued))
             finally:
-                issued.end_execution(answered=False)
+                issued.mark_execution_as_ended(answered=False)
 
     @contextmanager
     def _begin_step_once_per_pass(self, step_id: str) -> Iterator[None]:
@@ -94,14 +94,14 @@ class WorkflowJournal:
             self._begun.discard(step_id)
             raise
 
-    def _issue_step_flow(self, request: StepRequest) -> Flow[Execution | StepValue]:
+    def _issue_step_or_ask_hook_and_retry_flow(self, request: StepRequest) -> Flow[Execution | StepValue]:
         """Log the step's intent, or return its value. A verify hook is asked before a person."""
         try:
-            return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
+            return (yield from self._step_log.issue_or_answer_step_flow(request, WaitOptions()))
         except ReviewRequired as error:
             if not (yield from self._step_log.ask_hook_and_record_answer_if_interrupted_flow(request)):
                 raise error
-        return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
+        return (yield from self._step_log.issue_or_answer_step_flow(request, WaitOptions()))
 
     def _run_issued_step_and_record_outcome_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:

@@ -100,7 +100,7 @@ def issue_step(
     workflow = _get_workflow(owned_session.pk, session_id, workflow_id)
     step_log = DatabaseStepLog(store, session_id, workflow)
     try:
-        issued = sansio.run_flow(step_log.issue_step_flow(step_request, WaitOptions(for_others=False)))
+        issued = sansio.run_flow(step_log.issue_or_answer_step_flow(step_request, WaitOptions(for_others=False)))
     except CallInProgress as error:
         return calls.build_running_call_response(error.call_id, error.tool)
     if isinstance(issued, StepValue):

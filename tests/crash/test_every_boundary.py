@@ -22,7 +22,7 @@ WRITING = {
     "resume.resume_gate.try_activate_session_after_decisions",
     "decisions.decide._record_decision_in_transaction",
     "sessions.create_finish_release.finish_session",
-    "versions.save_version.write_versions",
+    "versions.save_version.write_versions_if_session_at_base",
     "versions.save_version._save_version_under_session_lock",
     "calls.intent_log._insert_call_sealed_if_enabled",
     "calls.intent_log._issue_call_under_session_lock",

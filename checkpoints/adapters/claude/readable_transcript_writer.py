@@ -270,7 +270,9 @@ class MirrorTransaction:
             return
         head, end = pending.head, pending.content.end
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        version, _ = save_version.write_versions(self._store.using, base, [pending.content], pending.run_id, None)
+        version, _ = save_version.write_versions_if_session_at_base(
+            self._store.using, base, [pending.content], pending.run_id, None
+        )
         if version is None:
             raise SessionChanged
         row.latest_version, row.message_count, row.head_chain = version, end.length, end.chain
@@ -433,10 +435,10 @@ class ReadableTranscriptWriter(ImportWriter):
         """
         store, owned_session = self.store, self._owned_session
         if owned_session is not None:
-            read = partial(call_queries.list_unanswered_calls_matched_by_arguments, store, row.pk)
-            return owned_session.operations.list_row_keys_answered_by(results, read)
-        open_calls = call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
-        rows = OpenOperations().list_row_keys_answered_by(results, lambda: open_calls)
+            read = partial(call_queries.list_unanswered_calls_keyed_by_arguments, store, row.pk)
+            return owned_session.operations.list_row_keys_answered_by_results(results, read)
+        open_calls = call_queries.list_unanswered_calls_keyed_by_arguments(store, row.pk)
+        rows = OpenOperations().list_row_keys_answered_by_results(results, lambda: open_calls)
         kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
             if call.call_id in results and kinds[get_call_fingerprint(call)]:

@@ -82,7 +82,7 @@ class Command(BaseCommand):
             return
         resume, missing = options["resume"], missing_sessions.find_sessions_missing_from_database(using)
         for workspace_pk in verify_workspace.list_workspace_keys_to_check(using, resume=resume):
-            yield from verify_workspace.verify_and_quarantine_workspace(
+            yield from verify_workspace.verify_workspace_and_quarantine_sessions(
                 using, workspace_pk, counts, resume=resume, missing=missing
             )
 
