@@ -6,7 +6,7 @@ it, so that the milliseconds of a tool and the hour a session waited for a perso
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,8 @@ LEFT = 50
 ROW = 46
 TOP = 18
 _LEAST = 5
+#: Number of bars up to which each has about ten points of a phone's width.
+_MAX_BARS_ON_PHONE: Final = 36
 #: Width of one letter of a label, to test whether it fits.
 _LETTER = 7.0
 #: Time unit of the logarithmic scale, in microseconds.
@@ -104,7 +106,8 @@ class Row:
 class Drawing:
     """Layout of the overview; `words` describes it for screen readers, and `omitted` counts runs that did nothing.
 
-    If `shortened`, a time without events is drawn at less than half of its part of the whole time.
+    If `shortened`, a time without events is drawn at less than half of its part of the whole time. Of what came before
+    its start, nothing is drawn if `earlier`.
     """
 
     rows: tuple[Row, ...]
@@ -117,20 +120,33 @@ class Drawing:
     omitted: int
     shortened: bool
 
+    @property
+    def has_many_bars(self) -> bool:
+        """Return whether a phone has no room to tell the bars apart."""
+        return sum(len(row.bars) for row in self.rows) > _MAX_BARS_ON_PHONE
+
 
 def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
-    """Lay out the runs of a timeline, or return None if there is nothing to draw."""
-    lanes = [lane for lane in timeline.lanes if not _has_done_nothing(lane)] or timeline.lanes[-1:]
+    """Lay out the runs of a timeline, or return None if there is nothing to draw.
+
+    The drawing begins where everything is loaded: what is left out would look as if it had not happened.
+    """
+    since = timeline.complete_since
+    lanes = [lane for lane in timeline.lanes if not _has_done_nothing(lane)] or list(timeline.lanes[-1:])
+    omitted = len(timeline.lanes) - len(lanes)
+    if since is not None:
+        lanes = [lane for lane in lanes if max(_list_lane_instants(lane)) >= since]
     instants = sorted({instant for lane in lanes for instant in _list_lane_instants(lane)})
+    if since is not None:
+        instants = instants[bisect_left(instants, since) :]
     if not instants:
         return None
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
     scale = _LogScale(instants)
     rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes))
-    omitted = len(timeline.lanes) - len(lanes)
     return Drawing(
-        rows, WIDTH, TOP + ROW * len(rows), start, end, words, timeline.earlier, omitted, scale.shortens_gaps
+        rows, WIDTH, TOP + ROW * len(rows), start, end, words, since is not None, omitted, scale.shortens_gaps
     )
 
 
@@ -181,6 +197,10 @@ class _LogScale:
         self._unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
 
     @property
+    def start(self) -> int:
+        return self._instants[0]
+
+    @property
     def shortens_gaps(self) -> bool:
         whole, drawn = self._instants[-1] - self._instants[0], self._places[-1]
         gaps = zip(pairwise(self._instants), pairwise(self._places), strict=True)
@@ -205,10 +225,16 @@ def _compute_log_distance(start: int, end: int) -> float:
 
 def _compute_lane_row_layout(lane: Lane, y: float, scale: _LogScale) -> Row:
     begin, end = scale.convert_to_x(lane.start), scale.convert_to_x(_get_drawn_end_of_lane(lane))
-    starts = [scale.convert_to_x(_get_drawn_start_of_stretch(stretch, lane)) for stretch in lane.stretches]
+    marks = [mark for mark in lane.marks if mark.start >= scale.start]
+    stretches = [
+        stretch
+        for stretch in lane.stretches
+        if max(_get_drawn_start_of_stretch(stretch, lane), stretch.end) >= scale.start
+    ]
+    starts = [scale.convert_to_x(_get_drawn_start_of_stretch(stretch, lane)) for stretch in stretches]
     places = sorted(set(starts))
     bars = tuple(
-        _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(lane.stretches, starts, strict=True)
+        _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(stretches, starts, strict=True)
     )
     return Row(
         name=_("run %(number)s") % {"number": lane.run.number},
@@ -219,7 +245,7 @@ def _compute_lane_row_layout(lane: Lane, y: float, scale: _LogScale) -> Row:
         lost=lane.run.status == "lost",
         takeover=None if lane.takeover is None else _compute_takeover_mark(end),
         bars=bars,
-        ticks=tuple(Tick(scale.convert_to_x(mark.start), mark.version) for mark in lane.marks),
+        ticks=tuple(Tick(scale.convert_to_x(mark.start), mark.version) for mark in marks),
         turns=tuple(_iterate_model_turn_layouts(lane, scale)),
     )
 
@@ -232,7 +258,7 @@ def _compute_takeover_mark(x: float) -> TakeoverMark:
 
 def _iterate_model_turn_layouts(lane: Lane, scale: _LogScale) -> Iterator[ModelTurn]:
     for turn in run_lanes.iterate_lane_turns(lane):
-        if turn.kind == "model" and turn.end > turn.start:
+        if turn.kind == "model" and turn.end > max(turn.start, scale.start):
             took = formatting.format_duration(turn.worked_microseconds / 1_000_000)
             title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}
             for start, end in turn.periods_of_work:

@@ -59,7 +59,7 @@ def test_pages_list_a_readable_number_of_runs(session: Session, client: Client) 
 
 def test_timeline_draws_the_newest_runs(session: Session) -> None:
     drawn = run_lanes.load_timeline_of_newest_runs(session.pk)
-    assert (len(drawn.lanes), drawn.earlier) == (run_lanes.LANES, True)
+    assert (len(drawn.lanes), drawn.complete_since) == (run_lanes.LANES, drawn.lanes[0].start)
 
     frame = timeframe_contents.load_timeframe(session.pk)
     assert frame is not None

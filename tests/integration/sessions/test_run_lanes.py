@@ -226,12 +226,34 @@ def test_runs_that_did_nothing_are_not_drawn(session: Session) -> None:
 
 
 def test_omitted_earlier_items_are_reported(session: Session) -> None:
-    assert not run_lanes.load_timeline_of_newest_runs(session.pk).earlier
+    assert run_lanes.load_timeline_of_newest_runs(session.pk).complete_since is None
     for number in range(run_lanes.LANES):
         run(session, 20 + number, 21 + number)
     found = run_lanes.load_timeline_of_newest_runs(session.pk)
     assert [lane.run.number for lane in found.lanes] == list(range(2, 2 + run_lanes.LANES))
-    assert found.earlier
+    assert found.complete_since == found.lanes[0].start
+
+
+def test_drawing_begins_with_the_first_drawn_call(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_lanes, "CALLS", 2)
+    for second in range(1, 5):
+        make_checkpoint(session=session)
+        Checkpoint.objects.filter(version=second).update(created_at=later(second))
+        make_call(
+            session=session,
+            call_id=f"call_{second}",
+            step=second,
+            status=CallStatus.COMPLETED,
+            issued_at=later(second + 0.2),
+            settled_at=later(second + 0.5),
+        )
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
+    assert drawing
+    assert (drawing.start, drawing.earlier) == (later(3.2), True)
+    (row,) = drawing.rows
+    assert row.bars[0].x == row.x == overview_layout.LEFT
+    assert ([tick.version for tick in row.ticks], len(row.bars)) == ([4], 2)
+    assert not drawing.has_many_bars
 
 
 def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> None:

@@ -167,10 +167,13 @@ class CallDecisionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Lanes of a session; `earlier` is True if older runs, calls or versions are left out."""
+    """Lanes of a session.
+
+    Before `complete_since`, runs, calls or versions are left out; None if nothing is.
+    """
 
     lanes: tuple[Lane, ...]
-    earlier: bool
+    complete_since: int | None
 
 
 def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None = None) -> Timeline:
@@ -198,7 +201,12 @@ def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None =
         else {}
     )
     add_calls_to_run_lanes(reversed(calls[:CALLS]), decisions, lanes, remembered)
-    return Timeline(tuple(lanes.values()), len(runs) > LANES or len(calls) > CALLS or len(marks) > MARKS)
+    oldest_loaded = (
+        *([min(lane.start for lane in lanes.values())] if len(runs) > LANES else ()),
+        *([min(LoggedCallRow(*row).issued for row in calls[:CALLS])] if len(calls) > CALLS else ()),
+        *([min(mark.start for lane in lanes.values() for mark in lane.marks)] if len(marks) > MARKS else ()),
+    )
+    return Timeline(tuple(lanes.values()), max(oldest_loaded, default=None))
 
 
 def _query_newest_runs(session: int) -> QuerySet[Run]:
