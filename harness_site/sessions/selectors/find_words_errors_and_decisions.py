@@ -22,7 +22,7 @@ from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals
-from harness_site.sessions.selectors import message_windows
+from harness_site.sessions.selectors import conversation_window, message_windows
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 
 #: Messages in memory at once.
@@ -47,6 +47,18 @@ class LandmarkSpot:
 
     position: int | None
     call_pk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallSpot:
+    """The message that asks for a call: its position in a transcript, and the version with which it was saved.
+
+    `shown_version` is the newest version that has the message, or else the one with which it was saved.
+    """
+
+    position: int
+    version: int
+    shown_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +123,23 @@ def find_next_error_or_decision(
     ending = at.length
     order = sorted(spots, key=lambda spot: ending if spot.position is None else spot.position, reverse=back)
     return order[0] if order else None
+
+
+def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot | None:
+    """Find the message that asks for a call, which was issued while `step` was the newest version.
+
+    None if it is not saved yet, or if no message names the call. A newer version may have replaced the transcript.
+    """
+    for version in (None, step, step + 1):
+        at = conversation_window.find_transcript_version(session, version)
+        if at is None:
+            continue
+        lengths = _load_version_lengths(session, at)
+        position = _find_call_request_position(at, call_id, step, lengths)
+        if position is not None:
+            saved = (number for number, length in lengths if number >= step and length > position)
+            return CallSpot(position, next(saved, at.version), at.version)
+    return None
 
 
 def _find_next_error_result(at: TranscriptVersion, landmark: Landmark, start: int, back: bool) -> LandmarkSpot | None:

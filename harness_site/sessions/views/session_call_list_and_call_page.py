@@ -12,7 +12,7 @@ from harness_site.core.masking.masker import collect_secret_values, mask_values_
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import build_session_call_lines, has_any_line_decisions_to_show
-from harness_site.sessions.selectors import call_records
+from harness_site.sessions.selectors import call_records, find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import (
     get_call_result_parts,
@@ -85,6 +85,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "tab": "calls",
         "record": call,
         "attempts": attempts,
+        "spot": find_words_errors_and_decisions.find_message_of_call(head.stored, call.call_id, call.step),
         "card": card,
         "words": words,
     }

@@ -61,7 +61,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the newest messages of a session, or those around a position.
 
     Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
-    the whole transcript. A session that has ended opens with its first prompt and its newest messages.
+    the whole transcript. A session opens with its first prompt and its newest messages.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version_or_404(request, head, head.stored)
@@ -73,7 +73,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         return redirect(f"{request.path}?{query}#m-{hit}")
     window = _load_requested_window(request, head, place)
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
-    is_opening = is_live and head.row.is_finished and "since" not in request.GET
+    is_opening = is_live and "since" not in request.GET
     around = at if at is not None else 0 if is_opening else window.first
     outline = None if piece else prompt_outline.load_prompt_outline(place, around=around)
     prompt = outline.first if outline else None

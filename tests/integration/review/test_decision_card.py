@@ -222,10 +222,11 @@ def test_idempotency_policy_is_explained(reader: Client, policy: str, scope: str
     assert (f"Idempotency policy: {policy}." in page(reader, call)) is bool(policy)
     details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
     assert words in details
-    assert "Result in the transcript not in a saved version" in details
+    assert "Same operation" in details
+    assert "result since" not in details
     ToolCall.objects.update(answered_version=3)
     details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
-    assert "Result in the transcript since version 3" in details
+    assert "no saved message has this call; it was logged at v1 result since v3" in details
 
 
 def test_workspace_key_lists_calls_of_other_sessions(reader: Client) -> None:

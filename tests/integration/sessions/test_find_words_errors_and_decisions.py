@@ -163,12 +163,12 @@ def test_search_opens_the_first_match_and_continues_from_there(reader: Client) -
     response = reader.get(f"/sessions/{pk}/", {"find": "order-"})
     assert response.headers["Location"] == f"/sessions/{pk}/?v=3&find=order-&at=16#m-16"
     page = reader.get(response.headers["Location"])
-    assert "order- in message 17 0 before · 28 after Next Clear" in visible_text(page)
+    assert "order- in message 17 1 of 29 Next Clear" in visible_text(page)
     html = page.content.decode()
     assert "<code><mark>order-</mark>16</code>" in html
     assert f'href="/sessions/{pk}/?v=3&amp;find=order-&amp;at=24#m-24" data-key="n"' in html
     last = reader.get(f"/sessions/{pk}/?v=3&find=order-&at=296")
-    assert "order- in message 297 28 before · 0 after Previous Clear" in visible_text(last)
+    assert "order- in message 297 29 of 29 Previous Clear" in visible_text(last)
 
 
 def test_match_in_folded_text_is_located(session: Session, reader: Client) -> None:

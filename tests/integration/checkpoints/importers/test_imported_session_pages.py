@@ -108,6 +108,23 @@ def test_edit_without_a_result_is_not_shown_as_done(
     )
 
 
+def test_page_of_a_call_links_to_its_message_in_the_newest_version_that_has_it(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
+    import_transcripts(cp, transcript_writer.path)
+    call_url = url(f"calls/{ToolCall.objects.get().pk}/")
+    page = reader.get(call_url)
+    assert f'<a href="{url()}?v=1&amp;at=1#m-1">v1, message 2</a>' in page.content.decode()
+    assert "Same operation" not in visible_text(page)
+    transcript_writer.user("And now?")
+    transcript_writer.says("Still off.", message="msg_3")
+    import_transcripts(cp, transcript_writer.path)
+    assert f'<a href="{url()}?v=2&amp;at=1#m-1">v1, message 2</a>' in reader.get(call_url).content.decode()
+    transcript_writer.compaction("The lamp is off.")
+    import_transcripts(cp, transcript_writer.path)
+    assert f'<a href="{url()}?v=1&amp;at=1#m-1">v1, message 2</a>' in reader.get(call_url).content.decode()
+
+
 def test_compaction_is_drawn_on_the_timeline(
     cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
 ) -> None:
