@@ -31,7 +31,7 @@ def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent
     Args:
         store: State of the client.
         row: Session, locked.
-        intents: Calls whose keys begin with `INTERRUPT_KEY_PREFIX`.
+        intents: Calls whose keys begin with `INTERRUPT_KEY_PREFIX`. One without a step is of the newest version.
         get_run: Function that returns the run which asks; called once if a call is new.
     """
     run: Run | None = None
@@ -41,7 +41,7 @@ def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent
         if intent.key in known:
             _update_allowed_decisions_if_undecided(calls, known[intent.key], ",".join(intent.allowed_decisions))
             continue
-        step = row.latest_version
+        step = row.latest_version if intent.step is None else intent.step
         attempts = ToolCall.objects.using(store.using).filter(session=row, step=step, call_id=intent.call_id)
         attempt = (attempts.aggregate(last=Max("attempt"))["last"] or 0) + 1
         run = run or get_run()

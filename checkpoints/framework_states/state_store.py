@@ -33,7 +33,7 @@ from checkpoints.framework_states.write_cached_session_in_one_statement import C
 from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
-from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
+from checkpoints.models import Checkpoint, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
 from checkpoints.sessions import append_without_lease, create_finish_release, take_and_release_ownership
@@ -606,6 +606,41 @@ def has_newer_state(store: Store, session_id: str, namespace: str, state_id: str
             session__workspace=store.workspace_id, session__session_id=session_id, namespace=namespace
         )
         return states.filter(state_id__gt=state_id).exists()
+
+
+def find_version_showing_state(
+    store: Store, session_id: str, namespace: str, state_id: str, read_state_id: Callable[[str], str]
+) -> int | None:
+    """Find the version that shows the messages of a state: its own, or that of the nearest state before it.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        namespace: Namespace of the state.
+        state_id: Identifier of the state.
+        read_state_id: Function that reads, from the JSON text of the payload of a version, which state of the
+            namespace it shows; empty if it shows none.
+
+    Returns:
+        The number of the version; 0 if no version shows the state, None if the state is not stored.
+    """
+    with database_operation(store.using, writes=False):
+        place = {"session__workspace": store.workspace_id, "session__session_id": session_id}
+        states = FrameworkState.objects.using(store.using).filter(**place, namespace=namespace)
+        parents = dict[str, str](states.filter(state_id=state_id).values_list("state_id", "parent_id"))
+        if not parents:
+            return None
+        versions = Checkpoint.objects.using(store.using).filter(**place).exclude(payload=None).order_by("-version")
+        for version, payload in versions.values_list("version", "payload").iterator(chunk_size=_PAGE_SIZE):
+            shown = read_state_id(payload or "")
+            while shown and state_id > shown:
+                if state_id not in parents:
+                    page = states.filter(state_id__lte=state_id).order_by("-state_id")[:_PAGE_SIZE]
+                    parents.update(page.values_list("state_id", "parent_id"))
+                state_id = parents.get(state_id, "")
+            if not state_id or state_id == shown:
+                return version if state_id else 0
+    return 0
 
 
 def iterate_states(

@@ -192,8 +192,8 @@ def _build_requests(
     return requests
 
 
-def build_approval_intent(request: Request, policies: ToolPolicies) -> CallIntent:
-    """Build the intent of a call that a person has to approve.
+def build_approval_intent(request: Request, policies: ToolPolicies, version: int | None) -> CallIntent:
+    """Build the intent of a call that a person has to approve. `version` is the one with the messages of the graph.
 
     Raises what `ToolPolicies.build_tool` raises; `InvalidInput` if the interrupt allows none of the known decisions.
     """
@@ -210,7 +210,7 @@ def build_approval_intent(request: Request, policies: ToolPolicies) -> CallInten
     tool = wanted.build_tool(request.tool, print)
     stored = to_canonical_json(request.args, "args")
     call_id = request.call_id or request.key.removeprefix(INTERRUPT_KEY_PREFIX)
-    intent = build_call_intent_of_tool(tool, request.args, stored, KeyPolicy.UNANSWERED, request.key, call_id, None)
+    intent = build_call_intent_of_tool(tool, request.args, stored, KeyPolicy.UNANSWERED, request.key, call_id, version)
     sentence = intent.sentence or _get_description_or_empty_if_default(request)
     return CallIntent(
         **{

@@ -48,6 +48,7 @@ from checkpoints.calls import framework_interrupt_calls
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipLost
+from checkpoints.formats.canonical_json import parse_json
 from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -81,6 +82,8 @@ _PAGE_SIZE = 20
 _MAX_NEWEST = 10_000
 #: Digits of the version of a channel.
 _VERSION_WIDTH = 10
+#: Field of a config by which LangGraph tells subgraphs when states are stored.
+_DURABILITY_KEY = "__pregel_durability"
 #: Task of LangGraph that writes the input of a run.
 NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
 #: Number of checks, and seconds between two, for a state that another thread is about to store.
@@ -502,16 +505,36 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def _wait_for_messages_and_build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
+        if not found or _is_asked_again_by_root_graph(config):
+            return []
         asked = (
             self._wait_for_messages_of_stored_state(config)
             if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
             else None
         )
+        version = self._wait_for_version_of_stored_root_state(config)
         return [
-            convert_interrupts_to_calls.build_approval_intent(request, self.policies)
+            convert_interrupts_to_calls.build_approval_intent(request, self.policies, version)
             for each in found
             for request in convert_interrupts_to_calls.list_call_requests(each, asked)
         ]
+
+    def _wait_for_version_of_stored_root_state(self, config: RunnableConfig) -> int | None:
+        """Return the version with the messages of the root graph when a task asked, as another thread may be about to
+        store it.
+
+        None if the state is unknown, or still not stored after the last poll.
+        """
+        thread_id, namespace = _get_thread_and_namespace(config)
+        states = {**(config["configurable"].get("checkpoint_map") or {}), namespace: get_checkpoint_id(config)}
+        for _ in range(_STATE_POLLS if states.get("") else 0):
+            version = state_store.find_version_showing_state(
+                self.sync_checkpointer.store, thread_id, "", str(states[""]), _read_root_state_id_of_payload
+            )
+            if version is not None:
+                return version
+            time.sleep(_STATE_POLL_SECONDS)
+        return None
 
     def _wait_for_messages_of_stored_state(self, config: RunnableConfig) -> object:
         """Return the messages of the state that a task worked on, which another thread may be about to store.
@@ -819,6 +842,19 @@ def _build_saved_list(
     """Describe a list with the digests of its elements, and with what a load gives of them."""
     nodes = build_list_nodes(element_digests)
     return EMPTY_LIST.build_extended_list(0, elements, fields, stored, element_digests, nodes)
+
+
+def _is_asked_again_by_root_graph(config: RunnableConfig) -> bool:
+    """Return whether a subgraph asks, and the root graph stores the state before it at the end, with the question."""
+    return bool(_get_thread_and_namespace(config)[1]) and config["configurable"].get(_DURABILITY_KEY) == "exit"
+
+
+def _read_root_state_id_of_payload(payload: str) -> str:
+    """Read which state of the root graph a version shows; empty if it is of another program or of a subgraph."""
+    value = parse_json(payload)
+    about = value.get("langgraph") if isinstance(value, dict) else None
+    is_of_root = isinstance(about, dict) and not about.get("namespace")
+    return str(about.get("checkpoint_id") or "") if is_of_root else ""
 
 
 def _get_thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
