@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.http import QueryDict
 from django.urls import reverse
@@ -32,8 +32,10 @@ from harness_site.core.masking.masker import mask_values_in_context, mask_values
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
+from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url
+from harness_site.review.selectors.changes_of_waiting_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
@@ -44,6 +46,9 @@ from harness_site.templatetags.harness_tags import (
     render_icon,
     render_time_ago,
 )
+
+#: Maximum number of changed arguments that a row names.
+_SHOWN_DIFFERENCES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +211,7 @@ class PendingRowBuilder:
         *,
         now: datetime,
         hook_could_not_tell: bool,
+        changes: ChangesOfWaitingCall,
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
         if error := find_verification_error_and_quarantine(call):
@@ -216,7 +222,7 @@ class PendingRowBuilder:
             mask_values_in_context(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
-            why = _describe_unknown_outcome_or_change(call, hook_could_not_tell=hook_could_not_tell)
+            why = _describe_unknown_outcome_or_changes(call, args, changes, hook_could_not_tell=hook_could_not_tell)
             return self._build_row_in_masking_context(call, args, agreements, company, together, now, why)
 
     def build_outage_group_row(
@@ -363,14 +369,54 @@ def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> s
     return put_in_quotation_marks(messages.pop()) if len(messages) == 1 and "" not in messages else ""
 
 
-def _describe_unknown_outcome_or_change(call: ToolCall, *, hook_could_not_tell: bool) -> str:
-    """Return what distinguishes a call from most others: why its outcome is unknown, or that a person changed it."""
+def _describe_unknown_outcome_or_changes(
+    call: ToolCall, args: Any, changes: ChangesOfWaitingCall, *, hook_could_not_tell: bool
+) -> str:
+    """Return what distinguishes a call from most others: why its outcome is unknown, and what people did to it."""
+    words = []
     if call.status == CallStatus.AWAITING_APPROVAL:
-        return gettext("The arguments were changed") if call.asked_args_digest else ""
-    why = status_labels.format_interrupt_reason(call.reason)
-    if not call.verifiable:
-        return why
-    return f"{why} · {status_labels.explain_verify_hook_ability(True, hook_could_not_tell=hook_could_not_tell)}"
+        if call.asked_args_digest:
+            words.append(_describe_edits(args, changes))
+    else:
+        words.append(status_labels.format_interrupt_reason(call.reason))
+        if call.verifiable:
+            words.append(status_labels.explain_verify_hook_ability(True, hook_could_not_tell=hook_could_not_tell))
+    if changes.withdrawal:
+        name = mask_and_reveal_hidden(changes.withdrawal.actor)
+        words.append(gettext("%(name)s withdrew the decision") % {"name": name})
+    return " · ".join(words)
+
+
+def _describe_edits(args: Any, changes: ChangesOfWaitingCall) -> str:
+    """Say who changed the arguments, and what: “maya changed price: 39.00 → 38.50”."""
+    if not changes.edits:
+        return gettext("The arguments were changed")
+    name, before = ", ".join(map(mask_and_reveal_hidden, changes.editors)), changes.get_arguments_before()
+    differences = () if before is None else list_value_differences(before, args)
+    if not differences:
+        return gettext("%(name)s changed the arguments") % {"name": name}
+    shown = "; ".join(map(_describe_difference, differences[:_SHOWN_DIFFERENCES]))
+    if len(differences) > _SHOWN_DIFFERENCES:
+        shown = gettext("%(changes)s and more") % {"changes": shown}
+    return gettext("%(name)s changed %(changes)s") % {"name": name, "changes": shown}
+
+
+def _describe_difference(difference: ValueDifference) -> str:
+    before, after = (
+        formatting.mask_and_shorten_to_one_line(
+            "".join(piece.text for piece in difference.pieces if piece.change in ("same", change)), 60
+        )
+        for change in ("del", "ins")
+    )
+    path = formatting.mask_and_shorten_to_one_line(difference.path, 60) or gettext("all arguments")
+    if difference.hidden:
+        return path
+    if difference.kind == "changed":
+        return f"{path}: {before} → {after}"
+    said = {"path": path, "value": before or after}
+    return (
+        gettext("%(path)s: %(value)s added") if difference.kind == "added" else gettext("%(path)s: %(value)s removed")
+    ) % said
 
 
 def find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:

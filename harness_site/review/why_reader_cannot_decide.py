@@ -16,6 +16,8 @@ def explain_why_reader_cannot_decide(call: ToolCall, agreements: Sequence[Agreem
     if not call.undecided or reader.role == Role.AUDITOR:
         return ""
     if has_agreement_of_person(agreements, reader.user.get_username()):
+        if len(agreements) > 1:
+            return _("you have decided, and another person disagrees")
         return _("you have decided, and another person has to agree")
     if may_member_decide_call(call, reader):
         return ""

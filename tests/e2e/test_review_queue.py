@@ -233,8 +233,8 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     others = page.get_by_role("region", name="Decide the others yourself")
     # The button waits for an answer; before it, a link leads past the calls to the answer for all.
     expect(others.get_by_role("link", name="Answer for all")).to_be_visible()
-    first_call, answer_for_all = (others.locator(f"{each} .answer").first for each in ("li", ".for-all"))
-    assert first_call.bounding_box()["y"] < answer_for_all.bounding_box()["y"]
+    comes_after = "(field) => Boolean(field.compareDocumentPosition(document.querySelector('.for-all')) & 4)"
+    assert others.locator("li .answer").first.evaluate(comes_after)
     others.get_by_label("Answer: Ship parcel 0").select_option("It did not happen")
     expect(others.get_by_role("link", name="Answer for all")).to_be_hidden()
     others.get_by_role("button", name="Record that 1 call did not happen").click()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlencode
 
 from django.http import QueryDict
@@ -12,13 +13,16 @@ from django.urls import reverse
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
+from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.masking.reversible_tokens_for_masked_names import (
     decrypt_name_if_encrypted,
     encrypt_name_if_masked,
 )
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors.outage_groups import PAGE
-from harness_site.review.selectors.pending_calls import CallFilters, query_pending_calls
+from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount, CallFilters, query_pending_calls
+
+_NOT_COUNTED: Final = BoundedCount(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class SameApprovalGroup:
 
     tool: str
     people: int
-    number: int = 0
+    number: BoundedCount = _NOT_COUNTED
 
     @property
     def url(self) -> str:
@@ -41,10 +45,22 @@ def parse_same_approval_group(query: QueryDict) -> SameApprovalGroup:
     return SameApprovalGroup(tool, int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1)
 
 
-def group_calls_awaiting_same_approval(calls: Iterable[ToolCall]) -> list[SameApprovalGroup]:
-    """Group the calls that await the same approval, where there are several, in the order of the first ones."""
-    numbers = Counter((call.tool, call.approvals) for call in calls if _is_tool_call_awaiting_approval(call))
-    return [SameApprovalGroup(tool, people, number) for (tool, people), number in numbers.items() if number > 1]
+def count_calls_awaiting_same_approval(
+    workspace: Workspace, filters: CallFilters, *, except_calls: Collection[int]
+) -> list[SameApprovalGroup]:
+    """Count the matching calls that await the same approval, where there are several, in the order of the first ones.
+
+    `COUNT_LIMIT` calls are counted, the longest waiting ones.
+    """
+    calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, filters).exclude(IS_QUESTION)
+    found = list(calls.order_by("issued_at", "pk").values_list("pk", "tool", "approvals")[: COUNT_LIMIT + 1])
+    has_more = len(found) > COUNT_LIMIT
+    numbers = Counter((tool, people) for pk, tool, people in found[:COUNT_LIMIT] if pk not in except_calls)
+    return [
+        SameApprovalGroup(tool, people, BoundedCount(number, has_more))
+        for (tool, people), number in numbers.items()
+        if number > 1
+    ]
 
 
 def _is_tool_call_awaiting_approval(call: ToolCall) -> bool:

@@ -57,6 +57,8 @@ class CallsByDecider:
     numbers_by_status: Mapping[str, int] | None = None
     #: Keys of the counted calls that the member may not decide now.
     pks_of_others: frozenset[int] = frozenset()
+    #: Keys of the counted calls that the member has answered: they wait for others, or people disagree.
+    pks_answered: frozenset[int] = frozenset()
 
     @property
     def has_calls_of_other_deciders(self) -> bool:
@@ -83,9 +85,9 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     undecided = _select_decider_columns(_annotate_undecided_calls_with_deadline().filter(workspace=reader.workspace_id))
     found = list(undecided[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
-    waiting = _list_pks_of_calls_that_wait_for_others(reader, [call.pk for call in calls if call.approvals > 1])
+    answered = _map_answered_calls_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
-    groups = {call.pk: _choose_decider_group(call, reader, waiting, now) for call in calls}
+    groups = {call.pk: _choose_decider_group(call, reader, answered, now) for call in calls}
     numbers = Counter(groups.values())
     return CallsByDecider(
         BoundedCount(numbers["reader"], has_more),
@@ -94,22 +96,28 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
         numbers["nobody"],
         None if has_more else Counter(call.status for call in calls),
         frozenset(pk for pk, group in groups.items() if group != "reader"),
+        frozenset(answered),
     )
 
 
-def _choose_decider_group(call: Any, reader: Membership, waiting: frozenset[int], now: datetime) -> Decider:
+def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, bool], now: datetime) -> Decider:
+    """Return who may decide about a call; `answered` says of those that the reader has answered if people disagree."""
     if call.session__quarantined_at is not None:
         return "nobody"
-    if call.pk in waiting:
+    if not answered.get(call.pk, True):
         return "others"
     is_overdue = call.due is not None and call.due < now
     return "admin" if is_overdue and reader.role != Role.ADMIN else "reader"
 
 
-def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[int]) -> frozenset[int]:
-    """List the keys of those of these calls about which the reader can only wait for others."""
+def _map_answered_calls_to_disagreement(reader: Membership, pks: Sequence[int]) -> dict[int, bool]:
+    """Map those of these calls that the reader has answered to whether people disagree about them.
+
+    The reader has decided and that vote still counts, or has changed the arguments. While nobody has decided otherwise,
+    they can only wait for others.
+    """
     if not pks:
-        return frozenset()
+        return {}
     name = reader.user.get_username()
     own = Decision.objects.filter(
         tool_call__in=pks, actor=name, actor_kind=ActorKind.PERSON, args_digest=F("tool_call__args_digest")
@@ -117,11 +125,11 @@ def _list_pks_of_calls_that_wait_for_others(reader: Membership, pks: Sequence[in
     last_kinds = dict(own.order_by(*Decision.IN_ORDER).values_list("tool_call", "kind"))
     decided = sorted(pk for pk, kind in last_kinds.items() if kind != DecisionKind.WITHDRAW)
     if not decided:
-        return frozenset()
+        return {}
     agreements = load_incomplete_agreements_of_calls(
         list(ToolCall.objects.filter(pk__in=decided)), build_electorate_function(reader.workspace)
     )
-    return frozenset(pk for pk, groups in agreements.items() if can_only_wait_for_others(last_kinds[pk], groups, name))
+    return {pk: len(groups) > 1 for pk, groups in agreements.items() if _has_answered(last_kinds[pk], groups, name)}
 
 
 def can_only_wait_for_others(last_kind: str | None, agreements: Sequence[Agreement], name: str) -> bool:
@@ -134,9 +142,11 @@ def can_only_wait_for_others(last_kind: str | None, agreements: Sequence[Agreeme
         agreements: The incomplete agreements about the call.
         name: The person.
     """
-    return len(agreements) <= 1 and (
-        last_kind == DecisionKind.EDIT or any(name in agreement.persons for agreement in agreements)
-    )
+    return len(agreements) <= 1 and _has_answered(last_kind, agreements, name)
+
+
+def _has_answered(last_kind: str | None, agreements: Sequence[Agreement], name: str) -> bool:
+    return last_kind == DecisionKind.EDIT or any(name in agreement.persons for agreement in agreements)
 
 
 @cache
@@ -203,8 +213,8 @@ def _list_first_pk_reader_may_decide(calls: QuerySet[ToolCall], reader: Membersh
     columns = _select_decider_columns(calls)
     for start in count(step=_SEARCHED_AT_ONCE):
         found = list(columns[start : start + _SEARCHED_AT_ONCE])
-        waiting = _list_pks_of_calls_that_wait_for_others(reader, [call.pk for call in found if call.approvals > 1])
-        own = (call.pk for call in found if _choose_decider_group(call, reader, waiting, now) == "reader")
+        answered = _map_answered_calls_to_disagreement(reader, [call.pk for call in found if call.approvals > 1])
+        own = (call.pk for call in found if _choose_decider_group(call, reader, answered, now) == "reader")
         if first := list(islice(own, 1)):
             return first
         if len(found) < _SEARCHED_AT_ONCE:

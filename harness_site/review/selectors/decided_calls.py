@@ -42,23 +42,23 @@ def load_page_of_decisions_by_call(
     *,
     before: int | None = None,
     limit: int = PAGE,
-) -> tuple[list[list[Decision]], int | None]:
+) -> tuple[list[list[Decision]], int | None, int]:
     """Load the decided calls with a matching decision, the latest of these first. Calls that wait again are left out.
 
-    Returns all decisions of people and hooks about each call, in their order, and the key to continue before (None at
-    the end).
+    Returns all decisions of people and hooks about each call, in their order, the key to continue before (None at the
+    end), and the number of calls on the next page.
     """
     latest = _query_latest_decisions_of_decided_calls(workspace, filters, wanted)
     if before is not None:
         latest = latest.filter(pk__lt=before)
-    found = list(latest.order_by("-pk").values_list("pk", "tool_call")[: limit + 1])
-    page = found[:limit]
+    found = list(latest.order_by("-pk").values_list("pk", "tool_call")[: 2 * limit])
+    page, following = found[:limit], len(found[limit:])
     decisions_of_calls: defaultdict[int, list[Decision]] = defaultdict(list)
     if page:
         decisions = Decision.objects.filter(tool_call__in=[call for _pk, call in page], kind__in=SHOWN_DECISIONS)
         for decision in decisions.select_related("tool_call", "session").order_by("pk"):
             decisions_of_calls[decision.tool_call_id].append(decision)
-    return [decisions_of_calls[call] for _pk, call in page], page[-1][0] if len(found) > limit else None
+    return [decisions_of_calls[call] for _pk, call in page], page[-1][0] if following else None, following
 
 
 def count_decided_calls(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:

@@ -117,13 +117,13 @@ def list_pending_page_keys(
     sort: QueueSort = QueueSort.OLDEST,
     after: int | None = None,
     limit: int = PAGE,
-) -> tuple[list[int], int | None]:
-    """List the keys of a page of pending calls in this status, and the key to continue after (None at the end)."""
+) -> tuple[list[int], int]:
+    """List the keys of a page of pending calls in this status, and count those of the next page."""
     page_query = queue_order.order_queue_calls_after_key(
         query_pending_calls(workspace, status, filters), sort, status, after=after
     )
-    keys = list(page_query.values_list("pk", flat=True)[: limit + 1])
-    return keys[:limit], keys[limit - 1] if len(keys) > limit else None
+    keys = list(page_query.values_list("pk", flat=True)[: 2 * limit])
+    return keys[:limit], len(keys[limit:])
 
 
 def list_first_urgent_calls_and_count(

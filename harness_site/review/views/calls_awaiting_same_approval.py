@@ -6,12 +6,14 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_electorate_function
@@ -27,6 +29,11 @@ from harness_site.review.selectors.calls_awaiting_same_approval import (
     SameApprovalGroup,
     load_calls_awaiting_same_approval,
     parse_same_approval_group,
+)
+from harness_site.review.selectors.changes_of_waiting_calls import (
+    UNCHANGED,
+    ChangesOfWaitingCall,
+    load_changes_of_waiting_calls,
 )
 from harness_site.review.several_answers_forms import SameApprovalForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
@@ -115,11 +122,15 @@ def _build_selectable_call_rows(
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
         readable, build_electorate_function(reader.workspace)
     )
+    changes_by_call = load_changes_of_waiting_calls(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
 
     def build_row(call: ToolCall) -> SelectableCallRow:
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
-        row = builder.check_integrity_and_build_row(call, agreements, company, None, now=now, hook_could_not_tell=False)
+        changes = changes_by_call.get(call.pk, UNCHANGED)
+        row = builder.check_integrity_and_build_row(
+            call, agreements, company, None, now=now, hook_could_not_tell=False, changes=changes
+        )
         is_shown = isinstance(row, PendingCallRow)
         args = formatting.parse_json_or_text(call.args_json_in_caller_order) if is_shown else None
         return SelectableCallRow(
@@ -129,7 +140,15 @@ def _build_selectable_call_rows(
             find_visible_amount(args) if isinstance(row, PendingCallRow) and row.amount else None,
             f"{call.pk}.{call.revision}",
             is_selected=call.pk in form.selected,
-            refusal=explain_why_reader_cannot_decide(call, agreements, reader),
+            refusal=explain_why_reader_cannot_decide(call, agreements, reader)
+            or _explain_why_reader_cannot_approve(call, changes, reader),
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))
+
+
+def _explain_why_reader_cannot_approve(call: ToolCall, changes: ChangesOfWaitingCall, reader: Membership) -> str:
+    """Return why other people have to approve a call, if this member has changed its arguments; else empty."""
+    if call.approvals == 1 or reader.role == Role.AUDITOR or reader.user.get_username() not in changes.editors:
+        return ""
+    return _("you made this change, so other people have to approve it; you can only reject it, on its page")

@@ -28,8 +28,9 @@ from harness_site.review.interrupt_calls_of_lost_runs import interrupt_calls_of_
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
-from harness_site.review.selectors.calls_awaiting_same_approval import group_calls_awaiting_same_approval
+from harness_site.review.selectors.calls_awaiting_same_approval import count_calls_awaiting_same_approval
 from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
+from harness_site.review.selectors.changes_of_waiting_calls import UNCHANGED, load_changes_of_waiting_calls
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
 from harness_site.review.selectors.queue_order import QueueSort
@@ -59,7 +60,6 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         **CHOICES,
         "tab": tab,
         "wanted": query_filters,
-        "page_size": pending_calls.PAGE,
         **counts,
         "urgent": {name: calls.count for name, calls in urgent.items()},
         "found": counts["interrupted"] + counts["awaiting"],
@@ -140,7 +140,7 @@ def _load_pending_context(
 
     The urgent calls come first in the list of the longest waiting; those of an outage stay in its row.
     """
-    workspace = request.membership.workspace
+    workspace, matching = request.membership.workspace, filters
     after_key = _parse_page_start_key(request.GET)
     outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
@@ -149,7 +149,7 @@ def _load_pending_context(
     if in_groups or first_pks:
         elsewhere = ~Q(pk__in=[*in_groups, *first_pks])
         filters = replace(filters, condition=elsewhere if filters.condition is None else filters.condition & elsewhere)
-    page_keys, next_key = pending_calls.list_pending_page_keys(
+    page_keys, following = pending_calls.list_pending_page_keys(
         workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
     outages_on_page = [] if after_key else grouped
@@ -173,22 +173,23 @@ def _load_pending_context(
         "other_rows": rows[len(urgent_calls) :],
         "rows": rows,
         "secrets": secrets,
-        "more": _build_next_page_url(request.GET, next_key, tab=tab),
+        "more": _build_next_page_url(request.GET, page_keys[-1] if following else None, tab=tab),
+        "following": following,
         "is_empty": not calls and not outages_on_page,
         **_list_tool_and_agent_suggestions((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
         "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in first_calls.items()],
-        "same_approvals": group_calls_awaiting_same_approval(
-            call for call in shown if call.pk not in waiting.pks_of_others
+        "same_approvals": count_calls_awaiting_same_approval(
+            workspace, matching, except_calls=waiting.pks_of_others | waiting.pks_answered
         )
-        if request.membership.has_role(Role.APPROVER)
+        if tab == "awaiting" and request.membership.has_role(Role.APPROVER)
         else [],
     }
 
 
 def _load_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
     workspace = request.membership.workspace
-    decided, next_key = decided_calls.load_page_of_decisions_by_call(
+    decided, next_key, following = decided_calls.load_page_of_decisions_by_call(
         workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)
     )
     is_filtered = query_filters.has_decision_filters
@@ -200,6 +201,7 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
         "decisions": [build_decided_row(decisions) for decisions in decided],
         "secrets": _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in calls}),
         "more": _build_next_page_url(request.GET, next_key),
+        "following": following,
         "is_empty": not decided,
         **_list_tool_and_agent_suggestions(
             (decisions[-1].tool_call.tool, decisions[-1].session.agent) for decisions in decided
@@ -234,13 +236,20 @@ def _build_pending_rows(
     )
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
+    changes = load_changes_of_waiting_calls(readable)
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:
         outage = outages_by_call.get(call.pk)
         group = None if outage is None else builder.build_outage_group_row(outage)
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)
         return builder.check_integrity_and_build_row(
-            call, agreements, company, group, now=now, hook_could_not_tell=call.pk in silent
+            call,
+            agreements,
+            company,
+            group,
+            now=now,
+            hook_could_not_tell=call.pk in silent,
+            changes=changes.get(call.pk, UNCHANGED),
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

@@ -9,6 +9,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision, ToolCall
+from harness_site.review.selectors.pending_calls import PAGE as PAGE_SIZE
 from tests.integration.review.payment_agents import awaiting
 from tests.support.factories import make_call, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -103,6 +104,59 @@ def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
     bob.post(PAGE, sent)
     statuses = ToolCall.objects.order_by("pk").values_list("status", flat=True)
     assert list(statuses) == [CallStatus.APPROVED, CallStatus.APPROVED, CallStatus.AWAITING_APPROVAL]
+
+
+def test_call_is_not_offered_to_who_changed_it_and_others_see_the_change() -> None:
+    alice, bob = sign_in("alice"), sign_in("bob")
+    calls = make_payments(3, approvals=2)
+    edit = {"kind": "edit", "reason": "A typing error.", "revision": 1, "args": '{"amount": "4.00", "order": 2}'}
+    previewed = alice.post(f"/review/calls/{calls[2].pk}/", edit).content.decode()
+    [shown] = re.findall(r'name="shown" value="([^"]+)"', previewed)
+    alice.post(f"/review/calls/{calls[2].pk}/", edit | {"shown": shown})
+    queues = {client: client.get("/review/?tab=awaiting") for client in (alice, bob)}
+    numbers = [[str(same.number) for same in queue.context["same_approvals"]] for queue in queues.values()]
+    assert numbers == [["2"], ["3"]]
+    change = 'alice changed amount: "40.00" → "4.00"'
+    assert change in visible_text(queues[bob])
+
+    query = {"tool": "pay", "people": "2"}
+    for client, number in ((alice, 2), (bob, 3)):
+        page = client.get(PAGE, query)
+        assert f"pay: {number} calls need your decision" in visible_text(page)
+        assert change in visible_text(page)
+        assert (f'value="{calls[2].pk}.2"' in page.content.decode()) is (client is bob)
+    assert "you made this change, so other people have to approve it; you can only reject it" in visible_text(
+        alice.get(PAGE, query)
+    )
+
+
+def test_disagreement_is_said_and_not_offered_to_who_takes_part_in_it() -> None:
+    alice, bob, dora = sign_in("alice"), sign_in("bob"), sign_in("dora")
+    [call, *_others] = make_payments(3, approvals=2)
+    alice.post(f"/review/calls/{call.pk}/", {"kind": "approve", "reason": "Fine.", "revision": 1})
+    bob.post(f"/review/calls/{call.pk}/", {"kind": "respond", "answer": "Paid by hand.", "revision": 2})
+    query = {"tool": "pay", "people": "2"}
+    texts = {client: visible_text(client.get(PAGE, query)) for client in (alice, bob, dora)}
+    assert ["pay: 2 calls need your decision" in text for text in texts.values()] == [True, True, False]
+    assert "alice approved · bob responded instead · you have decided, and another person disagrees" in texts[bob]
+    assert texts[dora].count("People disagree") == 1
+    counted = [client.get("/review/?tab=awaiting").context["same_approvals"][0].number for client in texts]
+    assert list(map(str, counted)) == ["2", "2", "3"]
+
+
+def test_queue_counts_the_calls_of_each_tool_on_all_its_pages() -> None:
+    alice = sign_in("alice")
+    payments = make_payments(PAGE_SIZE + 1)
+    for place in range(2):
+        make_call(
+            session=payments[0].session, call_id=f"ship-{place}", tool="ship", status=CallStatus.AWAITING_APPROVAL
+        )
+    queue = alice.get("/review/?tab=awaiting")
+    groups = [(same.tool, str(same.number)) for same in queue.context["same_approvals"]]
+    assert groups == [("pay", str(PAGE_SIZE + 1)), ("ship", "2")]
+    assert "Next 3" in visible_text(queue)
+    filtered = alice.get("/review/?tab=awaiting&tool=ship")
+    assert [same.tool for same in filtered.context["same_approvals"]] == ["ship"]
 
 
 def test_calls_of_other_workspaces_and_interrupted_calls_cannot_be_approved_with_a_forged_form() -> None:

@@ -27,6 +27,7 @@ def test_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -
     assert "It is in the export." in page
     assert "You withdrew the decision at " in visible_text(people["bob"].get(url(call)))
     assert "bob: Decision withdrawn — “It is in the export.”" in page
+    assert "bob withdrew the decision" in visible_text(people["carol"].get("/review/"))
     assert "It is in the export." not in visible_text(people["carol"].get("/review/?tab=decided"))  # it waits again
 
     people["alice"].post(url(call), {**FAILED, "kind": "confirm_landed", "result": "paid", "revision": 3})
