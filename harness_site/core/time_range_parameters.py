@@ -39,7 +39,7 @@ class TimeRange:
         A link has to mean the same for every reader, so days without a zone are days in UTC. A range without bounds has
         the zone of the reader, in which a form asks for them.
         """
-        zone = _parse_zone_or_get_utc(query.get("zone", ""))
+        zone = parse_zone_or_get_utc(query.get("zone", ""))
         since, first = _parse_and_normalize_range_bound(query.get("first", ""), timedelta(), zone)
         until, last = _parse_and_normalize_range_bound(query.get("last", ""), _DAY, zone)
         return cls(since, until, first, last, str(zone) if first or last else timezone.get_current_timezone_name())
@@ -71,9 +71,9 @@ def format_time_parameter(moment: datetime, zone: tzinfo = UTC) -> str:
     return local.isoformat(timespec="auto" if local.second or local.microsecond else "minutes")
 
 
-def get_utc_midnight(day: date) -> datetime:
-    """Return the moment at which a day begins in UTC."""
-    return datetime.combine(day, time.min, UTC)
+def compute_midnight(day: date, zone: tzinfo) -> datetime:
+    """Return the moment, in UTC, at which a day begins in a time zone."""
+    return datetime.combine(day, time.min, zone).astimezone(UTC)
 
 
 def parse_date(text: str) -> date | None:
@@ -91,7 +91,7 @@ def parse_range_start(text: str) -> datetime | None:
     return _parse_and_normalize_range_bound(text, timedelta(), UTC)[0]
 
 
-def _parse_zone_or_get_utc(name: str) -> tzinfo:
+def parse_zone_or_get_utc(name: str) -> tzinfo:
     """Return the time zone with this name; UTC without one, and for a name that does not exist."""
     if not name or len(name) > _MAX_ZONE_LENGTH:
         return UTC

@@ -9,7 +9,6 @@ from decimal import Decimal
 from math import ceil, floor, log, log10
 from typing import Final
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -21,8 +20,8 @@ from harness_site.core.formatting import (
     format_duration_rounded_up,
     format_number,
 )
+from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals, WaitingTimes
-from harness_site.overview.utc_periods import Period
 from harness_site.sessions.session_formatting import format_count, format_money
 
 WIDTH: Final = 700
@@ -144,8 +143,9 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
         (
             ("ok", totals.completed),
             ("bad", totals.failed),
-            ("hatched", totals.undecided),
+            ("wait", totals.undecided),
             ("ready", totals.ready),
+            ("cancelled", totals.cancelled),
             ("run", totals.other_sessions),
         )
         for _step, totals in steps
@@ -153,7 +153,7 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
     titles = [
         _(
             "%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision,"
-            " %(ready)s ready to resume, %(others)s other"
+            " %(ready)s ready to resume, %(cancelled)s cancelled, %(others)s other"
         )
         % {
             "time": format_step_of_period(period, step),
@@ -162,6 +162,7 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
             "failed": format_count(totals.failed),
             "undecided": format_count(totals.undecided),
             "ready": format_count(totals.ready),
+            "cancelled": format_count(totals.cancelled),
             "others": format_count(totals.other_sessions),
         }
         for step, totals in steps
@@ -267,33 +268,30 @@ def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
 
 
 def format_step_of_period(period: Period, step: datetime) -> str:
-    """Format a step: the start of an hour in the reader's time zone, or the days, which are in UTC."""
+    """Format a step: the start of an hour, or the days."""
+    local = convert_to_zone(step, period.zone)
     if period.has_hourly_steps:
-        return _format_hour(step)
-    first, last = step.date(), period.get_last_day_of_step(step)
+        return f"{local:%H:%M}"
+    first, last = local.date(), period.get_last_day_of_step(step)
     if first == last:
         return format_day_with_weekday(first)
     return _("%(first)s to %(last)s") % {"first": format_day(first), "last": format_day(last)}
 
 
 def format_start_of_period(period: Period) -> str:
-    return _format_hour(period.start) if period.has_hourly_steps else format_day_with_weekday(period.first_day)
-
-
-def _format_hour(step: datetime) -> str:
-    return f"{convert_to_zone(step, timezone.get_current_timezone()):%H:%M}"
+    if period.has_hourly_steps:
+        return f"{convert_to_zone(period.start, period.zone):%H:%M}"
+    return format_day_with_weekday(period.first_day)
 
 
 def format_axis_zone(period: Period) -> str:
-    """Return the abbreviated time zone of the steps: that of the reader for hours, UTC for days."""
-    if not period.has_hourly_steps:
-        return "UTC"
-    return f"{convert_to_zone(period.start, timezone.get_current_timezone()):%Z}"
+    """Return the abbreviated time zone of the steps, at the end of the period."""
+    return f"{convert_to_zone(period.end, period.zone):%Z}"
 
 
 def build_time_axis_labels(period: Period) -> tuple[AxisLabel, ...]:
     """Build labels for the time axis: of days at equal distances back from the last one, or of round hours."""
-    steps = period.list_step_starts()
+    steps = [convert_to_zone(step, period.zone) for step in period.step_starts]
     if period.has_hourly_steps:
         return tuple(_build_hour_labels(steps))
     distance = ceil(len(steps) / _DAY_LABELS)
@@ -305,12 +303,11 @@ def build_time_axis_labels(period: Period) -> tuple[AxisLabel, ...]:
 
 
 def _build_hour_labels(steps: Sequence[datetime]) -> Iterator[AxisLabel]:
-    """Build labels of hours that divide the day of the reader evenly, without those that would be moved at an edge."""
+    """Build labels of hours that divide the local day evenly, without those that would be moved at an edge."""
     distance = next(hours for hours in _HOURS_BETWEEN_LABELS if len(steps) <= hours * _HOUR_LABELS)
     for index, step in enumerate(steps):
-        label = AxisLabel((index + 0.5) / len(steps) * 100, _format_hour(step))
-        hour = convert_to_zone(step, timezone.get_current_timezone()).hour
-        if hour % distance == 0 and label.text_anchor == "middle":
+        label = AxisLabel((index + 0.5) / len(steps) * 100, f"{step:%H:%M}")
+        if step.hour % distance == 0 and label.text_anchor == "middle":
             yield label
 
 

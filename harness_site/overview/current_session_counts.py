@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus, SessionStatus
 from checkpoints.models import Run, Session
 from checkpoints.sessions.display_status import LAST_RUN_WAS_LOST
-from harness_site.overview.utc_periods import Period
+from harness_site.overview.periods import Period
 from harness_site.review.selectors.pending_calls import BoundedCount
 
 #: Upper bound of the counts; beyond it the page displays that there are more.
@@ -78,7 +78,7 @@ def count_lost_run_sessions_in_period_and_before(
     lost = Run.objects.alias(workspace_without_index=F("session__workspace") + 0).filter(
         status=RunStatus.LOST,
         workspace_without_index=workspace,
-        ended_at__gte=period.preceding_period.start,
+        ended_at__gte=period.preceding_start,
         ended_at__lt=period.end,
         **of_agent,
     )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import cache, reduce
+from operator import or_
+from typing import Any, Final, NamedTuple
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from checkpoints.enums import UNSETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
-from harness_site.overview.utc_periods import Period
+from harness_site.overview.periods import Period
 from harness_site.search.call_and_decision_sums import convert_wait_class_to_seconds
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
@@ -33,13 +35,24 @@ _MAX_UNSETTLED: Final = 10_000
 _FEWEST_STEPS: Final = 5
 #: How much the clocks of database servers that followed one another may differ.
 _CLOCK_DIFFERENCE: Final = timedelta(days=1)
-_COUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready", "estimated", "unpriced")
-Row = TypeVar("Row")
+_COUNTS: Final = (
+    "sessions",
+    "completed",
+    "failed",
+    "undecided",
+    "ready",
+    "cancelled",
+    "estimated",
+    "unpriced",
+    "tokens",
+)
+#: Hours (True, start) and days (False, start) with the steps that they belong to, see `Period.list_parts_of_steps`.
+_PartsOfSteps = Mapping[tuple[bool, datetime], Sequence[tuple[datetime, int]]]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTotals:
-    """Totals of the sessions that started in a period: number, outcomes, cost in US dollars.
+    """Totals of the sessions that started in a period: number, outcomes, cost in US dollars, tokens.
 
     `undecided` is the number of those that wait for a decision now, and `ready` that of those that are ready to resume.
     The cost of `estimated` is an estimate from a price table, and that of `unpriced` is unknown.
@@ -53,6 +66,8 @@ class SessionTotals:
     cost: Decimal = Decimal(0)
     estimated: int = 0
     unpriced: int = 0
+    cancelled: int = 0
+    tokens: int = 0
 
     @property
     def is_cost_mostly_unknown(self) -> bool:
@@ -61,8 +76,8 @@ class SessionTotals:
 
     @property
     def other_sessions(self) -> int:
-        """Number of all other sessions: running, orphaned, paused, cancelled or quarantined."""
-        return self.sessions - self.completed - self.failed - self.undecided - self.ready
+        """Number of all other sessions: running, orphaned, paused, idle or quarantined."""
+        return self.sessions - self.completed - self.failed - self.undecided - self.ready - self.cancelled
 
     @property
     def failed_share(self) -> float:
@@ -161,7 +176,9 @@ class PeriodTotals:
     def most_interrupted_tools(self) -> list[ToolTotals]:
         """Tools by their share of interrupted calls; rarely called tools come last."""
         interrupted = [tool for tool in self.tools if tool.interrupted]
-        interrupted.sort(key=lambda tool: (not tool.has_enough_calls, -tool.interrupted_share, tool.name))
+        interrupted.sort(
+            key=lambda tool: (not tool.has_enough_calls, -tool.interrupted_share, -tool.interrupted, tool.name)
+        )
         return interrupted[:TOOLS]
 
 
@@ -176,6 +193,7 @@ class _Scope:
 class _ToolSumsRow(NamedTuple):
     """Numbers of a tool's calls in an hour or a day; `seconds` is the sum over the `timed` ones."""
 
+    hourly: bool
     start: datetime
     tool: str
     calls: int
@@ -193,47 +211,43 @@ def load_period_totals(
     With `agent`, only the sessions and calls of this agent count.
     """
     scope = _Scope(workspace, agent)
-    both_periods = replace(period, start=period.preceding_period.start)
-    sessions, preceding_sessions = _split_into_period_and_preceding(
-        period,
-        {
-            row["start"]: row
-            for row in _filter_by_scope_and_period(_select_session_sums_by_column("start"), scope, both_periods)
-        },
-    )
-    waits, preceding_waits = _split_into_period_and_preceding(period, _load_wait_counts_by_start(scope, both_periods))
+    parts = period.list_parts_of_steps()
+    sessions = _load_session_totals_by_step(scope, parts)
+    preceding = sessions.pop(period.preceding_start, SessionTotals())
+    waits = _load_wait_counts_by_step(scope, parts)
+    preceding_waits = waits.pop(period.preceding_start, Counter())
     all_agents = _load_totals_of_agents(workspace, period)
     agents = tuple(each for each in all_agents if not agent or each.name == agent)
     models = _load_model_totals(scope, period)
-    by_step = _combine_rows_by_step(period, sessions.items(), _sum_session_rows)
-    wait_steps = _combine_rows_by_step(period, waits.items(), _sum_counters)
-    tool_sums = [_ToolSumsRow(*row) for row in _filter_by_scope_and_period(_select_tool_sums(), scope, period)]
-    unsettled = list(_query_unsettled_interruptions(scope, period))
-    interruptions = Counter(_combine_rows_by_step(period, ((row.start, row.interrupted) for row in tool_sums), sum))
-    interruptions.update(_count_moments_by_step(period, (issued_at for issued_at, _tool in unsettled)))
+    tools, interruptions = _load_tool_totals_and_interruptions_by_step(scope, period, parts)
     return PeriodTotals(
-        steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_step_starts()),
-        total=_sum_session_rows(sessions.values()),
-        preceding=_sum_session_rows(preceding_sessions.values()),
+        steps=tuple((step, sessions.get(step, SessionTotals())) for step in period.step_starts),
+        total=_add_session_totals(sessions.values()),
+        preceding=preceding,
         agents=agents[:max_agents],
         others=max(0, len(agents) - max_agents),
         agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
         models=models[:max_models],
         other_models=max(0, len(models) - max_models),
-        waits=compute_waiting_times_from_class_counts(_sum_counters(waits.values())),
-        preceding_waits=compute_waiting_times_from_class_counts(_sum_counters(preceding_waits.values())),
+        waits=compute_waiting_times_from_class_counts(_add_counters(waits.values())),
+        preceding_waits=compute_waiting_times_from_class_counts(preceding_waits),
         wait_steps=tuple(
-            (step, compute_waiting_times_from_class_counts(wait_steps.get(step, Counter())))
-            for step in period.list_step_starts()
+            (step, compute_waiting_times_from_class_counts(waits.get(step, Counter()))) for step in period.step_starts
         ),
-        interruptions=tuple((step, interruptions[step]) for step in period.list_step_starts()),
-        tools=tuple(_iterate_tool_totals(tool_sums, Counter(tool for _issued_at, tool in unsettled))),
+        interruptions=tuple((step, interruptions[step]) for step in period.step_starts),
+        tools=tools,
     )
+
+
+def list_agents(workspace: int) -> list[str]:
+    """List the agents of all periods, for a period without sessions."""
+    agents = SessionSums.objects.filter(workspace=workspace, hourly=False).exclude(agent="").order_by("agent")
+    return list(agents.values_list("agent", flat=True).distinct())
 
 
 def drop_incomplete_comparison(sums: PeriodTotals, period: Period, oldest: datetime | None) -> PeriodTotals:
     """Remove the totals of the preceding period if sessions have been stored for a part of it only."""
-    if oldest is not None and oldest <= period.preceding_period.start:
+    if oldest is not None and period.is_preceding_period_complete_since(oldest):
         return sums
     return replace(sums, preceding=SessionTotals(), preceding_waits=compute_waiting_times_from_class_counts({}))
 
@@ -251,7 +265,7 @@ def leave_out_long_empty_start(period: Period, sums: PeriodTotals) -> tuple[Peri
     first = min(has_data.index(True), len(has_data) - _FEWEST_STEPS) if any(has_data) else 0
     if first * 2 < len(has_data):
         return period, sums
-    return replace(period, start=sums.steps[first][0]), replace(
+    return period.drop_first_steps(first), replace(
         sums,
         steps=sums.steps[first:],
         wait_steps=sums.wait_steps[first:],
@@ -265,14 +279,6 @@ def find_start_of_oldest_session_sums(workspace: int, now: datetime) -> datetime
     day = starts.filter(hourly=False).first()
     has_hours = day is not None and day >= get_start_of_kept_hourly_sums(now)
     return (starts.filter(hourly=True).first() if has_hours else None) or day
-
-
-def _split_into_period_and_preceding(
-    period: Period, rows: Mapping[datetime, Row]
-) -> tuple[dict[datetime, Row], dict[datetime, Row]]:
-    """Split the rows of both periods into those of `period` and those of the preceding one."""
-    of_period = {start: row for start, row in rows.items() if start >= period.start}
-    return of_period, {start: row for start, row in rows.items() if start < period.start}
 
 
 def compute_waiting_times_from_class_counts(classes: Mapping[int, int]) -> WaitingTimes:
@@ -292,20 +298,27 @@ def _compute_percentile_of_wait_classes(classes: Mapping[int, int], share: float
     return None
 
 
-def _combine_rows_by_step(period: Period, rows: Iterable[tuple[datetime, Any]], add: Any) -> dict[datetime, Any]:
-    groups: defaultdict[datetime, list[Any]] = defaultdict(list)
-    for start, row in rows:
-        groups[period.get_step_start(start)].append(row)
-    return {step: add(group) for step, group in groups.items()}
+def _load_session_totals_by_step(scope: _Scope, parts: _PartsOfSteps) -> dict[datetime, SessionTotals]:
+    rows: defaultdict[datetime, list[tuple[Mapping[str, Any], int]]] = defaultdict(list)
+    for row in _filter_by_scope_and_parts(_select_session_sums_by_columns("hourly", "start"), scope, parts):
+        for step, sign in parts[row["hourly"], row["start"]]:
+            rows[step].append((row, sign))
+    return {step: _sum_session_rows(of_step) for step, of_step in rows.items()}
 
 
-def _sum_session_rows(rows: Iterable[Mapping[str, Any]]) -> SessionTotals:
-    rows = list(rows)
-    counts = {name: sum(row[f"{name}_sum"] for row in rows) for name in _COUNTS}
-    return SessionTotals(**counts, cost=sum((row["cost_sum"] for row in rows), Decimal(0)))
+def _sum_session_rows(rows: Sequence[tuple[Mapping[str, Any], int]]) -> SessionTotals:
+    """Add up rows with their signs, 1 or -1."""
+    counts = {name: sum(sign * int(row[f"{name}_sum"]) for row, sign in rows) for name in _COUNTS}
+    return SessionTotals(**counts, cost=sum((sign * row["cost_sum"] for row, sign in rows), Decimal(0)))
 
 
-def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
+def _add_session_totals(totals: Iterable[SessionTotals]) -> SessionTotals:
+    totals = list(totals)
+    counts = {name: sum(getattr(each, name) for each in totals) for name in _COUNTS}
+    return SessionTotals(**counts, cost=sum((each.cost for each in totals), Decimal(0)))
+
+
+def _add_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
     total: Counter[int] = Counter()
     for counter in counters:
         total.update(counter)
@@ -313,10 +326,10 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 
 def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
-    rows = _filter_by_scope_and_period(_select_session_sums_by_column("agent"), _Scope(workspace, ""), period)
-    agents = [(row["agent"], _sum_session_rows([row])) for row in rows]
+    rows = _filter_by_scope_and_period(_select_session_sums_by_columns("agent"), _Scope(workspace, ""), period)
+    agents = [(row["agent"], _sum_session_rows([(row, 1)])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
-    ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
+    ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].tokens, -pair[1].sessions, pair[0]))
     return tuple(AgentTotals(name, totals, float(totals.cost / highest) if highest else 0.0) for name, totals in ranked)
 
 
@@ -331,40 +344,74 @@ def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]
     )
 
 
-def _load_wait_counts_by_start(scope: _Scope, period: Period) -> dict[datetime, Counter[int]]:
+def _load_wait_counts_by_step(scope: _Scope, parts: _PartsOfSteps) -> dict[datetime, Counter[int]]:
     waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
-    for start, wait, decisions in _filter_by_scope_and_period(_select_decision_sums(), scope, period):
-        waits[start][wait] += decisions
+    for hourly, start, wait, decisions in _filter_by_scope_and_parts(_select_decision_sums(), scope, parts):
+        for step, sign in parts[hourly, start]:
+            waits[step][wait] += sign * decisions
     return dict(waits)
 
 
-def _iterate_tool_totals(rows: Iterable[_ToolSumsRow], unsettled: Counter[str]) -> Iterator[ToolTotals]:
-    """Iterate over the totals of each tool; `unsettled` are its interrupted calls that the sums do not contain."""
-    numbers_of_tools: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
-    for row in rows:
-        numbers_of_tools[row.tool].append(row[2:])
-    for tool, number in unsettled.items():
-        numbers_of_tools[tool].append((number, 0, number, 0, 0.0))
-    for tool, numbers in numbers_of_tools.items():
-        calls, failed, interrupted, timed, seconds = map(sum, zip(*numbers, strict=True))
-        if calls:
-            yield ToolTotals(tool, int(calls), int(failed), int(interrupted), seconds / timed if timed else None)
+def _load_tool_totals_and_interruptions_by_step(
+    scope: _Scope, period: Period, parts: _PartsOfSteps
+) -> tuple[tuple[ToolTotals, ...], Counter[datetime]]:
+    """Load the totals of each tool, and the number of interrupted calls in each step.
+
+    Interrupted calls that are not settled yet are not in the sums, and are counted one by one.
+    """
+    of_period = {
+        part: kept for part, steps in parts.items() if (kept := [pair for pair in steps if pair[0] >= period.start])
+    }
+    numbers: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0.0])
+    interruptions: Counter[datetime] = Counter()
+    for row in map(_ToolSumsRow._make, _filter_by_scope_and_parts(_select_tool_sums(), scope, of_period)):
+        steps = of_period[row.hourly, row.start]
+        for step, sign in steps if row.interrupted else ():
+            interruptions[step] += sign * row.interrupted
+        if weight := sum(sign for _step, sign in steps):
+            numbers[row.tool] = [
+                total + weight * number for total, number in zip(numbers[row.tool], row[3:], strict=True)
+            ]
+    bounds = [convert_to_microseconds(bound) for bound in period.bounds]
+    for issued_at, tool in _query_unsettled_interruptions(scope, period):
+        interruptions[period.bounds[bisect_right(bounds, issued_at) - 1]] += 1
+        numbers[tool][0] += 1
+        numbers[tool][2] += 1
+    tools = (
+        ToolTotals(tool, int(calls), int(failed), int(interrupted), max(seconds, 0.0) / timed if timed else None)
+        for tool, (calls, failed, interrupted, timed, seconds) in numbers.items()
+        if calls
+    )
+    return tuple(tools), interruptions
 
 
 def _filter_by_scope_and_period(sums: QuerySet[Any, Any], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    of_period = sums.filter(
-        workspace=scope.workspace,
-        start__gte=period.start,
-        start__lt=period.end,
-        hourly=period.has_hourly_steps,
-    )
-    return of_period.filter(agent=scope.agent) if scope.agent else of_period
+    ranges = [Q(hourly=hourly, start__gte=since, start__lt=until) for hourly, since, until in period.list_parts()]
+    return _filter_by_scope(sums, scope, ranges)
+
+
+def _filter_by_scope_and_parts(sums: QuerySet[Any, Any], scope: _Scope, parts: _PartsOfSteps) -> QuerySet[Any, Any]:
+    """Select the sums of hours and days, whose keys are (is an hour, start)."""
+    conditions = []
+    if days := [start for hourly, start in parts if not hourly]:
+        conditions.append(Q(hourly=False, start__gte=min(days), start__lte=max(days)))
+    if hours := [start for hourly, start in parts if hourly]:
+        # Days need few hours, which an index looks up; those of the newest hours are one range.
+        conditions.append(
+            Q(hourly=True, start__in=hours) if days else Q(hourly=True, start__gte=min(hours), start__lte=max(hours))
+        )
+    return _filter_by_scope(sums, scope, conditions)
+
+
+def _filter_by_scope(sums: QuerySet[Any, Any], scope: _Scope, conditions: Sequence[Q]) -> QuerySet[Any, Any]:
+    selected = sums.filter(reduce(or_, conditions), workspace=scope.workspace)
+    return selected.filter(agent=scope.agent) if scope.agent else selected
 
 
 @cache
-def _select_session_sums_by_column(column: str) -> QuerySet[Any, Any]:
-    """Select the sums for each value of `column`: `start` or `agent`."""
-    rows: QuerySet[Any, Any] = SessionSums.objects.order_by().values(column)
+def _select_session_sums_by_columns(*columns: str) -> QuerySet[Any, Any]:
+    """Select the sums for each hour or day, or for each agent."""
+    rows: QuerySet[Any, Any] = SessionSums.objects.order_by().values(*columns)
     sums: QuerySet[Any, Any] = rows.annotate(**{f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")})
     return sums
 
@@ -377,29 +424,20 @@ def _select_model_sums() -> QuerySet[Any, Any]:
 
 @cache
 def _select_decision_sums() -> QuerySet[Any, Any]:
-    return DecisionSums.objects.order_by().values_list("start", "wait").annotate(number=Sum("decisions"))
+    return DecisionSums.objects.order_by().values_list("hourly", "start", "wait").annotate(number=Sum("decisions"))
 
 
 @cache
 def _select_tool_sums() -> QuerySet[Any, Any]:
     """Select the columns of `_ToolSumsRow`."""
-    rows: QuerySet[Any, Any] = ToolSums.objects.order_by().values_list("start", "tool")
+    rows: QuerySet[Any, Any] = ToolSums.objects.order_by().values_list("hourly", "start", "tool")
     sums: QuerySet[Any, Any] = rows.annotate(*map(Sum, ("calls", "failed", "interrupted", "timed", "seconds")))
     return sums
 
 
-def _count_moments_by_step(period: Period, moments: Iterable[int]) -> Counter[datetime]:
-    """Count moments, in microseconds since 1970, by the step of the period that contains them."""
-    end, step = convert_to_microseconds(period.end), period.step // timedelta(microseconds=1)
-    numbers = Counter((moment - end) // step for moment in moments)
-    return Counter({max(period.start, period.end + number * period.step): count for number, count in numbers.items()})
-
-
 def _query_unsettled_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, tuple[int, str]]:
-    """Query the interrupted calls that the sums do not contain, because they are not settled yet.
-
-    Each is the time at which it was issued, in microseconds since 1970, and its tool.
-    """
+    """Query when the interrupted calls that are not settled yet were issued, in microseconds since 1970, and their
+    tools."""
     # Each was interrupted after it was issued, so the second bound changes nothing, except that an index has it.
     unsettled = ToolCall.objects.filter(
         workspace=scope.workspace,

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
@@ -14,11 +13,11 @@ from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_weekday_and_year, format_day, format_duration_rounded_up
-from harness_site.overview import charts, current_session_counts, totals, utc_periods
+from harness_site.overview import charts, current_session_counts, periods, totals
 from harness_site.overview.calls_to_decide_first import load_calls_to_decide_first
+from harness_site.overview.periods import Period
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import PeriodTotals, SessionTotals, WaitingTimes
-from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
 from harness_site.review.selectors.pending_calls import CallFilters
@@ -44,8 +43,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     now = clock.now()
     oldest_start = totals.find_start_of_oldest_session_sums(workspace.pk, now)
-    usual = utc_periods.choose_default_period_key(oldest_start, now)
-    period, problem = utc_periods.parse_period_and_problem(request.GET, now, usual)
+    usual = periods.choose_default_period_key(oldest_start, now)
+    period, problem = periods.parse_period_and_problem(request.GET, now, usual)
     agent = read_unmasked_text_parameter(request.GET, "agent")
     listed_in_full = request.GET.get("all", "")
     sums = totals.load_period_totals(
@@ -66,16 +65,17 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     drawn_period, sums = totals.leave_out_long_empty_start(period, sums)
     context = {
         "period": period,
-        "choices": [(key, label) for key, (label, _days) in utc_periods.CHOICES.items()],
+        "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
         "agent": agent,
-        "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
+        "agents": sorted({*(sums.agent_names or totals.list_agents(workspace.pk))[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
-        "swapped": utc_periods.build_query_string_with_swapped_days(request.GET) if problem else "",
+        "swapped": periods.build_query_string_with_swapped_days(request.GET) if problem else "",
         "typed_first": request.GET.get("first", "") if problem else period.first_day.isoformat(),
         "typed_last": request.GET.get("last", "") if problem else period.last_day.isoformat(),
+        "typed_zone": period.zone_name,
         "period_words": _describe_period(period),
         "drawn_from": "" if drawn_period == period else charts.format_start_of_period(drawn_period),
-        "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
+        "period_label": periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
         "present": current_session_counts.load_current_session_counts(workspace.pk, agent),
@@ -160,21 +160,23 @@ def _get_changed_or_empty_trend(amount: Decimal | int, before: Decimal | int) ->
 def _describe_period(period: Period) -> str:
     """Describe which time the page shows, and in which time zone its steps are."""
     if period.has_hourly_steps:
-        zone = timezone.get_current_timezone_name()
-        return _("The last 24 hours, hours in %(zone)s") % {"zone": zone}
+        return _("The last 24 hours, hours in %(zone)s") % {"zone": period.zone_name}
     is_this_year = period.first_day.year == period.last_day.year == clock.now().year
     format_ = format_day if is_this_year else format_date_with_weekday_and_year
+    values = {"first": format_(period.first_day), "last": format_(period.last_day), "zone": period.zone_name}
+    if period.time_of_first_hour:
+        values["time"] = period.time_of_first_hour
+        return _("%(first)s to %(last)s, each day from %(time)s in %(zone)s") % values
     if period.first_day == period.last_day:
-        return _("%(day)s in UTC") % {"day": format_(period.first_day)}
-    values = {"first": format_(period.first_day), "last": format_(period.last_day)}
-    return _("%(first)s to %(last)s, days in UTC") % values
+        return _("%(first)s in %(zone)s") % values
+    return _("%(first)s to %(last)s, days in %(zone)s") % values
 
 
 def _describe_period_of_totals(period: Period, *, has_comparison: bool) -> str:
     """Describe which time the totals are of, and whether they are compared."""
     if not period.key:
         return _("This period, compared with the one before") if has_comparison else _("This period")
-    values = {"period": utc_periods.CHOICES[period.key][0]}
+    values = {"period": periods.CHOICES[period.key][0]}
     if not has_comparison:
         return _("Last %(period)s") % values
     return _("Last %(period)s, compared with the period before") % values

@@ -179,7 +179,7 @@ def add_tallies_to_hour_and_day_sums(tallies: Iterable[Tally]) -> None:
 
 def _build_upsert_sql_that_adds_amounts(model: type[ToolSums] | type[DecisionSums], fields: tuple[str, ...]) -> str:
     additions = ", ".join(f"{name} = {quote_table(model)}.{name} + excluded.{name}" for name in AMOUNTS[model])
-    conflict = f"workspace_id, start, hourly, {', '.join(KEYS[model])}"
+    conflict = f"workspace_id, hourly, start, {', '.join(KEYS[model])}"
     return f"{build_insert_sql(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
 
 

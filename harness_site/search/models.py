@@ -109,10 +109,10 @@ class Fact(models.Model):
 
 
 class Sums(models.Model):
-    """Numbers of one hour or one day (UTC), which pages add up for longer periods.
+    """Numbers of one hour or one day (UTC), which pages add up for longer periods, and for the days of a time zone.
 
-    Each day has its sums. Today and the two days before have those of their hours, too, until
-    `hourly_sums_retention.delete_outdated_hourly_sums` deletes these.
+    Each day has its sums, and those of its hours until `hourly_sums_retention.delete_outdated_hourly_sums` deletes
+    these. In the indexes, `hourly` stands before the time, so that a range of days does not read all of their hours.
     """
 
     workspace = models.ForeignKey(
@@ -135,13 +135,15 @@ class SessionSums(Sums):
     failed = models.IntegerField()
     undecided = models.IntegerField()
     ready = models.IntegerField()
+    cancelled = models.IntegerField()
     #: Those whose cost is an estimate from a price table, and those whose cost is unknown.
     estimated = models.IntegerField()
     unpriced = models.IntegerField()
+    tokens = models.BigIntegerField()
     cost = models.DecimalField(max_digits=18, decimal_places=6)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["workspace", "start", "hourly", "agent"], name="session_sums"),)
+        constraints = (models.UniqueConstraint(fields=["workspace", "hourly", "start", "agent"], name="session_sums"),)
 
     def __str__(self) -> str:
         return f"{self.agent} from {self.start}"
@@ -163,7 +165,7 @@ class ModelSums(Sums):
     class Meta:
         constraints = (
             models.UniqueConstraint(
-                fields=["workspace", "start", "hourly", "agent", "model", "several"], name="model_sums"
+                fields=["workspace", "hourly", "start", "agent", "model", "several"], name="model_sums"
             ),
         )
 
@@ -185,7 +187,7 @@ class ToolSums(Sums):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["workspace", "start", "hourly", "agent", "tool"], name="tool_sums"),
+            models.UniqueConstraint(fields=["workspace", "hourly", "start", "agent", "tool"], name="tool_sums"),
         )
 
     def __str__(self) -> str:
@@ -204,7 +206,7 @@ class DecisionSums(Sums):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["workspace", "start", "hourly", "agent", "wait"], name="decision_sums"),
+            models.UniqueConstraint(fields=["workspace", "hourly", "start", "agent", "wait"], name="decision_sums"),
         )
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from checkpoints.enums import CostBasis, SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import session_models_and_cost_by_model
-from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums, get_start_of_kept_hourly_sums
+from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.
@@ -34,8 +34,20 @@ _OVERLAP: Final = timedelta(seconds=30)
 _FULL_RECOUNT_THRESHOLD: Final = 5_000
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 500
-_AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "ready", "estimated", "unpriced", "cost")
+_AGENT_AMOUNTS: Final = (
+    "sessions",
+    "completed",
+    "failed",
+    "undecided",
+    "ready",
+    "cancelled",
+    "estimated",
+    "unpriced",
+    "tokens",
+    "cost",
+)
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
+_HOUR_OF_START: Final = TruncHour("created_at", tzinfo=UTC)
 
 
 def recount_changed_days_and_record_models(since: datetime | None) -> datetime:
@@ -48,7 +60,7 @@ def recount_changed_days_and_record_models(since: datetime | None) -> datetime:
         _record_models_of_changed_sessions(workspace, since, now)
         days = {*_list_changed_or_uncounted_days(workspace, since, now), *_list_days_without_model_sums(workspace)}
         for day in sorted(days):
-            recount_session_sums_of_day(workspace, day, hourly=day >= get_start_of_kept_hourly_sums(now).date())
+            recount_session_sums_of_day(workspace, day)
     if since is None or since.hour != now.hour:
         delete_outdated_hourly_sums(now)
     Progress.objects.filter(kind=Kind.SESSION).update(sums_at=now)
@@ -87,7 +99,7 @@ def _list_days_without_model_sums(workspace: int) -> set[date]:
 
 
 def _list_days_with_sums(sums: QuerySet[SessionSums] | QuerySet[ModelSums]) -> set[date]:
-    starts: QuerySet[Any, datetime] = sums.order_by().values_list("start", flat=True)
+    starts: QuerySet[Any, datetime] = sums.filter(hourly=False).order_by().values_list("start", flat=True)
     return {start.date() for start in starts.distinct()}
 
 
@@ -121,7 +133,7 @@ def _list_recent_days_to_recount(workspace: int, now: datetime) -> set[date]:
 
 
 def _list_uncounted_days(workspace: int, now: datetime) -> set[date]:
-    counted = SessionSums.objects.filter(workspace=workspace, hourly=False)
+    counted = SessionSums.objects.filter(workspace=workspace)
     return _list_newest_days_with_sessions(workspace, now, KEPT_DAYS) - _list_days_with_sums(counted)
 
 
@@ -142,37 +154,31 @@ def _list_newest_days(now: datetime, number: int) -> set[date]:
     return {now.date() - timedelta(days=offset) for offset in range(number)}
 
 
-def recount_session_sums_of_day(workspace: int, day: date, *, hourly: bool) -> None:
-    """Recount one day as a whole, and with `hourly` its hours."""
+def recount_session_sums_of_day(workspace: int, day: date) -> None:
+    """Recount the hours of one day, and the day as a whole."""
     start = datetime.combine(day, time.min, UTC)
     sessions = _query_sessions_of_day(workspace, start)
-    keys = {"period": TruncHour("created_at", tzinfo=UTC)} if hourly else {}
-    sums = _sum_sessions_by_period_and_agent(sessions, start, keys)
+    sums = _sum_sessions_by_hour_and_agent(sessions)
     agents = [
         SessionSums(agent=agent, start=period, hourly=is_hour, **dict(zip(_AGENT_AMOUNTS, amounts, strict=True)))
-        for (is_hour, period, agent), amounts in _build_hour_and_day_sums(sums, start, hourly=hourly).items()
+        for (is_hour, period, agent), amounts in _build_hour_and_day_sums(sums, start).items()
     ]
     _replace_stored_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents)
     if _is_message_backlog_indexed():
-        model_sums = _sum_sessions_by_period_agent_and_model(sessions, start, keys)
+        model_sums = _sum_sessions_by_hour_agent_and_model(sessions)
         models = [
             ModelSums(agent=agent, model=model, several=several, start=period, hourly=is_hour, sessions=n, cost=cost)
             for (is_hour, period, agent, model, several), (n, cost) in _build_hour_and_day_sums(
-                model_sums, start, hourly=hourly
+                model_sums, start
             ).items()
         ]
         _replace_stored_sums(workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models)
 
 
-def _build_hour_and_day_sums(
-    sums: Mapping[Any, tuple[Any, ...]], start: datetime, *, hourly: bool
-) -> dict[Any, tuple[Any, ...]]:
-    """Return sums by whether they are those of an hour and their key, with those of the day that the hours add up to.
-
-    Without `hourly`, the sums are those of the day.
-    """
-    found = {(hourly, *key): amounts for key, amounts in sums.items()}
-    for (_hour, *names), amounts in sums.items() if hourly else ():
+def _build_hour_and_day_sums(sums: Mapping[Any, tuple[Any, ...]], start: datetime) -> dict[Any, tuple[Any, ...]]:
+    """Return sums by (is an hour, start, …), with those of the day that the hours add up to."""
+    found = {(True, *key): amounts for key, amounts in sums.items()}
+    for (_hour, *names), amounts in sums.items():
         key = (False, start, *names)
         found[key] = tuple(map(add, found[key], amounts)) if key in found else amounts
     return found
@@ -186,24 +192,34 @@ def _replace_stored_sums(
     start: datetime,
     rows: Sequence[Any],
 ) -> None:
-    """Store the sums of one day in place of those that there are."""
+    """Store the sums of one day in place of those that there are. Unchanged rows are not written."""
 
     def get_key(row: Any) -> tuple[Any, ...]:
         return (row.start, row.hourly, *(getattr(row, name) for name in keys))
+
+    def get_amounts(row: Any) -> tuple[Any, ...]:
+        return tuple(getattr(row, name) for name in amounts)
 
     for row in rows:
         row.workspace_id = workspace
     kept = {get_key(row) for row in rows}
     with transaction.atomic():
-        stored = model._default_manager.filter(
-            workspace=workspace, start__gte=start, start__lt=start + timedelta(days=1)
+        stored = list(
+            model._default_manager.filter(
+                workspace=workspace,
+                hourly__in=(True, False),
+                start__gte=start,
+                start__lt=start + timedelta(days=1),
+            )
         )
         outdated = [row.pk for row in stored if get_key(row) not in kept]
-        model._default_manager.filter(pk__in=outdated).delete()
+        if outdated:
+            model._default_manager.filter(pk__in=outdated).delete()
+        unchanged = {(get_key(row), get_amounts(row)) for row in stored}
         model._default_manager.bulk_create(
-            sorted(rows, key=get_key),
+            sorted((row for row in rows if (get_key(row), get_amounts(row)) not in unchanged), key=get_key),
             update_conflicts=True,
-            unique_fields=["workspace", "start", "hourly", *keys],
+            unique_fields=["workspace", "hourly", "start", *keys],
             update_fields=amounts,
         )
 
@@ -213,53 +229,58 @@ def _query_sessions_of_day(workspace: int, start: datetime) -> QuerySet[Session]
     return sessions.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
 
 
-def _sum_sessions_by_period_and_agent(
-    sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
-) -> dict[tuple[datetime, str], tuple[Any, ...]]:
+def _sum_sessions_by_hour_and_agent(sessions: QuerySet[Session]) -> dict[tuple[datetime, str], tuple[Any, ...]]:
     # A quarantined session has no other status, as in the list that these numbers lead to.
     statuses = {
         "completed": SessionStatus.COMPLETED,
         "failed": SessionStatus.FAILED,
         "undecided": SessionStatus.NEEDS_REVIEW,
         "ready": SessionStatus.READY,
+        "cancelled": SessionStatus.CANCELLED,
     }
-    rows: QuerySet[Any, Any] = sessions.values("agent", **keys).annotate(
+    rows: QuerySet[Any, Any] = sessions.values("agent", hour=_HOUR_OF_START).annotate(
         sessions=Count("pk"),
         **{name: Count("pk", filter=Q(status=status, quarantined_at=None)) for name, status in statuses.items()},
         estimated=Count("pk", filter=Q(cost_basis=CostBasis.ESTIMATED)),
         unpriced=Count("pk", filter=Q(cost_basis=CostBasis.UNKNOWN)),
+        tokens=Sum("total_tokens"),
         cost=Sum("budget_spent_usd"),
     )
-    return {(row.get("period", start), row["agent"]): tuple(row[name] for name in _AGENT_AMOUNTS) for row in rows}
+    return {(row["hour"], row["agent"]): tuple(row[name] for name in _AGENT_AMOUNTS) for row in rows}
 
 
-def _sum_sessions_by_period_agent_and_model(
-    sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
+def _sum_sessions_by_hour_agent_and_model(
+    sessions: QuerySet[Session],
 ) -> dict[tuple[datetime, str, str, bool], tuple[int, Decimal]]:
-    """Count sessions and cost by period, agent, model, and whether the cost is that of several models."""
+    """Count sessions and cost by hour, agent, model, and whether the cost is that of several models."""
     facts = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL)
     first, last = (Subquery(facts.order_by(order).values("value")[:1]) for order in ("value", "-value"))
     totals: defaultdict[tuple[datetime, str, str, bool], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
-    rows: QuerySet[Any, Any] = sessions.annotate(first=first, last=last).values("first", "last", "agent", **keys)
+    rows: QuerySet[Any, Any] = sessions.annotate(first=first, last=last)
+    rows = rows.values("first", "last", "agent", hour=_HOUR_OF_START)
     mixed = False
     for row in rows.annotate(number=Count("pk"), cost=Sum("budget_spent_usd")):
         if row["first"] == row["last"]:
-            totals[row.get("period", start), row["agent"], row["first"] or "", False] = (row["number"], row["cost"])
+            totals[row["hour"], row["agent"], row["first"] or "", False] = (row["number"], row["cost"])
         mixed = mixed or row["first"] != row["last"]
-    for session in _load_sessions_of_several_models(sessions, keys) if mixed else ():
+    for session in _load_sessions_of_several_models(sessions) if mixed else ():
         for model, several, cost in _iterate_model_shares_of_session_cost(session):
-            key = (session.get("period", start), session["agent"], model, several)
+            key = (session["hour"], session["agent"], model, several)
             number, total = totals[key]
             totals[key] = (number + 1, total + cost)
     return totals
 
 
-def _load_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str, TruncHour]) -> Iterable[Any]:
+def _load_sessions_of_several_models(sessions: QuerySet[Session]) -> Iterable[Any]:
     facts: QuerySet[Any, Any] = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL).order_by()
     number = Subquery(facts.values("session").annotate(number=Count("pk")).values("number"))
     newest = Checkpoint.objects.filter(session=OuterRef("pk"), version=OuterRef("latest_version"))
     rows: QuerySet[Any, Any] = sessions.annotate(models=number, usage=Subquery(newest.values("usage")))
-    return rows.filter(models__gt=1).values("pk", "agent", "budget_spent_usd", "metadata", "usage", **keys).iterator()
+    return (
+        rows.filter(models__gt=1)
+        .values("pk", "agent", "budget_spent_usd", "metadata", "usage", hour=_HOUR_OF_START)
+        .iterator()
+    )
 
 
 def _iterate_model_shares_of_session_cost(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:

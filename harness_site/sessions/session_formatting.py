@@ -241,6 +241,14 @@ def render_rounded_money(amount: Decimal | None) -> SafeString | str:
     return rounded if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
 
 
+def render_cost_or_tokens(amount: Decimal | None, tokens: int) -> SafeString | str:
+    """Format an amount in US dollars with cents; where it is unknown, the number of tokens says how much was used."""
+    if amount is not None or not tokens:
+        return render_rounded_money(amount)
+    number = ngettext("%(number)s token", "%(number)s tokens", tokens) % {"number": format_count(tokens)}
+    return build_html('<span class="in-tokens muted" title="{}">{}</span>', gettext("The cost is unknown"), number)
+
+
 def format_money_delta(amount: Decimal | None, digits: int | None = None) -> str:
     """Format a difference of amounts in US dollars with its sign; `digits` as in `format_money`."""
     if amount is None:

@@ -24,7 +24,7 @@ from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_formatting import (
     format_count,
     get_session_status_shape_and_label,
-    render_rounded_money,
+    render_cost_or_tokens,
 )
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, mask_and_render_copyable_text, render_time_ago
@@ -58,6 +58,7 @@ class SessionLine:
     version: str
     messages: str
     cost: SafeString | str
+    is_cost_in_tokens: bool
     is_cost_estimated: bool
     time: SafeString | str
 
@@ -103,7 +104,8 @@ def build_session_lines(
                 activity=_render_activity(row),
                 version=format_count(row.version),
                 messages=format_count(row.messages),
-                cost=render_rounded_money(row.cost),
+                cost=render_cost_or_tokens(row.cost, row.tokens),
+                is_cost_in_tokens=row.cost is None and bool(row.tokens),
                 is_cost_estimated=row.is_cost_estimated,
                 time=_render_time_ago_of_row(row, sort),
             )

@@ -65,7 +65,7 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selecta
         version=line.version,
         messages_label=labels["messages_label"],
         messages=line.messages,
-        cost_label=labels["cost_label"],
+        cost_label="" if line.is_cost_in_tokens else labels["cost_label"],
         estimate=labels["estimate_mark"] if line.is_cost_estimated else "",
         cost=line.cost,
         time=line.time,

@@ -16,9 +16,9 @@ from harness_site.core.formatting import format_iso_time, format_number, format_
 from harness_site.core.masking.reversible_tokens_for_masked_names import encrypt_name_if_masked
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
+from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals
-from harness_site.overview.utc_periods import Period
-from harness_site.sessions.session_formatting import format_count, render_rounded_money
+from harness_site.sessions.session_formatting import format_count, render_cost_or_tokens, render_rounded_money
 
 register = template.Library()
 
@@ -31,8 +31,8 @@ def render_cost_sum(amount: Decimal) -> SafeString | str:
 
 @register.filter
 def render_cost_marked_if_estimated(totals: SessionTotals) -> SafeString | str:
-    """Format the cost of sessions with cents, and mark it if estimates are a part of it."""
-    amount = render_cost_sum(totals.cost)
+    """Format the cost of sessions with cents, and mark it if estimates are a part of it; an unknown one as tokens."""
+    amount = render_cost_or_tokens(totals.cost or None, totals.tokens)
     if not totals.cost or not totals.estimated:
         return amount
     title = _("A part of this is an estimate from the price table")
@@ -108,7 +108,7 @@ def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTota
     """Render the rows of the table with the numbers of each step, the newest first; there may be hundreds."""
     address, chosen = reverse("harness_sessions:sessions"), build_agent_parameter(agent)
     cell = '<td class="number">{}</td>'
-    row = '<tr><th scope="row"><a href="{}"><time datetime="{}" title="{}">{}</time></a></th>' + cell * 6 + "</tr>"
+    row = '<tr><th scope="row"><a href="{}"><time datetime="{}" title="{}">{}</time></a></th>' + cell * 8 + "</tr>"
     return join_html(
         "",
         row,
@@ -123,6 +123,8 @@ def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTota
                 format_count(totals.failed),
                 format_count(totals.undecided),
                 format_count(totals.ready),
+                format_count(totals.cancelled),
+                format_count(totals.other_sessions),
                 render_cost_sum(totals.cost),
             )
             for step, totals in reversed(steps)

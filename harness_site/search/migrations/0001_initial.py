@@ -202,8 +202,10 @@ class Migration(migrations.Migration):
                 ("failed", models.IntegerField()),
                 ("undecided", models.IntegerField()),
                 ("ready", models.IntegerField()),
+                ("cancelled", models.IntegerField()),
                 ("estimated", models.IntegerField()),
                 ("unpriced", models.IntegerField()),
+                ("tokens", models.BigIntegerField()),
                 ("cost", models.DecimalField(decimal_places=6, max_digits=18)),
                 (
                     "workspace",
@@ -218,7 +220,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "agent"), name="session_sums")
+                    models.UniqueConstraint(fields=("workspace", "hourly", "start", "agent"), name="session_sums")
                 ],
             },
         ),
@@ -247,7 +249,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("workspace", "start", "hourly", "agent", "model", "several"), name="model_sums"
+                        fields=("workspace", "hourly", "start", "agent", "model", "several"), name="model_sums"
                     )
                 ],
             },
@@ -278,7 +280,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "agent", "tool"), name="tool_sums")
+                    models.UniqueConstraint(fields=("workspace", "hourly", "start", "agent", "tool"), name="tool_sums")
                 ],
             },
         ),
@@ -305,7 +307,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("workspace", "start", "hourly", "agent", "wait"), name="decision_sums"
+                        fields=("workspace", "hourly", "start", "agent", "wait"), name="decision_sums"
                     )
                 ],
             },

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
@@ -32,7 +33,8 @@ from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
-from harness_site.overview import charts, current_session_counts, totals, utc_periods, views
+from harness_site.core.time_range_parameters import TimeRange
+from harness_site.overview import charts, current_session_counts, periods, totals, views
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import (
     call_and_decision_sums,
@@ -86,7 +88,7 @@ def settled(tool: str, *, seconds: float = 1, status: CallStatus = CallStatus.CO
 
 
 def load(query: str = "") -> totals.PeriodTotals:
-    period, problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
+    period, problem = periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
     assert not problem
     return totals.load_period_totals(make_workspace().pk, period)
 
@@ -241,7 +243,7 @@ def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
 )
 def test_first_days_are_shown_in_a_short_period(age: timedelta | None, key: str) -> None:
     now = datetime.now(UTC)
-    assert utc_periods.choose_default_period_key(None if age is None else now - age, now) == key
+    assert periods.choose_default_period_key(None if age is None else now - age, now) == key
 
 
 def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
@@ -253,7 +255,7 @@ def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
     assert "days in UTC" in visible_text(reader.get("/overview/"))
 
 
-@pytest.mark.parametrize("period", utc_periods.CHOICES)
+@pytest.mark.parametrize("period", periods.CHOICES)
 def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str) -> None:
     begun(0, "1.234", status=SessionStatus.COMPLETED)
     make_call(session=make_session(), issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
@@ -392,9 +394,9 @@ def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     complete()
     for sums in (SessionSums, ToolSums):
         assert set(sums.objects.values_list("hourly", flat=True)) == {True, False}
-    hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=2))
+    hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=733))
     assert load("period=24h").total == load("period=7d").total == SessionTotals(3, cost=Decimal(3))
-    hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=3))
+    hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=734))
     day = call_and_decision_sums.get_utc_day_start(now)
     assert list(SessionSums.objects.values_list("start", "hourly", "sessions", "cost")) == [(day, False, 3, Decimal(3))]
     assert list(ToolSums.objects.values_list("start", "hourly", "calls")) == [(day, False, 2)]
@@ -459,8 +461,8 @@ def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     ],
 )
 def test_invalid_period_is_explained(query: str, sentence: str) -> None:
-    period, problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
-    assert period.key == utc_periods.DEFAULT
+    period, problem = periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
+    assert period.key == periods.DEFAULT
     assert problem.startswith(sentence)
     assert problem.endswith("The last 14 days are shown instead.")
 
@@ -533,7 +535,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
     make_call(session=mail, tool="undecided", call_id="undecided")
     complete()
     recount_session_sums.recount_changed_days_and_record_models(None)
-    period, _problem = utc_periods.parse_period_and_problem(QueryDict(""), now)
+    period, _problem = periods.parse_period_and_problem(QueryDict(""), now)
     found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
     assert found.total == SessionTotals(1, 0, 1, 0, 0, Decimal(2))
     assert [agent.name for agent in found.agents] == ["refund desk"]
@@ -663,9 +665,9 @@ def test_axes_name_the_zone_of_their_steps(reader: Client) -> None:
     reader.cookies["harness_zone"] = "Asia/Kolkata"
     days = reader.get("/overview/").content.decode()
     hours = reader.get("/overview/?period=24h").content.decode()
-    assert set(re.findall(r'class="zone"[^>]*>(\w+)<', days)) == {"UTC"}
+    assert set(re.findall(r'class="zone"[^>]*>(\w+)<', days)) == {"IST"}
     assert set(re.findall(r'class="zone"[^>]*>(\w+)<', hours)) == {"IST"}
-    assert "days in UTC" in visible_text(reader.get("/overview/"))
+    assert "each day from 00:30 in Asia/Kolkata" in visible_text(reader.get("/overview/"))
     assert "hours in Asia/Kolkata" in visible_text(reader.get("/overview/?period=24h"))
 
 
@@ -692,8 +694,8 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
 def test_waiting_times_are_at_their_labels_of_the_axis(
     median: float, p95: float, ticks: tuple[str, ...], heights: tuple[float, ...]
 ) -> None:
-    period, _problem = utc_periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
-    steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.list_step_starts()]
+    period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
+    steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.step_starts]
     chart = charts.draw_waiting_times_chart(period, steps)
     assert chart.ticks == ticks
     assert chart.line is not None
@@ -900,21 +902,113 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
 
 def test_long_periods_have_steps_of_seven_days_back_from_the_last_one() -> None:
     query = QueryDict("first=2026-01-01&last=2026-03-02")  # 61 days
-    period, _problem = utc_periods.parse_period_and_problem(query, datetime.now(UTC))
-    steps = period.list_step_starts()
+    period, _problem = periods.parse_period_and_problem(query, datetime.now(UTC))
+    steps = period.step_starts
     days = [(step.date().isoformat(), period.get_last_day_of_step(step).isoformat()) for step in steps]
     assert (days[0], days[1], days[-1]) == (
         ("2026-01-01", "2026-01-05"),
         ("2026-01-06", "2026-01-12"),
         ("2026-02-24", "2026-03-02"),
     )
-    assert [period.get_step_start(step + timedelta(hours=30)) for step in steps] == steps
     assert period.build_query_string_of_chart_step(steps[1]) == "first=2026-01-06&last=2026-01-12"
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Auckland"])
+@pytest.mark.parametrize(
+    "days",
+    [
+        ("2026-10-22", "2026-11-03"),  # the clocks are set back in Berlin and New York
+        ("2026-09-26", "2026-09-28"),  # and set forward in Auckland
+        ("2026-10-25", "2026-10-25"),
+        ("2026-09-02", "2026-11-09"),  # in steps of a week
+        ("24h", ""),
+    ],
+)
+def test_every_number_is_that_of_the_list_behind_it_in_each_zone(zone: str, days: tuple[str, str]) -> None:
+    first, last = days
+    now = datetime(2026, 10, 25, 22, 10, tzinfo=UTC)
+    asked = f"first={first}&last={last}&zone={zone}" if last else "period=24h"
+    with timezone.override(zone):
+        period, problem = periods.parse_period_and_problem(QueryDict(asked), now)
+    assert not problem
+    starts = period.preceding_start + timedelta(minutes=17), period.end
+    distance = max((starts[1] - starts[0]) / 300, timedelta(minutes=20))
+    moments = [starts[0] + number * distance for number in range(-9, 310)]
+    session = make_session()
+    Session.objects.bulk_create(
+        Session(
+            workspace=session.workspace,
+            session_id=f"at-{number}",
+            agent=f"desk-{number % 3}",
+            created_at=moment,
+            updated_at=moment,
+            has_times=True,
+            budget_spent_usd=number,
+        )
+        for number, moment in enumerate(moments)
+    )
+    for day in {moment.date() for moment in moments}:
+        recount_session_sums.recount_session_sums_of_day(session.workspace_id, day)
+    found = totals.load_period_totals(session.workspace_id, period)
+
+    def get_numbers_in(query: str) -> set[int]:
+        times = TimeRange.parse_query(QueryDict(query))
+        return {number for number, moment in enumerate(moments) if times.contains_moment(moment)}
+
+    for step, step_totals in found.steps:
+        numbers = get_numbers_in(period.build_query_string_of_chart_step(step))
+        assert (step_totals.sessions, step_totals.cost) == (len(numbers), Decimal(sum(numbers)))
+    of_period = get_numbers_in(period.build_query_string())
+    assert (found.total.sessions, found.total.cost) == (len(of_period), Decimal(sum(of_period)))
+    assert {each.name: each.totals.sessions for each in found.agents} == Counter(
+        f"desk-{each % 3}" for each in of_period
+    )
+    before = [moment for moment in moments if period.preceding_start <= moment < period.start]
+    assert found.preceding.sessions == len(before)
+
+
+def test_days_of_a_zone_begin_with_its_first_full_hour() -> None:
+    """The sums are those of hours in UTC."""
+    now = datetime(2026, 3, 2, 18, 40, tzinfo=UTC)  # 00:10 in India
+    with timezone.override("Asia/Kolkata"):
+        period, _problem = periods.parse_period_and_problem(QueryDict("period=7d"), now)
+    assert (period.first_day.isoformat(), period.last_day.isoformat()) == ("2026-02-24", "2026-03-02")
+    assert period.time_of_first_hour == "00:30"
+    step = period.step_starts[0]
+    assert period.build_query_string_of_chart_step(step) == (
+        "first=2026-02-24T00:30&last=2026-02-25T00:30&zone=Asia/Kolkata"
+    )
+
+
+def test_an_hour_that_the_clock_shows_twice_is_named_in_utc() -> None:
+    now = datetime(2026, 10, 25, 8, 10, tzinfo=UTC)
+    with timezone.override("Europe/Berlin"):
+        period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), now)
+    queries = [period.build_query_string_of_chart_step(step) for step in period.step_starts]
+    assert "first=2026-10-25T01:00&last=2026-10-25T02:00" in queries
+    assert "first=2026-10-25T03:00&last=2026-10-25T04:00&zone=Europe/Berlin" in queries
+
+
+def test_few_hours_make_up_the_days_of_a_zone() -> None:
+    """A year of hours would be read for each page otherwise."""
+    query = QueryDict("first=2026-01-01&last=2026-02-14&zone=Europe/Berlin")
+    period, _problem = periods.parse_period_and_problem(query, datetime.now(UTC))
+    parts = period.list_parts_of_steps()
+    assert sum(not hourly for hourly, _start in parts) == 90
+    assert sum(hourly for hourly, _start in parts) == 47
+
+
+def test_a_period_without_sessions_keeps_the_choice_of_agents(reader: Client) -> None:
+    begun(0, "1", agent="desk")
+    begun(0, "1", agent="mail")
+    recount_session_sums.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/?first=2026-03-01&last=2026-03-02")
+    assert page.context["agents"] == ["desk", "mail"]
 
 
 def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
     for query in ("period=7d", "period=14d", "period=90d"):
-        period, _problem = utc_periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
+        period, _problem = periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
         last = charts.build_time_axis_labels(period)[-1]
         assert (last.x, last.text_anchor) == ("100%", "end")
 
@@ -924,7 +1018,7 @@ def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
 def test_labels_of_hours_are_round_hours_of_the_reader_below_their_steps(zone: str, hour: int) -> None:
     now = datetime(2026, 3, 2, hour, 20, tzinfo=UTC)
     with timezone.override(zone):
-        period, _problem = utc_periods.parse_period_and_problem(QueryDict("period=24h"), now)
+        period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), now)
         labels = charts.build_time_axis_labels(period)
     assert {int(label.text[:2]) % 4 for label in labels} == {0}
     assert {label.text_anchor for label in labels} == {"middle"}
@@ -938,3 +1032,29 @@ def test_an_installation_without_sessions_leads_to_the_first_agent(client: Clien
     assert 'href="/settings/connect/"' in page
     make_session()
     assert "No agent has started a session yet." not in visible_text(client.get("/overview/"))
+
+
+def test_tokens_stand_where_the_cost_is_unknown(reader: Client) -> None:
+    make_session(agent="desk", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN, total_tokens=1_234_567)
+    make_session(agent="mail", budget_spent_usd="2", total_tokens=8)
+    recount_session_sums.recount_changed_days_and_record_models(None)
+    for address in ("/overview/", "/sessions/"):
+        page = visible_text(reader.get(address))
+        assert "1,234,567 tokens" in page
+        assert "8 tokens" not in page
+
+
+def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: Client) -> None:
+    make_session(status=SessionStatus.CANCELLED)
+    make_session(status=SessionStatus.NEEDS_REVIEW)
+    recount_session_sums.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/")
+    assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
+    assert "1 cancelled, 0 other" in page.content.decode()
+    assert page.context["sums"].total.other_sessions == 0
+
+
+def test_equal_shares_of_interrupted_calls_are_ordered_by_their_number(reader: Client) -> None:
+    for tool in ("charge", "transfer", "transfer"):
+        make_call(session=make_session(), tool=tool, issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
+    assert [tool.name for tool in load().most_interrupted_tools] == ["transfer", "charge"]
