@@ -99,8 +99,10 @@ document.addEventListener("focusin", (event) => {
   else if (event.target !== document.body) focusedRow = null;
 });
 
-// If the focused row disappears because it was decided elsewhere, the row in its place gets the focus.
-document.body.addEventListener("htmx:afterSettle", () => {
+// If the focused row disappears because it was decided elsewhere, the row in its place gets the focus. A page that the
+// reader's own decisions brought has its own place for it.
+document.body.addEventListener("htmx:afterSettle", ({ target }) => {
+  if (target.id === "main") focusedRow = null;
   if (!focusedRow || focusedRow.row.isConnected || document.activeElement !== document.body) return;
   const all = rows();
   all[Math.min(focusedRow.at, all.length - 1)]?.focus();
