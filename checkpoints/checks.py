@@ -45,7 +45,7 @@ def check_seal_and_decision_keys(*, app_configs: Sequence[AppConfig] | None, **_
 
 
 def _check_transaction_settings(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:
-    if database.get("ATOMIC_REQUESTS") and not _has_other_alias_without_atomic_requests(alias, database):
+    if database.get("ATOMIC_REQUESTS") and not _has_same_database_without_atomic_requests(alias, database):
         yield Warning(
             f"The database {alias!r} has ATOMIC_REQUESTS: in a view, whatever promises to be durable is refused with "
             "InsideTransaction.",
@@ -64,7 +64,7 @@ def _check_transaction_settings(alias: str, database: dict[str, Any]) -> Iterato
         )
 
 
-def _has_other_alias_without_atomic_requests(alias: str, database: dict[str, Any]) -> bool:
+def _has_same_database_without_atomic_requests(alias: str, database: dict[str, Any]) -> bool:
     """Return whether the project has given the library a connection of its own to the same database."""
 
     def get_server_and_name(entry: dict[str, Any]) -> list[str]:

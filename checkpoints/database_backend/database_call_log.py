@@ -109,7 +109,9 @@ class DatabaseExecution:
 
     def write_outcome(self, outcome: CallOutcome) -> None:
         with quarantine.quarantine_on_integrity_error(self.store, self.session_id):
-            write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
+            write_outcomes.write_call_outcome_or_refuse_late_result(
+                self.store, self.owned_session, self.issued_call, outcome
+            )
 
     def settle_by_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call = yield from _settle_call_by_verify_hook_flow(

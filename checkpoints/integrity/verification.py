@@ -235,20 +235,22 @@ def _find_problems_of_all_rows(
         elif session.row_seal:
             with_head.append(session)
     session_pks = sorted(session.pk for session in sessions)
-    found, placed = _list_models_with_rows_in_key_range(using, session_pks), _PlacedRows()
+    found, collected = _list_models_with_rows_in_key_range(using, session_pks), _VersionEndsAndSegments()
     for model in [model for model in found if model in SESSION_MODELS]:
-        yield from _find_row_problems_and_collect_places(using, model, session_pks, counts, placed)
+        yield from _find_row_problems_and_collect_version_ends(using, model, session_pks, counts, collected)
     for session_pk, error in signed_decisions.iterate_decision_errors_of_sessions(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
-    for session_pk in _list_session_keys_with_unexpected_head(using, with_head, placed):
+    for session_pk in _list_session_keys_with_unexpected_head(using, with_head, collected):
         for problem in _lock_session_and_find_head_problems(using, session_pk):
             yield session_pk, problem
-    chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
-    yield from _find_message_problems_and_collect_chains(using, placed, counts, chains)
-    yield from _find_version_end_problems(using, placed, chains)
-    with_contents = placed.sessions_with_states | _list_session_keys_with_blobs(using, found, session_pks)
+    chains: dict[tuple[int, int], bytes] = dict.fromkeys(
+        ((end.segment_id, end.position) for end in collected.ends), b""
+    )
+    yield from _find_message_problems_and_collect_chains(using, collected, counts, chains)
+    yield from _find_version_end_problems(using, collected, chains)
+    with_contents = collected.sessions_with_states | _list_session_keys_with_blobs(using, found, session_pks)
     yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
 
@@ -293,7 +295,9 @@ def _list_session_keys_with_blobs(
     return set(blobs.order_by().values_list("session_id", flat=True).distinct())
 
 
-def _list_session_keys_with_unexpected_head(using: str, sessions: Sequence[Session], placed: _PlacedRows) -> list[int]:
+def _list_session_keys_with_unexpected_head(
+    using: str, sessions: Sequence[Session], collected: _VersionEndsAndSegments
+) -> list[int]:
     """List the sessions, of those that match their seals, whose rows may not be those that their heads count.
 
     One that another process changes while its rows are read is among them.
@@ -307,10 +311,10 @@ def _list_session_keys_with_unexpected_head(using: str, sessions: Sequence[Sessi
         return [session.pk for session in sessions]
     unexpected = []
     for session in sessions:
-        newest, head = placed.newest.get(session.pk), session_heads.build_head(session, keys)
+        newest, head = collected.newest.get(session.pk), session_heads.build_head(session, keys)
         newest_seal = None if session.newest_seal is None else bytes(session.newest_seal)
         end = (newest_seal, session.head_segment_id, session.message_count, bytes(session.head_chain))
-        own_segment = placed.segments.get(session.head_segment_id or 0, (None,))[0] == session.pk
+        own_segment = collected.segments.get(session.head_segment_id or 0, (None,))[0] == session.pk
         expected = (
             (None, session.head_segment_id if own_segment else None, 0, digests.EMPTY_CHAIN)
             if newest is None
@@ -365,8 +369,8 @@ class _VersionEnd:
     seal: bytes | None
 
 
-class _PlacedRows:
-    """What the rows of sessions say about places of other rows.
+class _VersionEndsAndSegments:
+    """What the rows of sessions say about the ends of versions and about segments, and which sessions have states.
 
     Attributes:
         ends: Ends of the versions that have messages.
@@ -408,19 +412,19 @@ def _build_sealed_column_getter(model: type[models.Model], *names: str) -> Calla
     return itemgetter(*(sealed.index(name) for name in names))
 
 
-def _find_row_problems_and_collect_places(
+def _find_row_problems_and_collect_version_ends(
     using: str,
     model: type[models.Model],
     session_pks: Sequence[int],
     counts: VerificationCounts,
-    placed: _PlacedRows,
+    collected: _VersionEndsAndSegments,
 ) -> Iterator[tuple[int, IntegrityProblem]]:
-    """Verify the seals of the rows of one table, and add them to `placed`. No object is made for a row."""
+    """Verify the seals of the rows of one table, and add them to `collected`. No object is made for a row."""
     rows: models.QuerySet[Any] = models.QuerySet(model, using=using)
     columns = rows.values_list("session_id", "pk", "row_seal", *row_seals.get_sealed_fields(model))
     for batch in _iterate_batches_of_groups(columns, "session_id", session_pks, "pk"):
         counts.rows += len(batch)
-        placed.collect_from_rows(model, batch)
+        collected.collect_from_rows(model, batch)
         for session_pk, pk, seal, *values in batch:
             if (problem := _find_seal_problem_of_columns(using, model, pk, seal, values)) is not None:
                 yield session_pk, problem
@@ -479,14 +483,14 @@ def _load_and_describe_row_of_key(using: str, model: type[models.Model], pk: Any
 
 
 def _find_message_problems_and_collect_chains(
-    using: str, placed: _PlacedRows, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
+    using: str, collected: _VersionEndsAndSegments, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify the messages of each segment, one after the other, and that the segment before it is there.
 
     `chains` gets the stored chains of the messages whose segment and position it names.
     """
-    previous_chains = _read_chains_before_segments(using, placed)
-    for segment_id, (session_pk, parent_id, _) in placed.segments.items():
+    previous_chains = _read_chains_before_segments(using, collected)
+    for segment_id, (session_pk, parent_id, _) in collected.segments.items():
         if parent_id is not None and segment_id not in previous_chains:
             problem = IntegrityProblem(Segment._meta.db_table, str(segment_id), "the segment before it is missing")
             yield session_pk, problem
@@ -495,11 +499,11 @@ def _find_message_problems_and_collect_chains(
     messages: models.QuerySet[Message] = models.QuerySet(Message, using=using)
     columns = messages.values_list("segment_id", "position", "pk", "row_seal", "session_id", "body", *sealed)
     known, position, previous = 0, 0, digests.EMPTY_CHAIN
-    for batch in _iterate_batches_of_groups(columns, "segment_id", sorted(placed.segments), "position"):
+    for batch in _iterate_batches_of_groups(columns, "segment_id", sorted(collected.segments), "position"):
         counts.rows += len(batch)
         for segment_id, place, pk, seal, named_session_pk, body, *values in batch:
             if segment_id != known:
-                known, (session_pk, _, position) = segment_id, placed.segments[segment_id]
+                known, (session_pk, _, position) = segment_id, collected.segments[segment_id]
                 previous = previous_chains.get(segment_id, digests.EMPTY_CHAIN)
             chain = bytes(values[chain_at])
             problem_of_seal = _find_seal_problem_of_columns(using, Message, pk, seal, values)
@@ -515,9 +519,9 @@ def _find_message_problems_and_collect_chains(
             position, previous = place + 1, chain
 
 
-def _read_chains_before_segments(using: str, placed: _PlacedRows) -> dict[int, bytes]:
+def _read_chains_before_segments(using: str, collected: _VersionEndsAndSegments) -> dict[int, bytes]:
     """Read the chain before the first message of each segment whose segment before is there, by segment."""
-    children = sorted(pk for pk, (_, parent_id, _) in placed.segments.items() if parent_id is not None)
+    children = sorted(pk for pk, (_, parent_id, _) in collected.segments.items() if parent_id is not None)
     found: dict[int, bytes] = {}
     for start in range(0, len(children), _GROUPS_PER_STATEMENT):
         last_shared: models.QuerySet[Message] = models.QuerySet(Message).filter(
@@ -530,7 +534,7 @@ def _read_chains_before_segments(using: str, placed: _PlacedRows) -> dict[int, b
         chains = segments.values_list("pk", models.Subquery(last_shared.values("chain")[:1]))
         found |= {pk: digests.EMPTY_CHAIN if chain is None else bytes(chain) for pk, chain in chains}
     for segment_id, chain in found.items():
-        _, parent_id, length = placed.segments[segment_id]
+        _, parent_id, length = collected.segments[segment_id]
         if not chain and length and parent_id is not None:  # the message is of a segment before that
             found[segment_id] = _read_chain_at_position(using, parent_id, length - 1)
     return found
@@ -560,15 +564,15 @@ def _find_message_mismatch(place: tuple[int, int], expected: tuple[int, int], *,
 
 
 def _find_version_end_problems(
-    using: str, placed: _PlacedRows, chains: dict[tuple[int, int], bytes]
+    using: str, collected: _VersionEndsAndSegments, chains: dict[tuple[int, int], bytes]
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify that each version ends with the message that it names, in a segment of its session.
 
     A message that is not among `chains` is of a segment before, and is read.
     """
-    for end in placed.ends:
+    for end in collected.ends:
         chain = chains[end.segment_id, end.position] or _read_chain_at_position(using, end.segment_id, end.position)
-        segment = placed.segments.get(end.segment_id)
+        segment = collected.segments.get(end.segment_id)
         if chain != end.chain or segment is None or segment[0] != end.session_pk:
             name = _load_and_describe_row_of_key(using, Checkpoint, end.pk)
             why = "its transcript is not the one it was saved with"

@@ -153,16 +153,16 @@ class RemoteExecution:
         report_call_outcome(self.store, self.session_id, self.held.fence, self.issued_call, outcome)
 
     def settle_by_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
-        call: Mapping[str, Any] = yield Transact(self._request_call_from_server)
+        call: Mapping[str, Any] = yield Transact(self._load_call_from_server)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
             yield from ask_verify_hook_and_report_answer_flow(self.store, self.held, call, self.tool.verify)
-            call = yield Transact(self._request_call_from_server)
+            call = yield Transact(self._load_call_from_server)
         if call["undecided"]:
             raise ReviewRequired(self.session_id, [call]) from error
         is_error = call["status"] != CallStatus.COMPLETED
         return ToolResult(call["call_id"], call["result_text"] or "", is_error=is_error, attempt=call["attempt"])
 
-    def _request_call_from_server(self) -> Any:
+    def _load_call_from_server(self) -> Any:
         issued_call = self.issued_call
         return self.store.transport.send_read_request(
             self._call_path, step=issued_call.step, attempt=issued_call.attempt

@@ -108,13 +108,13 @@ class RemoteClientState(ClientState):
         self.flush_pending_writes(session_id)
         owned_session = self.find_owned_session(session_id)
         if owned_session is None:
-            raise self._request_session_and_build_not_owned_error(session_id)
+            raise self._load_session_and_build_not_owned_error(session_id)
         if owned_session.at_gate:
             raise AtGate(session_id)
         self.remember_session_use(session_id)
         return owned_session
 
-    def _request_session_and_build_not_owned_error(self, session_id: str) -> CheckpointsError:
+    def _load_session_and_build_not_owned_error(self, session_id: str) -> CheckpointsError:
         session = self.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")
         if session["finished"]:
             return SessionFinished(session_id, session["status"])

@@ -151,7 +151,7 @@ def build_head_of_new_session_if_sealing(row: models.Model) -> SessionHead | Non
     return None if get_seal_keys() is None else SessionHead(row_seals.get_sealed_values_by_field(row), 0, None)
 
 
-def write_head_of_new_session(workspace: str, stored: models.QuerySet[Any]) -> None:
+def write_head_and_record_name_of_new_session(workspace: str, stored: models.QuerySet[Any]) -> None:
     """Write the head of a session that this transaction has inserted, if it did. Nothing if sealing is off.
 
     It counts no row: one that is there already was put there by somebody else, and the first use of the session finds

@@ -43,7 +43,9 @@ def create_session_if_missing(store: Store, session_id: str, description: NewSes
         with transaction.atomic(using=store.using):
             rows.bulk_create([session], ignore_conflicts=True)
             # A session that another process has created at the same time has another key space.
-            session_heads.write_head_of_new_session(store.workspace, rows.filter(key_space=session.key_space))
+            session_heads.write_head_and_record_name_of_new_session(
+                store.workspace, rows.filter(key_space=session.key_space)
+            )
 
 
 def finish_session(store: Store, session_id: str, status: object, result: Any = None) -> None:

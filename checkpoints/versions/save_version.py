@@ -100,7 +100,7 @@ def _save_transcript_with_read_back(
                 version = _save_version_under_session_lock(store, owned_session, transcript, state, expected_version)
             return version
     except StorageUnavailable as error:
-        return _read_version_after_lost_commit(
+        return _adopt_version_after_lost_commit(
             store,
             owned_session,
             _build_unconfirmed_save(head, end or _build_transcript_end_without_new_messages(transcript), state),
@@ -180,7 +180,7 @@ def _append_messages_with_read_back(
                 raise _lock_and_build_version_conflict(store, owned_session, head.version)
             return version
     except StorageUnavailable as error:
-        return _read_version_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
+        return _adopt_version_after_lost_commit(store, owned_session, _build_unconfirmed_save(head, end, state), error)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def _build_unconfirmed_save(head: TranscriptHead, end: TranscriptEnd, state: Ver
     return UnconfirmedSave(head, TranscriptHead(0, end.length, end.chain, 0, state, end.snapshot), state)
 
 
-def _read_version_after_lost_commit(
+def _adopt_version_after_lost_commit(
     store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave, error: StorageUnavailable
 ) -> int:
     """Read back whether the version is stored, after a commit whose answer was lost, instead of writing it twice.
@@ -377,7 +377,7 @@ def count_results_repeated_after_edit(
     edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
     results = _count_results_by_call_id(edited)
     call_ids = operations.filter_paired_call_ids(
-        results, lambda: call_queries.list_unanswered_calls_keyed_by_arguments(store, session_pk)
+        results, lambda: call_queries.list_unanswered_calls_with_argument_policy(store, session_pk)
     )
     if not call_ids:
         return Counter()
@@ -411,7 +411,7 @@ def execute_save_statement_if_at_head(
     results = end.new_result_counts
     answered_rows = (
         owned_session.operations.list_row_keys_answered_by_results(
-            results, lambda: call_queries.list_unanswered_calls_keyed_by_arguments(store, owned_session.pk)
+            results, lambda: call_queries.list_unanswered_calls_with_argument_policy(store, owned_session.pk)
         )
         if results
         else []

@@ -118,7 +118,7 @@ class SubagentSessionClaims:
         for pk, session_id in found:
             is_owned = store.find_owned_session(session_id) is not None  # by a subagent of this process
             if is_owned or not any(
-                call.mutates for call in call_queries.list_unanswered_calls_keyed_by_arguments(store, pk)
+                call.mutates for call in call_queries.list_unanswered_calls_with_argument_policy(store, pk)
             ):
                 continue
             try:
@@ -128,7 +128,7 @@ class SubagentSessionClaims:
                 continue
             finally:
                 self._claims.release_session_when_idle(session_id)
-            for call in call_queries.list_unanswered_calls_keyed_by_arguments(store, pk):
+            for call in call_queries.list_unanswered_calls_with_argument_policy(store, pk):
                 if call.status in _CONTINUED_STATUSES:
                     open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))
         return open_calls

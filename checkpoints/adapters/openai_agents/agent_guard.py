@@ -284,7 +284,7 @@ class AgentGuard:
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         calls = [
-            call for call in call_queries.list_unanswered_calls_keyed_by_arguments(store, row.pk) if call.tool == name
+            call for call in call_queries.list_unanswered_calls_with_argument_policy(store, row.pk) if call.tool == name
         ]
         if any(call.call_id == call_id for call in calls):
             return True
@@ -317,7 +317,7 @@ class AgentGuard:
         if unfinished_call_queries.list_undecided_calls_of_session(store, row):
             return False
         return any(
-            call.call_id == call_id for call in call_queries.list_unanswered_calls_keyed_by_arguments(store, row.pk)
+            call.call_id == call_id for call in call_queries.list_unanswered_calls_with_argument_policy(store, row.pk)
         )
 
     # ---- ownership
