@@ -8,7 +8,7 @@ from typing import Any
 from checkpoints.db import clock
 from checkpoints.decisions.actors import Vote
 from checkpoints.decisions.decide import RULES
-from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason
+from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import ToolCall
 from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
@@ -103,7 +103,8 @@ def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mappin
 def _build_follow_up_and_decision_events(
     call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents, decision_events: list[TraceEvent]
 ) -> list[TraceEvent]:
-    first_kind = "later_run" if has_never_run(call, evidence) else "took"
+    never_ran = has_never_run(call, evidence)
+    first_kind = "later_run" if never_ran else "took"
     events = [
         TraceEvent(
             "later_run" if index else first_kind,
@@ -113,11 +114,17 @@ def _build_follow_up_and_decision_events(
         )
         for index, run in enumerate(evidence.successors)
     ]
+    # The loss of the run that made the call is part of how it was interrupted.
+    events += [
+        TraceEvent("lost", run, run.ended_at or run.heartbeat_at)
+        for run in [*([call.run] if never_ran else []), *evidence.successors]
+        if run.status == RunStatus.LOST and run.number not in events_of_runs.takeovers
+    ]
     events += [TraceEvent("late", late, late.received_at) for late in evidence.late_results]
     if evidence.next_attempt is not None:
         events.append(TraceEvent("again", evidence.next_attempt, evidence.next_attempt.issued_at))
     decided_at = None if evidence.final_decision is None else evidence.final_decision.created_at
-    if call.undecided or has_never_run(call, evidence) or call.interrupted_at is not None:
+    if call.undecided or never_ran or call.interrupted_at is not None:
         waiting_since = call.interrupted_at or call.issued_at
         events += _list_missed_deadline_events(call, waiting_since, clock.now() if call.undecided else decided_at)
     events = _sort_by_time([*events, *decision_events], call)

@@ -58,8 +58,8 @@ _DECIDED: Final = {
 }
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final = {
-    DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets the value true"),
-    DecisionKind.REJECT: gettext_lazy("Answered no: the agent gets the value false"),
+    DecisionKind.APPROVE: gettext_lazy("Answered yes"),
+    DecisionKind.REJECT: gettext_lazy("Answered no"),
 }
 _APPROVED: Final = {
     CallStatus.APPROVED: gettext_lazy("Approved: it has not run yet"),

@@ -104,16 +104,16 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
     """Describe what the run does next, as whole sentences: who continues, with what, and how it goes on."""
     start = _format_resume_point(call, preview["version"])
     replay = len(preview["replay"])
-    end = [
-        _format_replayed_results(replay),
-        _format_calls_to_run(preview["run"]),
-        _describe_next_model_request(preview),
-    ]
+    end = [_format_replayed_results(replay), _format_calls_to_run(preview["run"])]
     actions = {
-        DecisionKind.CONFIRM_LANDED: _("The agent gets the result that you recorded."),
-        DecisionKind.MARK_FAILED: _("The agent is told that this call failed."),
-        DecisionKind.APPROVE_RERUN: _("It runs {tool} once more.").format(tool=call.tool),
-        DecisionKind.APPROVE: _("It runs {tool}.").format(tool=call.tool),
+        DecisionKind.CONFIRM_LANDED: _(
+            "The agent goes on with the result that you enter. Without one, it is told that the result is not known."
+        ),
+        DecisionKind.MARK_FAILED: _("The agent is told that this call did not happen, and your reason."),
+        DecisionKind.APPROVE_RERUN: _("It runs {tool} once more, and the agent gets the new result.").format(
+            tool=call.tool
+        ),
+        DecisionKind.APPROVE: _("It runs {tool}, and the agent gets the result.").format(tool=call.tool),
         DecisionKind.REJECT: _("The agent gets your message as the error of this call."),
         DecisionKind.RESPOND: _("The agent gets your answer as the result of this call."),
     }
@@ -167,9 +167,3 @@ def _format_replayed_results(number: int) -> str:
 def _format_calls_to_run(calls: list[Mapping[str, Any]]) -> str:
     names = ", ".join(call["tool_name"] for call in calls)
     return _("It also runs {tools}.").format(tools=names) if names else ""
-
-
-def _describe_next_model_request(preview: Mapping[str, Any]) -> str:
-    if preview["pending_response"]:
-        return _("The model is not asked again.")
-    return _("Then it asks the model for the next step.")

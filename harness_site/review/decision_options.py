@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from django.conf import settings
+from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, DecisionKind
-from checkpoints.models import ToolCall
+from checkpoints.models import Decision, ToolCall
 from harness_site.review.question_choices import QuestionChoice, list_question_choices
 
 
@@ -37,11 +39,8 @@ OUTCOMES: Final = (
     AnswerOption(
         DecisionKind.CONFIRM_LANDED,
         _("It happened"),
-        _("The agent gets its result."),
-        _(
-            "Record the result below, if you know it. The agent continues as if the call had returned it. Nothing runs "
-            "again."
-        ),
+        _("You enter its result, if you know it."),
+        _("Enter its result below, if you know it. Nothing runs again."),
         _("Record that it happened"),
     ),
     AnswerOption(
@@ -178,6 +177,20 @@ def _name_text_as_other_answer() -> list[AnswerOption]:
         replace(answer, name=_("Another answer")) if answer.kind == DecisionKind.RESPOND else answer
         for answer in _QUESTION_ANSWERS
     ]
+
+
+def is_reason_given(call: ToolCall, decision: Decision) -> bool:
+    """Return whether somebody wrote the reason of a decision.
+
+    For yes and no, the name of the answer is stored without one, in the language of its author.
+    """
+    if not call.is_question or decision.kind not in {DecisionKind.APPROVE, DecisionKind.REJECT}:
+        return bool(decision.reason)
+    names = {""}
+    for language, _name in settings.LANGUAGES:
+        with translation.override(language):
+            names.add(find_answer_name(call, decision.kind))
+    return decision.reason not in names
 
 
 def find_answer_name(call: ToolCall, field_value: str) -> str:

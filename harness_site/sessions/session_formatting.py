@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import CallStatus
+from checkpoints.enums import LOGGED_EFFECTS, CallStatus, SideEffect
 from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import Part, TextPart
 from checkpoints.models import ToolCall
@@ -171,6 +171,14 @@ def format_side_effect(name: str) -> str:
 def format_side_effects(call: ToolCall) -> str:
     """Return the labels of the side effects of a call, separated by commas."""
     return ", ".join(format_side_effect(name) for name in call.side_effects.split(","))
+
+
+def describe_side_effects(call: ToolCall) -> str:
+    """Describe what a call does to the world outside its session, in words for people who do not know its tool."""
+    effects = set(call.side_effects.split(","))
+    if effects & LOGGED_EFFECTS:
+        return gettext("changes something outside")
+    return gettext("only reads") if effects == {SideEffect.READ} else format_side_effects(call)
 
 
 def format_number_of_times(number: int) -> str:

@@ -269,7 +269,7 @@ function focusWhatFollowsHandover() {
 /** Return the focused field and the form, with their places on the screen, if the reader is at the form. */
 function measureForm() {
   const decide = form();
-  if (!decide) return [];
+  if (!decide?.checkVisibility()) return [];
   const { top, bottom } = decide.getBoundingClientRect();
   const focused = decide.contains(document.activeElement) ? document.activeElement : null;
   if (!focused && (bottom < 0 || top > window.innerHeight)) return [];

@@ -11,7 +11,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from checkpoints.db import clock
-from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_url
 from harness_site.core.formatting import convert_to_zone, format_date_with_weekday_and_year
@@ -19,13 +18,12 @@ from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_evidence_context
-from harness_site.review.decision_options import find_answer_name
+from harness_site.review.decision_options import is_reason_given
 from harness_site.review.differing_arguments import describe_differing_arguments
 from harness_site.review.pending_call_rows import PendingCallRow
 from harness_site.review.question_choices import find_question_choice_of_decision
 from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
 from harness_site.review.selectors.pending_calls import BoundedCount
-from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.templatetags.harness_tags import render_relative_deadline
 
@@ -86,6 +84,7 @@ register.filter("format_date", format_date_with_weekday_and_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)
 register.filter("chosen_option", find_question_choice_of_decision)
+register.filter("is_reason_given", is_reason_given)
 register.filter("cited_evidence", build_evidence_context)
 
 
@@ -101,12 +100,6 @@ def pair_events_with_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[Tr
         day = last_day if event.at is None else convert_to_zone(event.at, zone).date()
         yield event, None if day == last_day else day
         last_day = day
-
-
-@register.filter(name="answer_name")
-def find_name_of_agreed_answer(agreement: Agreement, call: ToolCall) -> str:
-    """Return the name of the answer that people have given about a call."""
-    return find_answer_name(call, agreement.kind)
 
 
 @register.simple_tag(name="deadline_chip")

@@ -29,7 +29,7 @@ def alice(client: Client) -> Client:
 def test_card_asks_for_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
-    assert "pay · agent accounts · mutates · high risk" in page
+    assert "pay · agent accounts · changes something outside · high risk" in page
     assert "amount 40.00 order 17 Technical details" in page
     assert "10:42:07.118 Run 1 asked for approval; the tool was not started" in page
     assert "probe" not in page.partition("next or previous item")[0]
@@ -45,17 +45,16 @@ def test_form_says_which_text_a_rejection_requires(alice: Client) -> None:
 def test_each_answer_explains_its_effect(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     begin = "Then: Run 1 on worker-3 is waiting and continues at once from the start."
-    end = "Then it asks the model for the next step."
-    assert f"{begin} It runs pay. {end}" in page
-    assert f"{begin} The agent gets your message as the error of this call. {end}" in page
-    assert f"{begin} The agent gets your answer as the result of this call. {end}" in page
+    assert f"{begin} It runs pay, and the agent gets the result." in page
+    assert f"{begin} The agent gets your message as the error of this call." in page
+    assert f"{begin} The agent gets your answer as the result of this call." in page
     assert "Then: Nothing runs. The changed call needs 1 approval." in page
 
 
 def test_card_of_a_running_agent_says_that_it_checks_again(alice: Client) -> None:
     call = awaiting()
     call.session.runs.update(status=RunStatus.RUNNING)
-    told = "Then: Run 1 on worker-3 asked for this and continues when it checks again. It runs pay."
+    told = "Then: Run 1 on worker-3 asked for this and continues when it checks again. It runs pay, and the agent gets"
     assert told in visible_text(alice.get(url(call)))
 
 
@@ -207,7 +206,7 @@ def test_interrupted_approved_call_needs_a_decision(alice: Client) -> None:
     ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
     page = visible_text(alice.get(url(call)))
     assert "Did this happen? Outcome unknown" in page
-    assert "Record the result below, if you know it. The agent continues as if the call had returned it." in page
+    assert "Enter its result below, if you know it. Nothing runs again." in page
     assert "alice: Approved — “Seen in the bank's export.”" in page
 
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, RunStatus, SessionStatus
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
@@ -40,7 +40,7 @@ def test_card_shows_sentence_and_caller(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
-    assert "refund_card · agent refund-desk · mutates · high risk" in shown
+    assert "refund_card · agent refund-desk · changes something outside · high risk" in shown
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,9 @@ def test_own_last_reasons_for_the_tool_are_offered(reader: Client) -> None:
 
 
 def test_call_without_arguments_is_labelled(reader: Client) -> None:
-    assert "refund_card · agent refund-desk · mutates · high risk · no arguments" in page(reader, lost_call(args={}))
+    assert "refund_card · agent refund-desk · changes something outside · high risk · no arguments" in page(
+        reader, lost_call(args={})
+    )
 
 
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
@@ -120,6 +122,20 @@ def test_lost_run_is_drawn_as_a_gap(reader: Client) -> None:
         "10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
         "This tool has no verify hook, so a person has to find out whether the call happened."
     ) in shown
+
+
+def test_loss_of_a_run_stands_before_the_run_that_took_its_place(reader: Client) -> None:
+    call = lost_call()
+    waiting = call.session.owner
+    assert waiting is not None
+    waiting.status, waiting.ended_at = RunStatus.LOST, THEN + timedelta(seconds=9)
+    waiting.save()
+    make_run(session=call.session, pid=89, host="worker-1", started_at=THEN + timedelta(seconds=10))
+    assert re.search(
+        r"Run 2 was lost: its process ended without reporting \(last sign of life [^)]+\) "
+        r"[\d:.]+ Run 3 on worker-1 \(pid 89\) took the session",
+        page(reader, call),
+    )
 
 
 def test_date_is_shown_once_where_the_day_changes(reader: Client) -> None:
@@ -250,10 +266,10 @@ def test_workspace_key_lists_calls_of_other_sessions(reader: Client) -> None:
 def test_each_answer_explains_its_effect(reader: Client) -> None:
     shown = page(reader, lost_call())
     begin = "Then: Run 2 on worker-1 is waiting and continues at once from version 1."
-    end = "Then it asks the model for the next step."
-    assert f"{begin} The agent gets the result that you recorded. {end}" in shown
-    assert f"{begin} The agent is told that this call failed. {end}" in shown
-    assert f"{begin} It runs refund_card once more. {end}" in shown
+    unknown = "Without one, it is told that the result is not known."
+    assert f"{begin} The agent goes on with the result that you enter. {unknown}" in shown
+    assert f"{begin} The agent is told that this call did not happen, and your reason." in shown
+    assert f"{begin} It runs refund_card once more, and the agent gets the new result." in shown
 
 
 def test_card_without_a_waiting_process_says_so(reader: Client) -> None:
@@ -261,7 +277,7 @@ def test_card_without_a_waiting_process_says_so(reader: Client) -> None:
     Session.objects.filter(pk=call.session_id).update(owner=None)
     waiting = "Then: No process is waiting, so nothing happens at once."
     begin = f"{waiting} When the agent runs again, it continues from version 1."
-    assert f"{begin} The agent gets the result that you recorded." in page(reader, call)
+    assert f"{begin} The agent goes on with the result that you enter." in page(reader, call)
 
 
 def test_card_names_another_undecided_call(reader: Client) -> None:

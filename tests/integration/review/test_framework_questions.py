@@ -85,6 +85,9 @@ def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, l
     card = visible_text(alice.post(url(call), {"kind": kind, "revision": 1}, follow=True))  # it needs no reason
     assert card.count(label) == 3
     assert Decision.objects.get().reason == label.split()[1].capitalize()
+    value = {"approve": "true", "reject": "false"}[kind]
+    assert f"The agent gets the value {value}." in card
+    assert f"“{label.split()[1].capitalize()}”" not in card  # nobody has written it as a reason
     assert "Message to the agent" not in card
     assert label in visible_text(alice.get("/review/?tab=decided"))
     assert "Approved" not in card
