@@ -79,7 +79,7 @@ class CostComparison:
 
 def main() -> None:
     if sys.argv[1:2] == ["--worker"]:
-        _serve_operations(*sys.argv[2:4])
+        _serve_operations_and_print_costs(*sys.argv[2:4])
         return
     url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtemp()}/seals.db"
     with SyncCheckpointer.open(url, migrate=True) as checkpointer:
@@ -92,7 +92,7 @@ def main() -> None:
 # Processes that take turns.
 
 
-def _serve_operations(url: str, kind: str) -> None:
+def _serve_operations_and_print_costs(url: str, kind: str) -> None:
     """Do one operation for each line of the standard input, and print its cost."""
     with SyncCheckpointer.open(url) as checkpointer:
         operations = _start_sessions_and_build_operations(checkpointer, kind)

@@ -204,7 +204,7 @@ class ImportWriter:
         try:
             with self.open_transaction():
                 self._ensure_file_savepoint()
-                row, run = self._create_session(first) if is_new else self._lock_session_for_writing()
+                row, run = self._create_session(first) if is_new else self._lock_writable_session_and_get_run()
                 if self._sealed_head is None:
                     self._sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(
                         self.store.using, row.pk
@@ -250,7 +250,7 @@ class ImportWriter:
         self._is_created = True
         return self._row, self._run
 
-    def _lock_session_for_writing(self) -> tuple[Session, Run]:
+    def _lock_writable_session_and_get_run(self) -> tuple[Session, Run]:
         """Lock the session, which has to be as this import left it, and reopen it if it was finished."""
         assert self._row is not None and self._run is not None  # noqa: S101, PT018 - set together
         sessions = Session.objects.using(self.store.using).filter(pk=self._row.pk)

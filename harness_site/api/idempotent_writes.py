@@ -138,7 +138,7 @@ class KeyStoringTokenReader:
         self._write = write
         self._note: int | None = None
 
-    def read_token_row(self, digest: str) -> tuple[Any, ...] | None:
+    def read_token_row_and_store_key(self, digest: str) -> tuple[Any, ...] | None:
         """Read the row of a token; note the key if the token is valid and the key is new."""
         with connection.cursor() as cursor:
             cursor.execute(_NOTE_WITH_TOKEN, [digest, self._write.key, self._write.digest, clock.now()])

@@ -193,7 +193,7 @@ def _authenticate_and_serve_request(
                         return response
                 if connection.vendor == "postgresql":
                     reader = idempotent_writes.KeyStoringTokenReader(write)
-                    accept(reader.read_token_row)
+                    accept(reader.read_token_row_and_store_key)
                     note = reader.build_row_if_key_newly_stored(request.token)
                 else:
                     accept()

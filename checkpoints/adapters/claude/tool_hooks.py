@@ -164,7 +164,7 @@ class _ToolHooks:
         try:
             key = transcript_keys.get_transcript_key_of_hook(hook)
             call_id = str(tool_use_id or hook.get("tool_use_id") or name)
-            await self._end_calls_of_ended_turns(key, hook, call_id)
+            await self._end_calls_of_past_turns_and_release_sessions(key, hook, call_id)
             await self._create_missing_forks(key, hook, call_id)
             turn = calls_between_hooks.get_turn_of_hook(hook)
             return await self._start_call_and_wait_for_permission(key, name, args, call_id, turn)
@@ -270,7 +270,7 @@ class _ToolHooks:
     async def log_refused_calls_and_release_session(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
         key = transcript_keys.get_transcript_key_of_hook(hook)
-        await self._end_calls_of_ended_turns(key, hook)
+        await self._end_calls_of_past_turns_and_release_sessions(key, hook)
         waiting = self._calls.list_call_ids(key)
         for call_id, denial in (await _poll_denial_or_none_of_answered_calls(hook, waiting)).items():
             call = self._calls.take(key, call_id) if denial is not None else None
@@ -279,7 +279,9 @@ class _ToolHooks:
         await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, key, closes_calls=True))
         return {}
 
-    async def _end_calls_of_ended_turns(self, key: TranscriptKey, hook: Any, call_id: str = "") -> None:
+    async def _end_calls_of_past_turns_and_release_sessions(
+        self, key: TranscriptKey, hook: Any, call_id: str = ""
+    ) -> None:
         """Log what is known about calls whose turn has ended without their outcome, and release their sessions."""
         ended = self._calls.take_calls_of_ended_turns(key, calls_between_hooks.get_turn_of_hook(hook), call_id)
         if not ended:

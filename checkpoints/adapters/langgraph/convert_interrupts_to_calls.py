@@ -73,10 +73,10 @@ def is_interrupt_for_batch_of_calls(interrupt: Interrupt) -> bool:
 
 def identifies_calls_by_name_and_arguments(interrupt: Interrupt) -> bool:
     """Return whether this is a request whose calls are found by name and arguments in the messages of the agent."""
-    return is_interrupt_for_batch_of_calls(interrupt) or _list_human_interrupts(interrupt) is not None
+    return is_interrupt_for_batch_of_calls(interrupt) or _list_human_interrupts_or_none(interrupt) is not None
 
 
-def _list_human_interrupts(interrupt: Interrupt) -> list[dict[str, Any]] | None:
+def _list_human_interrupts_or_none(interrupt: Interrupt) -> list[dict[str, Any]] | None:
     """List the `HumanInterrupt`s in a value, which is one or a list of them; None if it is something else."""
     value = interrupt.value
     items = value if isinstance(value, list | tuple) else [value]
@@ -116,7 +116,7 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
             for action in value["action_requests"]
         ]
         return _build_requests(prefix, actions, _list_allowed_decisions(value, actions), messages)
-    older = _list_human_interrupts(interrupt)
+    older = _list_human_interrupts_or_none(interrupt)
     if older is not None:
         actions = [
             (item["action_request"]["action"], item["action_request"]["args"], item.get("description"))
@@ -132,7 +132,7 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
                 str(value.get("name")),
                 convert_to_json_value(value["args"]),
                 str(value.get("description") or ""),
-                _read_decision_types_of_schema(interrupt.response_schema),
+                _read_decision_types_of_schema_or_none(interrupt.response_schema),
             )
         ]
     return [
@@ -153,7 +153,7 @@ def _find_question_text_or_empty(value: object) -> str:
     return question if len(question) <= _LONGEST_QUESTION else f"{question[:_LONGEST_QUESTION]}…"
 
 
-def _read_decision_types_of_schema(schema: object) -> list[str] | None:
+def _read_decision_types_of_schema_or_none(schema: object) -> list[str] | None:
     """Read the types of decisions that the JSON Schema of an answer has; None if it does not name them."""
     if not isinstance(schema, dict):
         return None
@@ -241,7 +241,7 @@ def build_resume_value_of_interrupt(interrupt: Interrupt, calls: Mapping[str, tu
     if requests[0].tool == INTERRUPT_TOOL and requests[0].call_id == interrupt.id:
         return _build_answer_to_plain_interrupt(*calls[requests[0].key])
     decisions = [_build_decision_for_graph(request, *calls[request.key]) for request in requests]
-    if _list_human_interrupts(interrupt) is not None:
+    if _list_human_interrupts_or_none(interrupt) is not None:
         return [_build_human_response(decision) for decision in decisions]
     return {"decisions": decisions} if is_interrupt_for_batch_of_calls(interrupt) else decisions[0]
 

@@ -188,10 +188,10 @@ class ConversationImport:
 
     def _write_and_clear_grouped_message(self) -> None:
         """Write the message that the lines of the group make up; the notes after it belong to the next message."""
-        self._write_grouped_message()
+        self._write_grouped_message_and_later_notes()
         self._group, self._written_size = [], 0
 
-    def _write_grouped_message(self) -> None:
+    def _write_grouped_message_and_later_notes(self) -> None:
         """Write the message that the lines of the group make up, and add the notes after it.
 
         If an earlier import ended in the middle of it, what it wrote stays, and the rest becomes a message of its
@@ -424,7 +424,7 @@ class ConversationImport:
     def flush(self) -> None:
         """Write everything read so far, and describe the session."""
         if self._recorder.replaces_last_message_if_it_grows:
-            self._write_grouped_message()
+            self._write_grouped_message_and_later_notes()
             self._written_size = len(self._group)
         else:
             self._write_and_clear_grouped_message()
