@@ -18,9 +18,9 @@ _ROW: Final = """\
   {pick}
   <th scope="row"><a data-row href="{address}" dir="auto">{name}</a> <small>{session_id}{agent}{labels}</small></th>
   <td class="state"><span class="chip {status_shape}">{status}</span> <small><span>{activity}</span></small></td>
-  <td class="number" data-label="{version_label}">{version}</td>
-  <td class="number" data-label="{messages_label}">{messages}</td>
-  <td class="number" data-label="{cost_label}">{estimate}{cost}</td>
+  <td class="number of-size" data-label="{version_label}">{version}</td>
+  <td class="number of-size" data-label="{messages_label}">{messages}</td>
+  <td class="number{no_cost}" data-label="{cost_label}">{estimate}{cost}</td>
   <td class="time-cell">{time}</td>
 </tr>"""
 _PICK: Final = (
@@ -68,5 +68,6 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selecta
         cost_label="" if line.is_cost_in_tokens else labels["cost_label"],
         estimate=labels["estimate_mark"] if line.is_cost_estimated else "",
         cost=line.cost,
+        no_cost=" nothing" if line.cost == "–" else "",
         time=line.time,
     )

@@ -104,6 +104,22 @@ def test_labels_and_saved_views_without_javascript(open_page: OpenPage, equal_se
     expect(page.get_by_role("table").first).to_contain_text("refund_card")
 
 
+@pytest.mark.parametrize("locale", ["en-US", "de-DE"])
+def test_session_of_a_list_takes_three_lines_on_a_phone(
+    open_page: OpenPage, equal_sessions: list[str], locale: str
+) -> None:
+    page = open_page("alice", viewport={"width": 390, "height": 844}, locale=locale)
+    page.goto("/sessions/?first=2025-03-04&last=2025-03-04&agent=refund-desk")
+    row = page.locator(f"#session-{equal_sessions[0].split('/')[2]}")
+    parts = ("a[data-row]", ".pick input", ".time-cell", ".chip")
+    title, pick, time, chip = (row.locator(part).bounding_box() or {} for part in parts)
+    assert row.evaluate("row => row.offsetHeight") <= 120
+    assert pick["y"] < title["y"] + title["height"] <= time["y"] + time["height"] <= chip["y"] + 4
+    assert abs((pick["x"] + pick["width"]) - (time["x"] + time["width"])) <= 1
+    page.set_viewport_size({"width": 320, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
 def test_expanded_comparison_is_kept_on_back_and_reload(open_page: OpenPage, equal_sessions: list[str]) -> None:
     page = open_page("carol")
     page.goto(f"{equal_sessions[0]}compare/?a=1&b=2")

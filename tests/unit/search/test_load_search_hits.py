@@ -53,6 +53,12 @@ def test_excerpt_begins_with_a_whole_word() -> None:
     assert _rest[0].text == "abcdefghi " * 6
 
 
+def test_excerpt_begins_with_the_line_of_the_match() -> None:
+    text = f"I look first.\n{'A long line. ' * 9}\nsend_reply toolu_1\ntext: We corrected the invoice.\nticket: 7"
+    parts = build_excerpt_parts(text, SearchQuery.parse("corrected").highlight_pattern)
+    assert "".join(part.text for part in parts) == "… text: We corrected the invoice. · ticket: 7"
+
+
 @pytest.mark.parametrize(
     ("typed", "text", "shown"),
     [
