@@ -219,7 +219,7 @@ document.addEventListener("chosen-by-key", ({ target }) => {
     const shared = target.form.elements[`shared-${field.name.split("-").at(-1)}`];
     return !field.value && (!shared.value || hasOtherAnswer(target.form, field));
   };
-  [...target.closest("li").querySelectorAll(":is(.evidence, .reason) input")].find(isMissing)?.focus();
+  [...target.closest("li").querySelectorAll(":is(.evidence, .reason) :is(input, [aria-required])")].find(isMissing)?.focus();
 });
 
 /** Return the visible field that only this answer has, if any. */
