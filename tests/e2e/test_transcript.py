@@ -214,7 +214,7 @@ def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_pag
 def test_transcript_works_without_javascript(open_page: OpenPage, long_session: str) -> None:
     page = open_page("carol", java_script_enabled=False)
     page.goto(long_session)
-    page.get_by_role("link", name="1 message before the first prompt").click()
+    page.get_by_role("link", name="2 messages before the first prompt").click()
     expect(page.locator("#m-0")).to_have_count(1)
     page.get_by_role("link", name="Later messages").click()
     expect(page.locator("#m-24")).to_be_in_viewport()
