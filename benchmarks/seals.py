@@ -289,7 +289,7 @@ def _measure_and_print_decision_signature_costs(checkpointer: SyncCheckpointer) 
     verifying, signing = [], []
     for decision in decisions:
         start = time.perf_counter()
-        decision_signatures.verify_signature(decision)
+        decision_signatures.verify_decision_signature(decision)
         middle = time.perf_counter()
         decision_signatures.sign_decision(decision, decision.signed_terms or "")
         verifying.append(middle - start)

@@ -58,7 +58,7 @@ class ClientOfBackend:
     client_state: ClientState
 
     def _set_backend_and_client_state(self, backend: ClientBackend) -> None:
-        self.backend, self.client_state = backend, backend.store
+        self.backend, self.client_state = backend, backend.client_state
 
     @property
     def store(self) -> Store:
@@ -82,7 +82,7 @@ class ClientBackend(Protocol):
     """Operations of a client; each raises what the client's method of the name raises."""
 
     @property
-    def store(self) -> ClientState:
+    def client_state(self) -> ClientState:
         """State of the client."""
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.session_file_reader_and_writer import FileHeader, SessionFileWriter
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.batched_reads import iterate_rows_in_batches
+from checkpoints.db.batched_reads import iterate_rows_read_in_batches
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verification
@@ -63,7 +63,7 @@ def _lock_session_and_iterate_verified_rows(store: Store, session: Session) -> I
     }
     for kind, model in row_serializers.TABLES.items():
         rows = model._default_manager.using(store.using).filter(session=session) if model not in special else None
-        model_rows = special[model]() if rows is None else iterate_rows_in_batches(rows)
+        model_rows = special[model]() if rows is None else iterate_rows_read_in_batches(rows)
         for row in model_rows:
             if isinstance(row, SealedModel):
                 row_seals.verify_row(row)

@@ -143,7 +143,7 @@ class _SessionImport:
         model = type(batch[0])
         old_keys = [row.pk for row in batch]
         for row in batch:
-            self._verify_and_keep_chain(row)
+            self._verify_and_remember_chain(row)
             if isinstance(row, Blob | FrameworkWrite):
                 self._verify_opaque_digest_and_total_size(row)
             if isinstance(row, ToolCall):
@@ -194,7 +194,7 @@ class _SessionImport:
         """Whether the chains in the file were computed otherwise. Its own digest says that its texts are unchanged."""
         return self.reader.header.version < row_serializers.CHAINS_SINCE_VERSION
 
-    def _verify_and_keep_chain(self, row: models.Model) -> None:
+    def _verify_and_remember_chain(self, row: models.Model) -> None:
         """Verify that a message or a version has the chain of the messages before it, and keep it for the next ones."""
         if isinstance(row, Segment):
             self.parents[row.pk] = (row.parent_id, row.parent_length)

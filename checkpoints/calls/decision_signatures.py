@@ -52,7 +52,7 @@ def sign_decision(decision: Decision, terms: str) -> None:
     decision.signature = keys.sign(build_signed_content(decision))
 
 
-def verify_signature(decision: Decision) -> None:
+def verify_decision_signature(decision: Decision) -> None:
     """Verify that the site has signed a decision, for this place. Nothing if signatures are not required.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from django.db import models
 
-from checkpoints.db.batched_reads import iterate_rows_in_batches
+from checkpoints.db.batched_reads import iterate_rows_read_in_batches
 from checkpoints.enums import LIVE_CALL_STATUSES
 from checkpoints.exceptions import CallInProgress, IntegrityError
 from checkpoints.models import Session, ToolCall
@@ -154,7 +154,7 @@ def require_no_row_missing_and_list_wanted_rows(
             return []
         head = session_heads.build_verified_head(session, keys)
         found, sealed_rows = list[SomeModel](), list[CountedRow]()
-        for row in iterate_rows_in_batches(rows):
+        for row in iterate_rows_read_in_batches(rows):
             row_seals.verify_row(row)
             seal: bytes | None = row.row_seal  # type: ignore[attr-defined]  # of a sealed model
             if seal:

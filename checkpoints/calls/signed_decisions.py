@@ -16,7 +16,7 @@ from typing import Self
 
 from django.db.models import QuerySet
 
-from checkpoints.calls.decision_signatures import needs_signature, sign_decision, verify_signature
+from checkpoints.calls.decision_signatures import needs_signature, sign_decision, verify_decision_signature
 from checkpoints.db.clock import read_database_time
 from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
 from checkpoints.exceptions import DecisionNotSigned, DecisionSignatureInvalid, IntegrityError
@@ -89,7 +89,7 @@ class DecisionTerms:
         return cls(terms.get("approvals", 0), terms.get("people", []), terms.get("asked_args_digest", ""))
 
 
-def insert_decision(decision: Decision, terms: DecisionTerms, *, using: str) -> None:
+def insert_decision_signed_if_enabled(decision: Decision, terms: DecisionTerms, *, using: str) -> None:
     """Insert a decision, signed if this process signs decisions. Its time is that of the database.
 
     A time that is signed or sealed is read before, so that it is compared with what the database stores.
@@ -112,7 +112,7 @@ def verify_decisions(decisions: Iterable[Decision]) -> None:
     """Verify seals and signatures of decisions. Raises `IntegrityError`."""
     for decision in decisions:
         row_seals.verify_row(decision)
-        verify_signature(decision)
+        verify_decision_signature(decision)
 
 
 def verify_call_against_decisions(call: ToolCall) -> None:
@@ -142,7 +142,7 @@ def verify_calls_against_decisions(using: str, calls: Sequence[ToolCall]) -> Non
         .filter(tool_call__in=[call.pk for call in calls])
         .order_by(*Decision.IN_ORDER)
     ):
-        verify_signature(decision)
+        verify_decision_signature(decision)
         decisions[decision.tool_call_id].append(decision)
     for call in calls:
         _require_call_matches_decision(call, _find_last_final_decision_by_person(decisions[call.pk]))
@@ -197,7 +197,7 @@ def iterate_decision_errors_of_sessions(using: str, session_pks: Sequence[int]) 
         decisions[decision.tool_call_id].append(decision)
         calls[decision.tool_call_id] = decision.tool_call
         try:
-            verify_signature(decision)
+            verify_decision_signature(decision)
         except IntegrityError as error:
             bad_calls.add(decision.tool_call_id)
             yield decision.session_id, error
@@ -216,7 +216,7 @@ def _verify_call_and_find_last_decision(call: ToolCall) -> Decision | None:
         select_decisions_joined_for_signatures(str(call._state.db)).filter(tool_call=call).order_by(*Decision.IN_ORDER)
     )
     for decision in decisions:
-        verify_signature(decision)
+        verify_decision_signature(decision)
     last = _find_last_final_decision_by_person(decisions)
     _require_call_matches_decision(call, last)
     return last

@@ -99,14 +99,14 @@ class DatabaseBackend:
     """Operations of a client on its store's database."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.client_state = store
         store.open_call_log = DatabaseCallLog
 
     def close(self) -> None:
-        create_finish_release.interrupt_calls_and_release_all_sessions(self.store)
+        create_finish_release.interrupt_calls_and_release_all_sessions(self.client_state)
 
     def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
-        using = self.store.using
+        using = self.client_state.using
         return ThreadPoolExecutor(
             WORKERS[get_connection(using).vendor],
             thread_name_prefix="harness",
@@ -119,7 +119,7 @@ class DatabaseBackend:
     def start_session_flow(
         self, session_id: str, description: NewSessionFields, *, takeover: bool | str = False
     ) -> Flow[Run]:
-        return start_or_resume.start_session_flow(self.store, session_id, description, takeover=takeover)
+        return start_or_resume.start_session_flow(self.client_state, session_id, description, takeover=takeover)
 
     def resume_session_flow(
         self,
@@ -132,20 +132,20 @@ class DatabaseBackend:
     ) -> Flow[ResumePoint]:
         if description is None:
             return start_or_resume.resume_session_flow(
-                self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+                self.client_state, session_id, wait=wait, timeout=timeout, takeover=takeover
             )
         return start_or_resume.create_or_resume_session_flow(
-            self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
+            self.client_state, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
 
     def get_session_id_of_run(self, run_id: object) -> str:
-        return look_up_and_lock_rows.get_session_id_of_run(self.store, run_id)
+        return look_up_and_lock_rows.get_session_id_of_run(self.client_state, run_id)
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
-        return look_up_and_lock_rows.flush_and_require_owned_session(self.store, session_id)
+        return look_up_and_lock_rows.flush_and_require_owned_session(self.client_state, session_id)
 
     def find_or_predict_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
-        store = self.store
+        store = self.client_state
         with database_operation(store.using, writes=False):
             rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
             row = rows.select_related("owner").first()
@@ -155,11 +155,11 @@ class DatabaseBackend:
         return row.owner.heartbeat_at, row.owner.lease_expires_at
 
     def release_session(self, session_id: str) -> bool:
-        return create_finish_release.interrupt_calls_and_release_session(self.store, session_id)
+        return create_finish_release.interrupt_calls_and_release_session(self.client_state, session_id)
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            create_finish_release.finish_session(self.store, session_id, status, result)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            create_finish_release.finish_session(self.client_state, session_id, status, result)
 
     def list_sessions(
         self,
@@ -171,9 +171,9 @@ class DatabaseBackend:
         after: str | None,
         limit: int,
     ) -> list[dict[str, Any]]:
-        with quarantine.quarantine_on_error_of_any_session(self.store):
+        with quarantine.quarantine_on_error_of_any_session(self.client_state):
             return session_listing.list_sessions(
-                self.store,
+                self.client_state,
                 status=status,
                 agent=agent,
                 label=label,
@@ -186,11 +186,11 @@ class DatabaseBackend:
         self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
     ) -> int:
         if actor is None:
-            return fork.fork_session(self.store, session_id, new_session_id, version=version)
+            return fork.fork_session(self.client_state, session_id, new_session_id, version=version)
         deciding_actor = to_actor(actor)
         deciding_actor.require_may_decide("fork a session")
         return fork.fork_session(
-            self.store,
+            self.client_state,
             session_id,
             new_session_id,
             version=version,
@@ -199,22 +199,22 @@ class DatabaseBackend:
         )
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return session_export.export_session(self.store, session_id, path)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return session_export.export_session(self.client_state, session_id, path)
 
     def import_session(self, path: str | Path, *, session_id: str | None) -> ImportedSession:
-        return session_import.import_session_file(self.store, path, session_id=session_id)
+        return session_import.import_session_file(self.client_state, path, session_id=session_id)
 
     def delete_session(self, session_id: str, *, dry_run: bool) -> RemovalCounts:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return prune_versions_and_delete_sessions.delete_session(self.store, session_id, dry_run=dry_run)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return prune_versions_and_delete_sessions.delete_session(self.client_state, session_id, dry_run=dry_run)
 
     def release_quarantine(self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool) -> int:
         admin = to_actor(actor)
         if isinstance(actor, Actor):
             admin.require_admin("release this session")
         return quarantine.release_quarantine(
-            self.store,
+            self.client_state,
             session_id,
             actor=admin.name,
             actor_kind=admin.kind,
@@ -223,10 +223,10 @@ class DatabaseBackend:
         )
 
     def preview_resume(self, session_id: str) -> dict[str, Any]:
-        return resume_preview.preview_resume(self.store, session_id)
+        return resume_preview.preview_resume(self.client_state, session_id)
 
     def sweep_lost_runs(self, *, limit: int) -> list[str]:
-        return sweep_lost_runs.sweep_lost_runs(self.store, limit=limit)
+        return sweep_lost_runs.sweep_lost_runs(self.client_state, limit=limit)
 
     # versions
 
@@ -237,24 +237,24 @@ class DatabaseBackend:
         change: VersionChange,
         expected_version: int | None = None,
     ) -> int:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
             return save_version.save_next_version_of_transcript(
-                self.store, session_id, transcript, change, expected_version=expected_version
+                self.client_state, session_id, transcript, change, expected_version=expected_version
             )
 
     def append_version(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
             return save_version.save_next_version_of_new_messages(
-                self.store, session_id, messages, change, expected_version=expected_version
+                self.client_state, session_id, messages, change, expected_version=expected_version
             )
 
     def append_version_with_or_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
         return append_without_lease.append_version_with_or_without_run(
-            self.store, session_id, messages, change, expected_version=expected_version
+            self.client_state, session_id, messages, change, expected_version=expected_version
         )
 
     def save_phase(
@@ -266,9 +266,9 @@ class DatabaseBackend:
         plan: dict[str, Any] | Unchanged | None,
         expected_version: int | None,
     ) -> int:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
             return save_phase_version.save_phase_version(
-                self.store,
+                self.client_state,
                 session_id,
                 details,
                 snapshot=snapshot,
@@ -278,67 +278,69 @@ class DatabaseBackend:
             )
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return phase_record_import.import_phase_record(self.store, session_id, record, run_id=run_id)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return phase_record_import.import_phase_record(self.client_state, session_id, record, run_id=run_id)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.load_latest_version(self.store, session_id)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return load_version.load_latest_version(self.client_state, session_id)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.load_version(self.store, session_id, version)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return load_version.load_version(self.client_state, session_id, version)
 
     def list_checkpoints(self, session_id: str, *, before: int | None, limit: int) -> list[dict[str, Any]]:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.list_checkpoints(self.store, session_id, before=before, limit=limit)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return load_version.list_checkpoints(self.client_state, session_id, before=before, limit=limit)
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return load_version.list_messages(self.client_state, session_id, after=after, limit=limit, version=version)
 
     def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return prune_versions_and_delete_sessions.delete_version(self.store, session_id, version)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return prune_versions_and_delete_sessions.delete_version(self.client_state, session_id, version)
 
     def prune(self, session_id: str, retention: RetentionRule, *, dry_run: bool) -> RemovalCounts:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return prune_versions_and_delete_sessions.prune_versions(self.store, session_id, retention, dry_run=dry_run)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return prune_versions_and_delete_sessions.prune_versions(
+                self.client_state, session_id, retention, dry_run=dry_run
+            )
 
     # calls and steps
 
     def record_issued_call(self, session_id: str, intent: CallIntent) -> None:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            intent_log.record_issued_call(self.store, session_id, intent)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            intent_log.record_issued_call(self.client_state, session_id, intent)
 
     def record_call_result(
         self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None
     ) -> None:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            write_outcomes.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            write_outcomes.record_call_result(self.client_state, session_id, call_id, result_text, success, step=step)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
-        with quarantine.quarantine_on_error_of_any_session(self.store):
-            return call_queries.find_completed_call(self.store, idempotency_key)
+        with quarantine.quarantine_on_error_of_any_session(self.client_state):
+            return call_queries.find_completed_call(self.client_state, idempotency_key)
 
     def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return unfinished_call_queries.list_pending_calls(self.store, session_id)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return unfinished_call_queries.list_pending_calls(self.client_state, session_id)
 
     def list_calls_awaiting_decision(self, *, agent: str | None, after: int | None, limit: int) -> list[dict[str, Any]]:
-        with quarantine.quarantine_on_error_of_any_session(self.store):
+        with quarantine.quarantine_on_error_of_any_session(self.client_state):
             return calls_awaiting_decision.list_calls_awaiting_decision(
-                self.store, agent=agent, after=after, limit=limit
+                self.client_state, agent=agent, after=after, limit=limit
             )
 
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return DatabaseStepLog.open(self.store, session_id, workflow_id)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return DatabaseStepLog.open(self.client_state, session_id, workflow_id)
 
     # decisions
 
     def verify_call_flow(self, target: DecisionTarget, actor: Actor | str) -> Flow[str]:
-        store = self.store
+        store = self.client_state
         call: ToolCall = yield Transact(
             lambda: record_verify_hook_answers.request_verify_hook_run(store, target, to_actor(actor))
         )
@@ -361,7 +363,14 @@ class DatabaseBackend:
         new_args: dict[str, Any] | None = None,
     ) -> None:
         decide.record_decision(
-            self.store, target, kind, actor=actor, reason=reason, evidence=evidence, result=result, new_args=new_args
+            self.client_state,
+            target,
+            kind,
+            actor=actor,
+            reason=reason,
+            evidence=evidence,
+            result=result,
+            new_args=new_args,
         )
 
     def withdraw_decision(
@@ -372,45 +381,45 @@ class DatabaseBackend:
         reason: str,
         evidence: Mapping[str, Any] | str | None,
     ) -> None:
-        decision_withdrawal.withdraw_decision(self.store, target, actor=actor, reason=reason, evidence=evidence)
+        decision_withdrawal.withdraw_decision(self.client_state, target, actor=actor, reason=reason, evidence=evidence)
 
     # other agents
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return pause_run_until_agents_respond.pause_run(self.store, session_id, state, joins)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return pause_run_until_agents_respond.pause_run(self.client_state, session_id, state, joins)
 
     def accept_response(
         self, peer_call_id: str, result: Any, *, session_id: str | None, peer: str | None, token: str | None
     ) -> Answer:
         response = PeerResponse.from_arguments(peer_call_id, result, session_id, peer, token)
-        with quarantine.quarantine_on_error_of_any_session(self.store):
-            return accept_agent_response.accept_response(self.store, response)
+        with quarantine.quarantine_on_error_of_any_session(self.client_state):
+            return accept_agent_response.accept_response(self.client_state, response)
 
     def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
     ) -> Flow[TakenTask]:
         return take_paused_task.take_paused_task_flow(
-            self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+            self.client_state, session_id, wait=wait, timeout=timeout, takeover=takeover
         )
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
-        with quarantine.quarantine_on_error_of_any_session(self.store):
-            return extend_and_sweep_agent_deadlines.extend_deadline(self.store, peer_call_id, deadline)
+        with quarantine.quarantine_on_error_of_any_session(self.client_state):
+            return extend_and_sweep_agent_deadlines.extend_deadline(self.client_state, peer_call_id, deadline)
 
     def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
-        return cancel_paused_session.cancel_paused_session_flow(self.store, session_id, tell=tell, reason=reason)
+        return cancel_paused_session.cancel_paused_session_flow(self.client_state, session_id, tell=tell, reason=reason)
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
-        return deliver_notices.claim_and_deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
+        return deliver_notices.claim_and_deliver_notices_flow(DatabaseOutbox(self.client_state), tell, limit=limit)
 
     def sweep_deadlines(self, *, limit: int) -> Swept:
-        return extend_and_sweep_agent_deadlines.sweep_deadlines(self.store, limit=limit)
+        return extend_and_sweep_agent_deadlines.sweep_deadlines(self.client_state, limit=limit)
 
     def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]:
-        with quarantine.quarantine_on_error_of_any_session(self.store):
-            return list_paused_tasks.list_paused_tasks(self.store, ready=ready, agent=agent, limit=limit)
+        with quarantine.quarantine_on_error_of_any_session(self.client_state):
+            return list_paused_tasks.list_paused_tasks(self.client_state, ready=ready, agent=agent, limit=limit)
 
     def list_peer_calls(self, session_id: str) -> list[dict[str, Any]]:
-        with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return list_paused_tasks.list_calls_to_other_agents(self.store, session_id)
+        with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
+            return list_paused_tasks.list_calls_to_other_agents(self.client_state, session_id)

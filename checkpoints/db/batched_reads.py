@@ -12,7 +12,7 @@ SomeModel = TypeVar("SomeModel", bound=models.Model)
 BATCH_SIZE = 1000
 
 
-def iterate_rows_in_batches(
+def iterate_rows_read_in_batches(
     rows: models.QuerySet[SomeModel], *, by: str = "pk", descending: bool = False
 ) -> Iterator[SomeModel]:
     """Iterate over rows in the order of `by`, a column that is unique among them, or in the opposite order."""

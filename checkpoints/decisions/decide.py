@@ -243,7 +243,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         )
         asked_args_digest = changes.get("asked_args_digest", call.asked_args_digest)
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
-        signed_decisions.insert_decision(decision, terms, using=store.using)
+        signed_decisions.insert_decision_signed_if_enabled(decision, terms, using=store.using)
         _record_decision_in_audit_trail(store, session, call, verdict)
         _mark_session_ready_if_all_decided(store, session)
 

@@ -206,7 +206,7 @@ def _insert_withdrawal(
         revision=call.revision,
     )
     terms = DecisionTerms(call.approvals, [actor.person], call.asked_args_digest)
-    signed_decisions.insert_decision(withdrawal, terms, using=store.using)
+    signed_decisions.insert_decision_signed_if_enabled(withdrawal, terms, using=store.using)
 
 
 def _increment_session_revision_and_reopen_review(store: Store, session: Session, *, needs_review: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from django.db import connections, models, transaction
 
 from checkpoints.calls import log_completeness, require_unaltered_call, signed_decisions
-from checkpoints.db.batched_reads import BATCH_SIZE, iterate_rows_in_batches
+from checkpoints.db.batched_reads import BATCH_SIZE, iterate_rows_read_in_batches
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.formats import digests
@@ -146,7 +146,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
         witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
     rows: list[CountedRow] = []
     for model in RECORD_MODELS:
-        for row in iterate_rows_in_batches(model._default_manager.using(using).filter(session=session)):
+        for row in iterate_rows_read_in_batches(model._default_manager.using(using).filter(session=session)):
             row_seals.verify_row(row)
             _append_row_if_sealed(rows, model, getattr(row, "row_seal", None))
             if isinstance(row, ToolCall):
@@ -261,7 +261,7 @@ def find_problems_of_early_responses(
 
     Entries of the audit trail are verified with their chain. Raises `SealKeyMissing` without any key.
     """
-    for row in iterate_rows_in_batches(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
+    for row in iterate_rows_read_in_batches(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
         counts.rows += 1
         if (problem := _find_seal_problem_of_row(row)) is not None:
             yield problem
@@ -595,7 +595,7 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
     """Verify the opaque content of a session by its digests, which sealed rows name. A row may be deleted meanwhile."""
     for model in (Blob, FrameworkWrite):
         rows: Any = model._default_manager.using(using).filter(session=session)
-        for row in iterate_rows_in_batches(rows if model is Blob else rows.filter(content__isnull=False)):
+        for row in iterate_rows_read_in_batches(rows if model is Blob else rows.filter(content__isnull=False)):
             counts.rows += model is Blob
             (content,) = opaque_bytes_as_differences.read_contents_or_errors(using, [row])
             if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
@@ -607,7 +607,7 @@ def _find_unreadable_channel_problems(using: str, session: Session) -> Iterator[
     states: models.QuerySet[FrameworkState] = (
         models.QuerySet(FrameworkState, using=using).filter(session=session).defer("body", "metadata")
     )
-    for state in iterate_rows_in_batches(states):
+    for state in iterate_rows_read_in_batches(states):
         try:
             state_channel_digests.parse_channels(session.session_id, state.channels)
         except CheckpointCorrupted as error:

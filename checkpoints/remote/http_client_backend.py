@@ -79,15 +79,15 @@ class RemoteBackend(SingleRequests):
     """
 
     def __init__(self, store: RemoteClientState) -> None:
-        self.store = store
+        self.client_state = store
         store.open_call_log = RemoteCallLog
 
     def close(self) -> None:
         with ExitStack() as closing:
-            closing.callback(self.store.close)
-            for owned_session in self.store.list_owned_sessions():
+            closing.callback(self.client_state.close)
+            for owned_session in self.client_state.list_owned_sessions():
                 closing.callback(self.release_session, owned_session.session_id)
-            self.store.flush_pending_writes()
+            self.client_state.flush_pending_writes()
 
     def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(WORKERS, thread_name_prefix="harness-http")
@@ -102,7 +102,7 @@ class RemoteBackend(SingleRequests):
             session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
         )
         self._start_heartbeats_and_build_resume_point(session_id, (yield from opening))
-        return self.store.get_owned_session(session_id).run
+        return self.client_state.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
     def resume_session_flow(
@@ -138,13 +138,15 @@ class RemoteBackend(SingleRequests):
 
     def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
         path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/cancel"
-        yield Transact(lambda: self.store.send_write_request("POST", path, {"reason": reason}))
+        yield Transact(lambda: self.client_state.send_write_request("POST", path, {"reason": reason}))
         if tell is None:
             return Told()
-        return (yield from deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
+        return (
+            yield from deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.client_state, session_id), tell)
+        )
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
-        return deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
+        return deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.client_state), tell, limit=limit)
 
     def _take_session_through_gate_flow(
         self,
@@ -162,11 +164,13 @@ class RemoteBackend(SingleRequests):
             **fields,
             "hold": True,
             "takeover": takeover,
-            "fence": None if (held := self.store.find_owned_session(session_id)) is None else held.fence,
-            "executing": sorted(self.store.executing),
-            "process": self.store.describe_process(),
+            "fence": None if (held := self.client_state.find_owned_session(session_id)) is None else held.fence,
+            "executing": sorted(self.client_state.executing),
+            "process": self.client_state.describe_process(),
         }
-        answer: Mapping[str, Any] = yield Transact(lambda: self.store.send_write_request("POST", path, fields).value)
+        answer: Mapping[str, Any] = yield Transact(
+            lambda: self.client_state.send_write_request("POST", path, fields).value
+        )
         until = None if timeout is None else time.monotonic() + timeout
         probed: set[int] = set()
         try:
@@ -187,13 +191,13 @@ class RemoteBackend(SingleRequests):
         return answer
 
     def _add_owned_session_awaiting_decisions(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
-        return self.store.add_session_and_start_heartbeats(
+        return self.client_state.add_session_and_start_heartbeats(
             session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
         )
 
     def _poll_gate(self, held: OwnedSession, seconds: int) -> Any:
         path = f"/sessions/{escape_path_part(held.session_id)}/gate"
-        return self.store.transport.send_read_request(path, fence=held.fence, wait=seconds)
+        return self.client_state.transport.send_read_request(path, fence=held.fence, wait=seconds)
 
     def _ask_verify_hooks_and_report_answers_flow(
         self, held: OwnedSession, undecided: Iterable[Mapping[str, Any]], probed: set[int]
@@ -201,12 +205,12 @@ class RemoteBackend(SingleRequests):
         """Ask the verify hooks that this process has. Returns whether any was asked."""
         is_asked = False
         for call in undecided:
-            hook = ask_verify_hooks.find_verify_hook(self.store, held.session_id, call["tool_name"])
+            hook = ask_verify_hooks.find_verify_hook(self.client_state, held.session_id, call["tool_name"])
             is_due = call["number"] not in probed or call["verify_requested_by"]
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
+            yield from ask_verify_hook_and_report_answer_flow(self.client_state, held, call, hook)
             is_asked = True
         return is_asked
 
@@ -214,9 +218,9 @@ class RemoteBackend(SingleRequests):
         try:
             self.release_session(session_id)
         except CheckpointsError:
-            owned_session = self.store.find_owned_session(session_id)
+            owned_session = self.client_state.find_owned_session(session_id)
             if owned_session is not None:
-                self.store.remove_owned_session(owned_session)
+                self.client_state.remove_owned_session(owned_session)
 
     def _start_heartbeats_and_build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
@@ -227,10 +231,12 @@ class RemoteBackend(SingleRequests):
             prepared = prepared_transcript.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_transcript_head(len(transcript), chain, point["version"])
-            run = self.store.add_session_and_start_heartbeats(session_id, answer["run"], at_gate=False, head=head).run
+            run = self.client_state.add_session_and_start_heartbeats(
+                session_id, answer["run"], at_gate=False, head=head
+            ).run
             rows = {stored["call_id"]: stored.pop("number") for stored in point["replayable"]}
             taken = {stored["call_id"]: ToolResult(**stored) for stored in point["replayable"]}
-            results = ReplayMarkingResultsByCallId(taken, _TakenResultRecorder(self.store, session_id), rows)
+            results = ReplayMarkingResultsByCallId(taken, _TakenResultRecorder(self.client_state, session_id), rows)
         return ResumePoint(
             run=run,
             transcript=transcript,
@@ -246,18 +252,20 @@ class RemoteBackend(SingleRequests):
         )
 
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
-        return RemoteStepLog(self.store, session_id, validate_id("workflow id", workflow_id))
+        return RemoteStepLog(self.client_state, session_id, validate_id("workflow id", workflow_id))
 
     def get_session_id_of_run(self, run_id: object) -> str:
-        return str(self.store.transport.send_read_request(f"/runs/{escape_path_part(str(run_id))}")["session_id"])
+        return str(
+            self.client_state.transport.send_read_request(f"/runs/{escape_path_part(str(run_id))}")["session_id"]
+        )
 
     # owned sessions
 
     def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
-        return self.store.flush_and_require_owned_session(session_id)
+        return self.client_state.flush_and_require_owned_session(session_id)
 
     def find_or_predict_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
-        owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
+        owner = self.client_state.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()
             return now, now + timedelta(seconds=constants.LEASE_SECONDS)
@@ -268,7 +276,7 @@ class RemoteBackend(SingleRequests):
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
         validate_integer("expected_version", expected_version)
-        held = self.store.flush_and_require_owned_session(session_id)
+        held = self.client_state.flush_and_require_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
         prepared = prepared_transcript.encode_and_digest_transcript(
@@ -280,7 +288,7 @@ class RemoteBackend(SingleRequests):
             held.head = build_transcript_head(head.length + len(prepared.bodies), chain, version)
         else:
             held.head = build_transcript_head(0, b"", version)
-        self.store.notify_save_listeners(session_id)
+        self.client_state.notify_save_listeners(session_id)
         return version
 
     @trace_session_function(tracing.SAVE)
@@ -293,7 +301,7 @@ class RemoteBackend(SingleRequests):
     ) -> int:
         if expected_version is not None:
             validate_integer("expected_version", expected_version)
-        held = self.store.flush_and_require_owned_session(session_id)
+        held = self.client_state.flush_and_require_owned_session(session_id)
         head = held.head
         prepared = prepared_transcript.encode_and_digest_transcript(transcript)
         continues = (
@@ -314,7 +322,7 @@ class RemoteBackend(SingleRequests):
         held.head = build_transcript_head(
             len(prepared.bodies), prepared.chains[-1] if prepared.chains else b"", version
         )
-        self.store.notify_save_listeners(session_id)
+        self.client_state.notify_save_listeners(session_id)
         return version
 
     def _post_version(
@@ -331,12 +339,12 @@ class RemoteBackend(SingleRequests):
             fields["expected_version"] = expected_version
         raw = {"messages": f"[{','.join(prepared.bodies)}]", **encode_version_change(change)}
         path = f"/sessions/{escape_path_part(session_id if held is None else held.session_id)}/versions"
-        return int(self.store.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
+        return int(self.client_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
 
     def append_version_with_or_without_run(
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
-        if self.store.find_owned_session(session_id) is None:
+        if self.client_state.find_owned_session(session_id) is None:
             return self._append_version_without_run(session_id, messages, change, expected_version)
         return self.append_version(session_id, messages, change, expected_version=expected_version)
 
@@ -348,7 +356,7 @@ class RemoteBackend(SingleRequests):
         validate_integer("expected_version", expected_version)
         prepared = prepared_transcript.encode_and_digest_transcript(messages)
         version = self._post_version(None, "append", prepared, change, expected_version, session_id)
-        self.store.notify_save_listeners(session_id)
+        self.client_state.notify_save_listeners(session_id)
         return version
 
     @trace_session_function(tracing.SAVE)
@@ -362,7 +370,7 @@ class RemoteBackend(SingleRequests):
         expected_version: int | None,
     ) -> int:
         """Save the next version of an owned session at a phase."""
-        held = self.store.flush_and_require_owned_session(session_id)
+        held = self.client_state.flush_and_require_owned_session(session_id)
         fields: dict[str, Any] = encode_phase_and_snapshot(details, snapshot)
         if expected_version is not None:
             fields["expected_version"] = validate_integer("expected_version", expected_version)
@@ -376,9 +384,11 @@ class RemoteBackend(SingleRequests):
         else:
             end = held.head.length, held.head.chain
         path = f"/sessions/{escape_path_part(session_id)}/phases"
-        version = int(self.store.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
+        version = int(
+            self.client_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"]
+        )
         held.head = build_transcript_head(*end, version)
-        self.store.notify_save_listeners(session_id)
+        self.client_state.notify_save_listeners(session_id)
         return version
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
@@ -389,28 +399,28 @@ class RemoteBackend(SingleRequests):
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
         path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/messages"
-        messages: list[dict[str, Any]] = self.store.transport.send_read_request(
+        messages: list[dict[str, Any]] = self.client_state.transport.send_read_request(
             path, after=after, limit=limit, version=version
         )["messages"]
         return messages
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
-        held = self.store.flush_and_require_owned_session(session_id)
+        held = self.client_state.flush_and_require_owned_session(session_id)
         raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
         path = f"/sessions/{escape_path_part(session_id)}/finish"
-        self.store.send_write_request("POST", path, {"status": status}, session=held, raw=raw)
-        self.store.remove_owned_session(held)
-        self.store.notify_save_listeners(session_id)
+        self.client_state.send_write_request("POST", path, {"status": status}, session=held, raw=raw)
+        self.client_state.remove_owned_session(held)
+        self.client_state.notify_save_listeners(session_id)
 
     def release_session(self, session_id: str) -> bool:
-        held = self.store.find_owned_session(validate_id("session id", session_id))
+        held = self.client_state.find_owned_session(validate_id("session id", session_id))
         if held is None:
             return False
         try:
-            self.store.flush_pending_writes(session_id)
+            self.client_state.flush_pending_writes(session_id)
         finally:
-            self.store.remove_owned_session(held)
-            released = self.store.send_write_request(
+            self.client_state.remove_owned_session(held)
+            released = self.client_state.send_write_request(
                 "POST", f"/sessions/{escape_path_part(session_id)}/release", {}, session=held
             ).value
         return bool(released["released"])

@@ -146,7 +146,7 @@ class RemoteExecution:
         return str(self.held.run_id)
 
     @property
-    def _call_path(self) -> str:
+    def _call_url_path(self) -> str:
         return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
 
     def write_outcome(self, outcome: CallOutcome) -> None:
@@ -165,7 +165,7 @@ class RemoteExecution:
     def _load_call_from_server(self) -> Any:
         issued_call = self.issued_call
         return self.store.transport.send_read_request(
-            self._call_path, step=issued_call.step, attempt=issued_call.attempt
+            self._call_url_path, step=issued_call.step, attempt=issued_call.attempt
         )
 
     def mark_execution_as_ended(self, *, answered: bool) -> None:

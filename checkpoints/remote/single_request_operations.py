@@ -49,16 +49,16 @@ class SingleRequests(OperationsNotOverHttp):
     the first one did. Decisions are the token's, so an actor is not sent.
     """
 
-    store: RemoteClientState
+    client_state: RemoteClientState
 
     def _send_read_request(self, path: str, **parameters: Any) -> Any:
-        return self.store.transport.send_read_request(path, **parameters)
+        return self.client_state.transport.send_read_request(path, **parameters)
 
     def _send_write_request(
         self, path: str, fields: Mapping[str, Any], method: str = "POST", *, session_id: str = ""
     ) -> Any:
-        session = self.store.flush_and_require_owned_session(session_id) if session_id else None
-        return self.store.send_write_request(method, path, fields, session=session).value
+        session = self.client_state.flush_and_require_owned_session(session_id) if session_id else None
+        return self.client_state.send_write_request(method, path, fields, session=session).value
 
     # ---- sessions
 
@@ -88,7 +88,7 @@ class SingleRequests(OperationsNotOverHttp):
     def fork_session(
         self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
     ) -> int:
-        self.store.flush_pending_writes(session_id)
+        self.client_state.flush_pending_writes(session_id)
         fields = {"new_session_id": validate_id("session id", new_session_id), "version": version}
         return int(self._send_write_request(f"{_build_session_path(session_id)}/fork", fields)["version"])
 
@@ -136,7 +136,7 @@ class SingleRequests(OperationsNotOverHttp):
     # ---- tool-call log, for loops without a registry
 
     def record_issued_call(self, session_id: str, intent: CallIntent) -> None:
-        held = self.store.flush_and_require_owned_session(session_id)
+        held = self.client_state.flush_and_require_owned_session(session_id)
         fields = {
             "call_id": intent.call_id,
             "tool": intent.tool,
@@ -145,7 +145,7 @@ class SingleRequests(OperationsNotOverHttp):
             "key": intent.key,
             "step": intent.step,
         }
-        answer = self.store.send_write_request(
+        answer = self.client_state.send_write_request(
             "POST",
             f"{_build_session_path(session_id)}/calls",
             fields,
@@ -162,13 +162,13 @@ class SingleRequests(OperationsNotOverHttp):
             raise InvalidInput(f"The result of {call_id!r} is a {type(result_text).__name__}, not text.")
         status = CallStatus.COMPLETED if success else CallStatus.FAILED
         outcome = CallOutcome(status, to_canonical_json(result_text, "result"))
-        held = self.store.find_owned_session(session_id)
+        held = self.client_state.find_owned_session(session_id)
         issued_call = held.issued_calls.pop(call_id, None) if held is not None and step is None else None
         if issued_call is None:
             path = f"{_build_session_path(session_id)}/calls/{escape_path_part(validate_id('call id', call_id))}"
             call = self._send_read_request(path, step=step)
             issued_call = IssuedCall(call["number"], call_id, call["step"], call["attempt"])
-        report_call_outcome(self.store, session_id, None if held is None else held.fence, issued_call, outcome)
+        report_call_outcome(self.client_state, session_id, None if held is None else held.fence, issued_call, outcome)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         call: dict[str, Any] | None = self._send_read_request(
@@ -198,15 +198,15 @@ class SingleRequests(OperationsNotOverHttp):
     # ---- other agents
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
-        held = self.store.flush_and_require_owned_session(session_id)
+        held = self.client_state.flush_and_require_owned_session(session_id)
         fields = {
             "state": state,
             "joins": [{"id": join.id, "calls": [_encode_agent_call(call) for call in join.calls]} for join in joins],
         }
-        paused = self.store.send_write_request(
+        paused = self.client_state.send_write_request(
             "POST", f"{_build_session_path(session_id)}/pause", fields, session=held
         ).value
-        self.store.remove_owned_session(held)
+        self.client_state.remove_owned_session(held)
         return Paused(**{**paused, "complete": tuple(paused["complete"])})
 
     def accept_response(

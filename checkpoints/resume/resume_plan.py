@@ -65,7 +65,7 @@ class TranscriptTail:
     first: int = 0
 
     @property
-    def requested_calls(self) -> list[RequestedCall]:
+    def unanswered_calls(self) -> list[RequestedCall]:
         return (
             tool_calls_in_messages.list_unanswered_calls_at_end(self.transcript)
             if self.pending is None
@@ -85,7 +85,7 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
     """Plan the resume of `session` at `tail`."""
     replay: list[ToolCall] = []
     run: list[ToolCall] = []
-    asked_for = tail.requested_calls
+    asked_for = tail.unanswered_calls
     logged_calls = {
         requested_call.call_id: _find_unanswered_logged_attempt(store, session, requested_call, tail)
         for requested_call in asked_for

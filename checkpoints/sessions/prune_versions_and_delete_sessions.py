@@ -16,7 +16,7 @@ from django.db.models import F, Max, Model, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.batched_reads import iterate_rows_in_batches
+from checkpoints.db.batched_reads import iterate_rows_read_in_batches
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
@@ -254,7 +254,7 @@ def find_removal_in_audit_trail_since(store: Store, session_id: str, since: date
     with database_operation(store.using, writes=False):
         session = Session.objects.using(store.using).filter(workspace=store.workspace_id, session_id=session_id)
         session_pk = session.values_list("pk", flat=True).first()
-        for event in iterate_rows_in_batches(events, descending=True):
+        for event in iterate_rows_read_in_batches(events, descending=True):
             if event.created_at < since - _LONGEST_TRANSACTION:
                 break
             details = parse_json(event.details) if event.kind in _REMOVALS and event.created_at >= since else {}

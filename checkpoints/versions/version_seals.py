@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
-from checkpoints.db.batched_reads import iterate_rows_in_batches
+from checkpoints.db.batched_reads import iterate_rows_read_in_batches
 from checkpoints.db.hot_statements import AnsweredCall, NewMessage, NewVersion, SaveBase
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
@@ -233,7 +233,7 @@ def iterate_verified_messages(
 ) -> Iterator[Message]:
     """Iterate over consecutive messages of a segment in order, each verified as `verify_consecutive_messages` does."""
     batch: list[Message] = []
-    for message in iterate_rows_in_batches(messages, by="position"):
+    for message in iterate_rows_read_in_batches(messages, by="position"):
         batch.append(message)
         if len(batch) == _BATCH_SIZE:
             verify_consecutive_messages(connection, segment_id, batch)
