@@ -29,6 +29,7 @@ from checkpoints.adapters.claude.readable_transcript_writer import (
     find_last_subagent_description_or_empty,
     is_subagent_description,
 )
+from checkpoints.adapters.claude.refused_lines import RefusedLines
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.adapters.session_claims import SessionClaims
@@ -43,7 +44,10 @@ from checkpoints.exceptions import (
     CheckpointCorrupted,
     InvalidInput,
     NotRepresentable,
+    OwnershipLost,
+    SessionBusy,
     SessionNotFound,
+    StorageError,
     TooLarge,
     VersionConflict,
 )
@@ -92,6 +96,9 @@ class HarnessSessionStore(SessionStore):
         self._mirrors: OrderedDict[str, TranscriptMirror] = OrderedDict()
         #: Versions of sessions that this store has loaded, or written behind those.
         self._versions: OrderedDict[str, int] = OrderedDict()
+        #: Sessions that another process has continued since this store has loaded them.
+        self._overtaken: OrderedDict[str, None] = OrderedDict()
+        self._refused_lines = RefusedLines()
         self._lock = Lock()
         #: Seconds by which the clock of the database is ahead of that of this process.
         self._clock_lead: float | None = None
@@ -135,6 +142,9 @@ class HarnessSessionStore(SessionStore):
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Store lines, and show them in the transcript, in one transaction.
 
+        Lines that were refused by a busy session, or while the database was not available, are stored before the next
+        ones: the SDK gives them up after three attempts.
+
         Args:
             key: Key of the session or the subagent.
             entries: Lines. One whose uuid is stored is left out.
@@ -143,11 +153,43 @@ class HarnessSessionStore(SessionStore):
             InvalidInput: The key or a line cannot be stored. Nothing of the batch is.
             SessionBusy: A run of another client owns the session and is alive.
             OwnershipLost: Another run has taken the session from this client.
+            VersionConflict: Another process has continued the session since this store has loaded it, and a call or
+                lines of this store were refused because of that.
             SessionFinished: The session has ended.
         """
         place, lines = transcript_keys.parse_session_key(key), [_validate_and_copy_line(entry) for entry in entries]
         if lines:
-            await self._run_blocking(partial(self._append_lines, place, lines))
+            await self._run_blocking(partial(self._append_refused_lines_and_batch, place, entries, lines))
+
+    def _append_refused_lines_and_batch(self, key: TranscriptKey, batch: object, lines: Sequence[Line]) -> None:
+        session_id = key.session_id
+        lines = self._refused_lines.add_before(session_id, batch, lines)
+        try:
+            self._require_not_overtaken(key)
+            self._append_lines(key, lines)
+        except (SessionBusy, OwnershipLost, StorageError) as error:
+            if not isinstance(error, CheckpointCorrupted):
+                self._refused_lines.keep(session_id, batch, lines, was_busy=isinstance(error, SessionBusy))
+            raise
+        self._refused_lines.discard(session_id)
+
+    def _require_not_overtaken(self, key: TranscriptKey) -> None:
+        """Require that no other process has continued the session while lines or calls of this store were refused.
+
+        What it did is not in the conversation of the program here. If the lines of that one followed, they would be
+        the conversation from which the next run continues.
+        """
+        root_id = key.root_session_id
+        with self._lock:
+            is_overtaken = root_id in self._overtaken
+        if is_overtaken or self._refused_lines.was_session_busy(key.session_id):
+            try:
+                self.require_no_newer_version(root_id)
+            except VersionConflict:
+                self._refused_lines.discard(key.session_id)
+                raise
+            except SessionNotFound:
+                return
 
     def _append_lines(self, key: TranscriptKey, lines: Sequence[Line]) -> None:
         store, session_id = self.sync_checkpointer.store, key.session_id
@@ -313,6 +355,8 @@ class HarnessSessionStore(SessionStore):
     def require_no_newer_version(self, session_id: str) -> None:
         """Require that nobody else has continued a transcript since this store has loaded it.
 
+        If somebody has, no lines of this store are stored any more until it has loaded the transcript again.
+
         Args:
             session_id: Identifier of the session that the transcript is.
 
@@ -326,6 +370,10 @@ class HarnessSessionStore(SessionStore):
             if version is not None:
                 latest = self._load_latest_version_number(session_id)
                 if latest != version:
+                    with self._lock:
+                        self._overtaken[session_id] = None
+                        while len(self._overtaken) > _MAX_VERSIONS:
+                            self._overtaken.popitem(last=False)
                     raise VersionConflict(session_id, version, latest)
 
     def _queue_lines_and_write_versions(
@@ -400,6 +448,8 @@ class HarnessSessionStore(SessionStore):
         lines = self._load_all_lines(session_id)
         with self._lock:
             self._remember_version_number(session_id, version)
+            self._overtaken.pop(session_id, None)
+        self._refused_lines.discard(session_id)
         return lines
 
     # ---- lists
@@ -452,6 +502,8 @@ class HarnessSessionStore(SessionStore):
             with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(each.session_id):
                 with self._lock:
                     self._mirrors.pop(each.session_id, None)
+                    self._overtaken.pop(each.session_id, None)
+                self._refused_lines.discard(each.session_id)
                 remove_and_copy_states.release_and_delete_session(self.sync_checkpointer.store, each.session_id)
 
 

@@ -853,8 +853,9 @@ def _read_root_state_id_of_payload(payload: str) -> str:
     """Read which state of the root graph a version shows; empty if it is of another program or of a subgraph."""
     value = parse_json(payload)
     about = value.get("langgraph") if isinstance(value, dict) else None
-    is_of_root = isinstance(about, dict) and not about.get("namespace")
-    return str(about.get("checkpoint_id") or "") if is_of_root else ""
+    if not isinstance(about, dict) or about.get("namespace"):
+        return ""
+    return str(about.get("checkpoint_id") or "")
 
 
 def _get_thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:

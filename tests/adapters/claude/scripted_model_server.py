@@ -16,9 +16,9 @@ Script = Callable[[list[dict[str, Any]]], list[Block]]
 
 
 @contextmanager
-def serve_scripted_model(script: Script) -> Iterator[str]:
-    """Serve a model for a `with` block. Yields its address."""
-    numbers = itertools.count(1)
+def serve_scripted_model(script: Script, *, first_number: int = 1) -> Iterator[str]:
+    """Serve a model for a `with` block, which numbers its calls from `first_number` on. Yields its address."""
+    numbers = itertools.count(first_number)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -22,6 +22,7 @@ from checkpoints.exceptions import (
     NotRepresentable,
     SessionBusy,
     SessionFinished,
+    StorageUnavailable,
 )
 from checkpoints.formats import digests
 from checkpoints.framework_states import line_log
@@ -409,3 +410,25 @@ def test_records_of_the_program_are_stored_once_and_no_messages_in_the_store_and
     assert [message["role"] for message in transcript] == ["user", "system", "assistant", "user"]
     assert "You are a lamp." not in json.dumps(transcript)
     assert "trailing_notes" not in json.loads(Session.objects.get(session_id=MIRRORED).metadata)["import"]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_lines_that_an_outage_refused_are_stored_before_the_next_ones(
+    cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    lines = read_file(write_conversation(tmp_path / f"{SESSION}.jsonl").path)
+    mirror(store, lines[:2], batch=2)
+
+    def refuse(*_: Any) -> None:
+        raise StorageUnavailable("The database is restarted.", may_have_happened=False)
+
+    with monkeypatch.context() as patches:
+        patches.setattr(store, "_append_lines", refuse)
+        for entries in (lines[2:3], lines[3:5]):
+            for _ in range(3):
+                with pytest.raises(StorageUnavailable):
+                    asyncio.run(store.append(KEY, entries))
+    mirror(store, lines[5:], batch=batch)
+    assert [json.dumps(line) for line in load(store) or ()] == [json.dumps(line) for line in lines]
+    import_transcripts(cp, tmp_path / f"{SESSION}.jsonl")
+    assert describe(cp, MIRRORED) == describe(cp, SESSION)
