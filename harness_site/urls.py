@@ -14,6 +14,7 @@ _pages = [
     path("health/ready", home_and_health_views.report_readiness, name="health-ready"),
     path("words.js", home_and_health_views.show_words, name="words"),
     path("calls/", workspace_call_log_page.show_call_log, name="calls-log"),
+    path("calls/export/", workspace_call_log_page.export_call_log, name="calls-export"),
 ]
 urlpatterns: list[URLPattern | URLResolver] = [
     # First, because programs make far more requests than readers.

@@ -6,18 +6,21 @@ how far back that reaches and continues from there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Any, Final
 
-from django.db.models import Avg, Case, Count, DurationField, ExpressionWrapper, F, Q, QuerySet, When
+from django.db.models import Case, Count, F, Q, QuerySet, When
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus, InterruptReason
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import IS_QUESTION
+from harness_site.core.epoch_microseconds import Instant
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
@@ -32,6 +35,11 @@ PAGE = 30
 COUNTED: Final = 1_000
 #: Maximum number of tools listed with their rates.
 _TOOLS = 100
+#: Number of calls that an export loads at once.
+_EXPORTED_AT_ONCE: Final = 200
+_IS_QUESTION: Final = Case(When(IS_QUESTION, then=True), default=False)
+_COMPLETED: Final = Q(status=CallStatus.COMPLETED) & ~ANSWERED_CALLS
+_FAILED: Final = Q(status=CallStatus.FAILED)
 #: Bounds of an unlimited range.
 _ALWAYS = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -53,8 +61,13 @@ class CallLogFilter:
 
     @property
     def has_filters_of_calls(self) -> bool:
-        """Return whether there is a filter besides the times. The rates of the tools apply none of these."""
-        return bool(self.calls or self.agent or self.interrupted)
+        """Return whether there is a filter besides the times."""
+        return bool(self.agent or self.has_filters_without_rates)
+
+    @property
+    def has_filters_without_rates(self) -> bool:
+        """Return whether there is a filter that the rates of the tools do not apply: they apply agent and times."""
+        return bool(self.calls or self.interrupted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,7 @@ class LoggedCall:
     record: CallRecord
     session_pk: int
     session_name: str
+    session_id: str
     agent: str
 
     @property
@@ -98,7 +112,8 @@ class ToolRates:
 
     Each call has one of the outcomes from `completed` to `discarded`. `answered` by a person, it never ran; `open`, it
     has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
-    any outcome. `took` is the average duration of those that ran to their end, completed or failed.
+    any outcome. `mean` and `p95` are the mean and the 95th percentile of the durations of those that ran to their end,
+    completed or failed.
     """
 
     tool: str
@@ -112,12 +127,13 @@ class ToolRates:
     discarded: int
     interrupted: int
     replays: int
-    took: timedelta | None
+    mean: timedelta | None
+    p95: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRatesReport:
-    """Rates over `counted` calls; `since` is the time of the oldest of them if there are older ones."""
+    """Rates over `counted` calls; `since` is the time from which they are counted if there are older ones."""
 
     tools: tuple[ToolRates, ...]
     counted: int
@@ -150,7 +166,7 @@ def load_call_log_page(
         matches = matches.filter(issued_at__gte=end.issued_at).exclude(issued_at=end.issued_at, pk__lt=end.pk)
     matches = wanted.calls.filter_calls(matches)
     if wanted.agent:
-        matches = matches.filter(session__agent=wanted.agent.replace("\0", ""))
+        matches = _filter_by_agent(matches, wanted)
     if wanted.interrupted:
         matches = matches.filter(COUNTED_INTERRUPTIONS)
     call_rows = list(matches.only("pk")[: size + 1])
@@ -172,41 +188,79 @@ def _count_matches(matches: QuerySet[ToolCall], found: Sequence[ToolCall], size:
     return len(found) if len(found) <= size else matches.order_by()[: COUNTED + 1].count()
 
 
+def iterate_call_log_pages(
+    workspace_pk: int, wanted: CallLogFilter
+) -> Iterator[tuple[LoggedCall | UnreadableRecord, ...]]:
+    """Iterate over all calls that match, the newest first, however far back the filters have to look."""
+    after: Cursor | None = None
+    while True:
+        page = load_call_log_page(workspace_pk, wanted, after=after, size=_EXPORTED_AT_ONCE)
+        yield page.rows
+        if page.after is None:
+            return
+        after = page.after
+
+
 def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
-    """Load the rates of each tool over the newest calls of the chosen time; the other filters are ignored."""
+    """Load the rates of each tool over the newest calls of the chosen agent and time; other filters are ignored."""
     since, until = _fill_open_time_bounds(wanted.times)
-    end = _find_last_call_if_more(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
-    grouped = _query_tool_sums(workspace_pk, since if end is None else end.issued_at, until)
-    tools = tuple(ToolRates(**row) for row in grouped)
-    return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
+    calls = _query_calls_issued_between(workspace_pk, since, until)
+    oldest: ToolCall | None = None
+    if wanted.agent:
+        oldest = _find_last_call_if_more(list(_query_calls_around_limit(_order_newest_first(calls), LOOKED_AT)))
+        calls = _filter_by_agent(calls if oldest is None else calls.filter(issued_at__gte=oldest.issued_at), wanted)
+    oldest = _find_last_call_if_more(list(_query_calls_around_limit(_order_newest_first(calls), RATED))) or oldest
+    if oldest is not None:
+        calls = calls.filter(issued_at__gte=oldest.issued_at)
+    durations = _load_sorted_durations_by_tool(calls)
+    tools = tuple(
+        _build_tool_rates(row, durations.get((row["tool"], row["is_question"]), ())) for row in _query_tool_sums(calls)
+    )
+    return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if oldest is None else oldest.issued_at)
 
 
-def _query_calls_around_rating_limit(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
-    return _query_calls_around_limit(_order_newest_first(_query_calls_issued_between(workspace, since, until)), RATED)
+def _filter_by_agent(calls: QuerySet[ToolCall], wanted: CallLogFilter) -> QuerySet[ToolCall]:
+    return calls.filter(session__agent=wanted.agent.replace("\0", ""))
 
 
-def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QuerySet[Any, Any]:
-    duration = ExpressionWrapper(F("settled_at") - F("issued_at"), output_field=DurationField())
-    completed = Q(status=CallStatus.COMPLETED) & ~ANSWERED_CALLS
-    failed = Q(status=CallStatus.FAILED)
-    is_timed = Q(interrupted_at=None) & ~Q(settled_at=F("issued_at"))
+def _query_tool_sums(calls: QuerySet[ToolCall]) -> QuerySet[Any, Any]:
     sums = (
-        _query_calls_issued_between(workspace, since, until)
-        .values("tool", is_question=Case(When(IS_QUESTION, then=True), default=False))
+        calls.order_by()
+        .values("tool", is_question=_IS_QUESTION)
         .annotate(
             calls=Count("pk"),
-            completed=Count("pk", filter=completed),
+            completed=Count("pk", filter=_COMPLETED),
             answered=Count("pk", filter=ANSWERED_CALLS),
-            failed=Count("pk", filter=failed),
+            failed=Count("pk", filter=_FAILED),
             rejected=Count("pk", filter=Q(status=CallStatus.REJECTED)),
             open=Count("pk", filter=Q(status__in=sorted(OPEN_CALL_STATUSES))),
             discarded=Count("pk", filter=Q(status__in=[CallStatus.SUPERSEDED, CallStatus.DISCARDED])),
             interrupted=Count("interrupted_at", filter=~Q(reason=InterruptReason.NO_RESULT)),
             replays=Count("pk", filter=Q(replay_count__gt=0)),
-            took=Avg(duration, filter=(completed | failed) & is_timed),
         )
     )
     return sums.order_by("-calls", "tool")[:_TOOLS]
+
+
+def _load_sorted_durations_by_tool(calls: QuerySet[ToolCall]) -> dict[tuple[str, bool], list[int]]:
+    """Load the durations, in microseconds, by tool and whether the calls are questions."""
+    is_timed = Q(interrupted_at=None, settled_at__isnull=False) & ~Q(settled_at=F("issued_at"))
+    ended = calls.order_by().filter(_COMPLETED | _FAILED, is_timed)
+    durations: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
+    for tool, is_question, took in ended.values_list(
+        "tool", _IS_QUESTION, Instant("settled_at") - Instant("issued_at")
+    ):
+        durations[tool, is_question].append(took)
+    return {key: sorted(times) for key, times in durations.items()}
+
+
+def _build_tool_rates(row: Mapping[str, Any], durations: Sequence[int]) -> ToolRates:
+    """Build the rates of a tool from its sums and its durations in ascending order, in microseconds."""
+    number = len(durations)
+    if not number:
+        return ToolRates(**row, mean=None, p95=None)
+    mean, p95 = sum(durations) // number, durations[ceil(0.95 * number) - 1]
+    return ToolRates(**row, mean=timedelta(microseconds=mean), p95=timedelta(microseconds=p95))
 
 
 def _fill_open_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
@@ -250,7 +304,8 @@ def _build_logged_call(
 ) -> LoggedCall | UnreadableRecord:
     if isinstance(row, UnreadableRecord) or isinstance(record, UnreadableRecord):
         return record  # type: ignore[return-value]  # of a row that cannot be read, a placeholder
-    return LoggedCall(record, row.session_id, row.session_title or row.session_name, row.session_agent)  # type: ignore[attr-defined]
+    title, name, agent = row.session_title, row.session_name, row.session_agent  # type: ignore[attr-defined]
+    return LoggedCall(record, row.session_id, title or name, name, agent)
 
 
 def _query_calls_with_session_names(pks: list[int]) -> QuerySet[ToolCall]:

@@ -1,17 +1,21 @@
 """Tool calls of all sessions of a workspace, and success rates of its tools."""
 
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from checkpoints.db import clock
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.enums import CallStatus
-from harness_site.accounts import session_secrets_from_call_arguments
+from checkpoints.enums import AuditKind, CallStatus
+from harness_site.accounts import audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
+from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.sessions import session_formatting
+from harness_site.sessions import call_log_csv_export, session_formatting
 from harness_site.sessions.call_row_display import (
     WorkspaceCallLine,
     build_workspace_call_lines,
@@ -51,8 +55,26 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "later": after is not None,
         "newest": _build_first_page_url_with_changes(request),
         "looked_at": workspace_call_log.LOOKED_AT,
+        "exported": _build_first_page_url_with_changes(request, reverse("harness:calls-export")),
     }
     return render(request, "sessions/workspace_calls.html", context)
+
+
+@require_GET
+@require_member_and_handle_page_not_found
+def export_call_log(request: MemberRequest) -> HttpResponseBase:
+    """Stream a CSV file of every call that matches the filters of the list."""
+    membership = request.membership
+    query = request.GET.copy()
+    if query.get("key"):
+        query["key"] = "*"  # may be confidential, as words of a search
+    filters = query.urlencode(safe="*")[:_MAX_FILTER_LENGTH]
+    audit_events.record_member_event(
+        membership, AuditKind.EXPORTED, request=request, what="tool calls", filters=filters
+    )
+    pages = workspace_call_log.iterate_call_log_pages(membership.workspace_id, _parse_log_filter(request.GET))
+    name = f"tool-calls-{membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
+    return build_download_response(call_log_csv_export.generate_csv_lines(pages), CSV, name)
 
 
 def parse_call_filter(asked: QueryDict) -> CallFilter:
@@ -75,11 +97,11 @@ def _parse_log_filter(query: QueryDict) -> CallLogFilter:
     )
 
 
-def _build_first_page_url_with_changes(request: HttpRequest, **changed: str) -> str:
+def _build_first_page_url_with_changes(request: HttpRequest, path: str = "", **changed: str) -> str:
     query = request.GET.copy()
     query.pop("after", None)
     for name, value in changed.items():
         query[name] = value
     for name in [name for name, value in query.items() if not value]:
         del query[name]
-    return f"{request.path}?{query.urlencode()}" if query else request.path
+    return f"{path or request.path}?{query.urlencode()}" if query else path or request.path

@@ -148,7 +148,13 @@ def pages(call: ToolCall) -> Iterator[str]:
     yield from (f"{base}/versions/", f"{base}/compare/?a=1&b=2", f"{base}/fork/", f"{base}/timeline/")
     yield from (f"{base}/workflows/", f"{base}/peers/", f"{base}/plan/", f"{base}/history/")
     yield from (f"/review/calls/{call.pk}/", f"/review/calls/{call.pk}/?answer=1")
-    yield from (f"{base}/export/jsonl/", f"{base}/export/html/", "/sessions/export/", "/sessions/export/?q=answered")
+    yield from (
+        f"{base}/export/jsonl/",
+        f"{base}/export/html/",
+        "/sessions/export/",
+        "/calls/export/",
+        "/sessions/export/?q=answered",
+    )
     yield "/audit/export/"
 
 

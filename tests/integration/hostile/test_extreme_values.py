@@ -82,6 +82,7 @@ PARAMETERS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "/sessions/{session}/history/?event=1": {"decision": NUMBERS},
     "/sessions/{session}/fork/": {"v": NUMBERS},
     "/calls/": {"first": DAYS, "last": DAYS, "after": CURSORS},
+    "/calls/export/": {"first": DAYS, "last": DAYS},
     "/audit/": {"first": DAYS, "last": DAYS, "before": NUMBERS},
     "/audit/export/": {"first": DAYS, "last": DAYS},
     "/sessions/export/": {"first": DAYS, "last": DAYS, "least": NUMBERS},

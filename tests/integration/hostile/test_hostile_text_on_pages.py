@@ -51,7 +51,7 @@ def test_every_page_shows_hostile_text_as_text(reader: Client, text: str) -> Non
 @pytest.mark.parametrize("text", TOGETHER)
 def test_readable_exports_show_hidden_characters_and_records_keep_them(reader: Client, text: str) -> None:
     session = make_hostile_session(text)
-    for address in (f"/sessions/{session.pk}/export/html/", "/sessions/export/", "/audit/export/"):
+    for address in (f"/sessions/{session.pk}/export/html/", "/sessions/export/", "/audit/export/", "/calls/export/"):
         content = streamed(reader.get(address))
         assert list_hidden_characters(content) == set(), address
         assert "<script id=evil>" not in content or "/html/" not in address

@@ -38,7 +38,7 @@ def test_unknown_stored_value_does_not_break_a_page(client: Client) -> None:
     ToolCall.objects.update(status="newer")
     failed += [address for address in list_pages_of_session(session) if reader.get(address).status_code >= 500]
     exports = [f"/sessions/{session.pk}/export/{form}/" for form in ("html", "jsonl")]
-    for address in (*exports, "/sessions/export/", "/audit/export/"):
+    for address in (*exports, "/sessions/export/", "/audit/export/", "/calls/export/"):
         response = reader.get(address)
         content = b"".join(response.streaming_content)  # type: ignore[attr-defined]
         if response.status_code >= 500 or b"not complete" in content or b'"complete": false' in content:

@@ -74,7 +74,7 @@ def test_aborted_exports_release_their_resources(server: tuple[int, Path]) -> No
     for _ in range(100):
         make_session(title="x" * 5_000)
     exports = [f"/sessions/{session.pk}/export/{form}/" for form in ("jsonl", "html")]
-    exports += ["/sessions/export/", "/audit/export/"]
+    exports += ["/sessions/export/", "/audit/export/", "/calls/export/"]
     for _ in range(THREADS // 2):
         for path in exports:
             assert break_off(port, path, cookie) < 20_000

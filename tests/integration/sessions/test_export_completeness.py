@@ -93,7 +93,7 @@ def test_page_of_a_taken_over_session_names_the_actor(open_checkpointer: Open, r
     assert "the session was taken over from run" in html
 
 
-@pytest.mark.parametrize("path", ["/sessions/export/", "/audit/export/"])
+@pytest.mark.parametrize("path", ["/sessions/export/", "/audit/export/", "/calls/export/"])
 def test_table_ends_with_a_completion_marker(path: str, open_checkpointer: Open, reader: Client) -> None:
     taken_over(open_checkpointer)
     _sent(reader, path, CSV)

@@ -1,5 +1,7 @@
 """The page with tool calls of all sessions, and the rates of their tools."""
 
+import csv
+import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,7 +14,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Role
-from checkpoints.models import Decision, LateResult, Session, ToolCall
+from checkpoints.models import AuditEvent, Decision, LateResult, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.selectors import workspace_call_log
@@ -195,12 +197,12 @@ def test_number_of_matching_calls_is_stated(session: Session, reader: Client, mo
     assert "all 70 calls" in visible_text(reader.get("/calls/"))
     words = visible_text(reader.get("/calls/?status=failed"))
     assert " 24 calls What it does" in words
-    assert "all 70 calls · The filters do not apply to this table." in words
+    assert "all 70 calls · Of the filters, only agent and time apply to this table." in words
     words = visible_text(reader.get("/calls/?tool=pay"))  # more than one page
     assert " 35 calls What it does" in words
     assert " 1 call What it does" in visible_text(reader.get("/calls/?key=c7"))
     words = visible_text(reader.get("/calls/?tool=pay&first=2025-01-01"))
-    assert "Of the filters, only the times apply to this table." in words
+    assert "all 70 matching calls · Of the filters, only agent and time apply to this table." in words
     words = visible_text(reader.get("/calls/?first=2025-01-01"))
     assert " 70 calls What it does" in words
     assert "apply to this table" not in words
@@ -249,11 +251,92 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
         outcomes = (tool.completed, tool.answered, tool.failed, tool.rejected, tool.open, tool.discarded)
         assert sum(outcomes) == tool.calls
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
-    assert (pay.took, mail.took) == (timedelta(seconds=2), timedelta(seconds=3))
+    assert (pay.mean, mail.mean) == (timedelta(seconds=2), timedelta(seconds=3))
     words = visible_text(reader.get("/calls/"))
-    assert "pay 9 2 (22 %) 1 (11 %) 1 (11 %) 1 (11 %) 3 (33 %) 1 (11 %) 1 (11 %) 1 2.0 s" in words
+    assert "pay 9 2 (22 %) 1 (11 %) 1 (11 %) 1 (11 %) 3 (33 %) 1 (11 %) 1 (11 %) 1 2.0 s 2.0 s" in words
     assert "alice: It happened" in words
     assert words.count("refund-desk Responded instead requested ") == 1
+
+
+def test_rates_are_those_of_the_chosen_agent_and_time(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_calls(session, 6)
+    make_calls(make_session(session_id="other", agent="mailer"), 4)
+
+    def count(**wanted: Any) -> tuple[int, timedelta | None]:
+        rates = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter(**wanted))
+        return rates.counted, None if rates.since is None else rates.since - THEN
+
+    assert count() == (10, None)
+    assert count(agent="mailer") == (4, None)
+    times = TimeRange(since=THEN + timedelta(hours=2))
+    assert count(agent="mailer", times=times) == (2, None)
+    monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 5)
+    assert count(agent="mailer") == (2, timedelta(hours=2))
+    monkeypatch.setattr(workspace_call_log, "RATED", 3)
+    assert count(agent="refund-desk") == (3, timedelta(hours=3))
+    words = visible_text(reader.get("/calls/?agent=refund-desk"))
+    assert "the newest 3 matching calls, since" in words
+    assert "apply to this table" not in words
+
+
+def test_failed_and_interrupted_calls_of_a_tool_link_to_their_list(session: Session, reader: Client) -> None:
+    make_calls(session, 4)
+    make_call(session=session, call_id="lost", tool="pay", interrupted_at=THEN)
+    page = reader.get("/calls/?agent=refund-desk&status=completed&interrupted=").content.decode()
+    links = {text: query for query, text in re.findall(r'<a class="chip \w+" href="([^"]*)">([^<]*)</a>', page)}
+    assert {"1 (50 %)", "1 (33 %)"} <= set(links)
+    for query in links.values():
+        (row,) = reader.get("/calls/" + query.replace("&amp;", "&")).context["rows"]
+        assert row.agent == "refund-desk"
+
+
+def test_longest_durations_stand_beside_the_mean(session: Session, reader: Client) -> None:
+    for number in range(20):
+        then = THEN + timedelta(hours=number)
+        took = timedelta(seconds=100 if number == 3 else 30 if number == 5 else 1)
+        make_call(
+            session=session,
+            call_id=f"c{number}",
+            tool="pay",
+            status=CallStatus.COMPLETED,
+            issued_at=then,
+            settled_at=then + took,
+        )
+    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    assert (rates.mean, rates.p95) == (timedelta(seconds=7.4), timedelta(seconds=30))
+    assert "Mean duration 95 % within pay 20 20 (100 %) 7.4 s 30 s" in visible_text(reader.get("/calls/"))
+
+
+def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace_call_log, "_EXPORTED_AT_ONCE", 2)
+    monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 3)
+    make_calls(session, 8)
+    make_calls(make_session(session_id="other", agent="mailer"), 3)
+    lost = make_call(session=session, call_id="=lost", tool="pay", issued_at=THEN - timedelta(days=1))
+    make_decision(call=lost)
+    assert (
+        'href="/calls/export/?agent=refund-desk" download'
+        in reader.get("/calls/?agent=refund-desk&after=").content.decode()
+    )
+    text = b"".join(reader.get("/calls/export/?tool=pay&agent=refund-desk&key=")).decode()
+    *lines, end = text.splitlines()
+    rows = list(csv.DictReader(lines))
+    assert end == "# complete"
+    assert [row["call"] for row in rows] == ["c7", "c5", "c3", "c1", "'=lost"]
+    assert {(row["session"], row["agent"], row["tool"]) for row in rows} == {(session.session_id, "refund-desk", "pay")}
+    assert [row["status"] for row in rows[:3]] == ["completed", "completed", "failed"]
+    assert rows[0]["duration_seconds"] == "2.000000"
+    assert (rows[4]["duration_seconds"], rows[4]["last_decision"], rows[4]["decided_by"]) == (
+        "",
+        "confirm_landed",
+        "alice",
+    )
+    (event,) = AuditEvent.objects.filter(kind="exported")
+    assert json.loads(event.details)["what"] == "tool calls"
+    list(reader.get("/calls/export/?key=c7"))
+    assert json.loads(AuditEvent.objects.filter(kind="exported").latest("pk").details)["filters"] == "key=*"
 
 
 def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, reader: Client) -> None:
@@ -271,7 +354,7 @@ def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, r
     settled = question.issued_at + timedelta(hours=3)
     ToolCall.objects.update(status=CallStatus.COMPLETED, settled_at=settled, interrupted_at=None)
     (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
-    assert (rates.completed, rates.answered, rates.took) == (0, 1, None)
+    assert (rates.completed, rates.answered, rates.mean) == (0, 1, None)
 
 
 def test_call_is_found_by_its_key(session: Session, reader: Client) -> None:
@@ -294,7 +377,7 @@ def test_query_count_is_independent_of_the_rows(
     session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
 ) -> None:
     make_calls(session, calls)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         reader.get("/calls/")
 
 

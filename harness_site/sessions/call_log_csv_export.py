@@ -1,0 +1,79 @@
+"""CSV export of the list of tool calls."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from django.utils import translation
+
+from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.core import csv_rows, formatting
+from harness_site.core.call_sentences import format_short_call_sentence
+from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
+from harness_site.core.unreadable_rows import UnreadableRecord, skip_unreadable_records
+from harness_site.sessions.selectors.workspace_call_log import LoggedCall
+
+HEAD: Final = (
+    "call",
+    "what_it_does",
+    "tool",
+    "session",
+    "agent",
+    "status",
+    "reason",
+    "error",
+    "attempt",
+    "replays",
+    "logged",
+    "interrupted",
+    "settled",
+    "duration_seconds",
+    "last_decision",
+    "decided_by",
+)
+
+
+def generate_csv_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) -> Iterator[str]:
+    """Yield the header, one line for each call, and a last line that marks the file as complete."""
+    yield csv_rows.mask_and_format_csv_line(HEAD)
+    for rows in pages:
+        calls = skip_unreadable_records(rows)
+        secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in calls})
+        for row in rows:
+            yield _format_line(row, secrets)
+    yield csv_rows.mask_and_format_csv_line([csv_rows.COMPLETE])
+
+
+def _format_line(row: LoggedCall | UnreadableRecord, secrets: Mapping[int, Collection[str]]) -> str:
+    if isinstance(row, UnreadableRecord):
+        return csv_rows.mask_and_format_csv_line(csv_rows.build_unreadable_row_cells(row, HEAD))
+    args = formatting.parse_json_or_text(row.record.args)
+    with mask_values_in_context(secrets.get(row.session_pk, ())), mask_values_of_secret_fields_in_context(args):
+        return csv_rows.mask_and_format_csv_line(_build_cells(row))
+
+
+def _build_cells(row: LoggedCall) -> tuple[str, ...]:
+    """Build the cells of a call; those of what is not known or did not happen are empty."""
+    record = row.record
+    decision = next((ruling for ruling in reversed(record.rulings) if ruling.final), None)
+    # Programs read the cells, so they are English in every language of the reader.
+    with translation.override("en"):
+        sentence = format_short_call_sentence(record)
+    return (
+        record.call_id,
+        sentence,
+        record.tool,
+        row.session_id,
+        row.agent,
+        record.status,
+        record.reason,
+        record.error_type,
+        str(record.attempt),
+        str(record.replays),
+        *(
+            "" if time is None else formatting.format_iso_time(time)
+            for time in (record.issued_at, record.interrupted_at, record.settled_at)
+        ),
+        "" if record.duration is None else f"{record.duration.total_seconds():.6f}",
+        "" if decision is None else decision.kind,
+        "" if decision is None else decision.actor,
+    )
