@@ -72,6 +72,15 @@ def test_card_explains_the_next_step(reader: Client, session: dict[str, object],
     assert words in page(reader, call)
 
 
+def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    message = {"reason": "The bank has none.", "result": "This call did not happen. The bank has none."}
+    make_decision(call=call, kind=DecisionKind.MARK_FAILED, revision=1, **message)
+    shown = page(reader, call).partition("What happens now")[0].rpartition("Decision ")[2]
+    assert "Message to the agent This call did not happen. The bank has none." in shown
+    assert shown.count("The bank has none.") == 1
+
+
 def test_result_of_the_session_is_not_repeated_if_it_is_that_of_the_call(reader: Client) -> None:
     shown = page(reader, decided(status=SessionStatus.FAILED, result='"re_81f3"'))
     assert "The tool reported: re_81f3" in shown
