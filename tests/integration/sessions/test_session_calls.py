@@ -55,7 +55,7 @@ def test_call_list_shows_all_fields(session: Session, reader: Client) -> None:
     make_decision(call=call)
     page = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
     assert "Refund card: amount 40.00, currency EUR, order 17 refund_card call_9 Completed" in page
-    assert "run 1 replayed 2 times 4 210 ms alice: It happened" in page
+    assert "run 1 replayed 2 times v4 210 ms alice: It happened" in page
     assert "Times are in UTC." in page
 
 
