@@ -288,7 +288,7 @@ def _list_sentences_by_details(entry: AuditEntry, *, about_several_sessions: boo
     """List the sentences that a detail or the actor of an entry chooses, before those of its kind."""
     if entry.kind == AuditKind.SESSION_FINISHED:
         is_without_result = entry.details.get("reason") == InterruptReason.NO_RESULT
-        chosen = [_ENDED_WITHOUT_RESULT] if is_without_result else []
+        chosen: list[tuple[Promise, Promise]] = [_ENDED_WITHOUT_RESULT] if is_without_result else []
         if (pair := _ENDED_OTHERWISE.get(str(entry.details.get("status")))) is not None:
             chosen.append(pair)
     elif entry.kind == AuditKind.SESSION_IMPORTED and entry.actor_kind == ActorKind.MACHINE:

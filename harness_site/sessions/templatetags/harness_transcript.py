@@ -404,7 +404,8 @@ def get_history_item_css_kind(row: HistoryItem) -> str:
     if row.actor_kind == ActorKind.PERSON:
         return "person"
     if row.kind == AuditKind.SESSION_FINISHED:
-        return {SessionStatus.CANCELLED: "", SessionStatus.FAILED: "bad"}.get(row.details.get("status"), "ok")
+        kinds = {str(SessionStatus.CANCELLED): "", str(SessionStatus.FAILED): "bad"}
+        return kinds.get(str(row.details.get("status")), "ok")
     return {
         AuditKind.RUN_LOST: "bad",
         AuditKind.TAKEOVER: "bad",

@@ -146,7 +146,7 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     ],
 )
 def test_end_and_import_of_sessions_are_named_for_what_they_were(
-    reader: Client, kind: AuditKind, details: dict[str, str], sentence: str, about_several: str
+    reader: Client, kind: AuditKind, details: dict[str, Any], sentence: str, about_several: str
 ) -> None:
     sessions = [make_session(session_id=f"order-{number}") for number in range(4)]
     happened(kind, actor="run 1", actor_kind=ActorKind.MACHINE, session=sessions[0], **details)
