@@ -87,7 +87,7 @@ def require_no_caller_transaction(connection: BaseDatabaseWrapper) -> None:
         raise InsideTransaction(connection.alias, "autocommit is off")
 
 
-def ensure_connected(connection: BaseDatabaseWrapper) -> None:
+def ensure_connected_if_postgresql(connection: BaseDatabaseWrapper) -> None:
     """Connect to a PostgreSQL server unless connected; a SQLite file is opened by its first statement.
 
     The first connection of a process is made outside the pool: a server that refuses it then raises its reason at once,

@@ -13,7 +13,7 @@ from django.db.utils import ProgrammingError
 
 from checkpoints.db.connection import (
     close_broken_connections,
-    ensure_connected,
+    ensure_connected_if_postgresql,
     get_connection,
     has_pool,
     mark_library_transactions,
@@ -45,7 +45,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
         try:
             if writes:
                 require_no_caller_transaction(connection)
-            ensure_connected(connection)
+            ensure_connected_if_postgresql(connection)
             yield connection
         except SynchronousOnlyOperation as error:
             raise BlockingCallInAsyncCode from error

@@ -311,7 +311,7 @@ def _list_session_keys_with_unexpected_head(
         return [session.pk for session in sessions]
     unexpected = []
     for session in sessions:
-        newest, head = collected.newest.get(session.pk), session_heads.build_head(session, keys)
+        newest, head = collected.newest.get(session.pk), session_heads.build_unverified_head(session, keys)
         newest_seal = None if session.newest_seal is None else bytes(session.newest_seal)
         end = (newest_seal, session.head_segment_id, session.message_count, bytes(session.head_chain))
         own_segment = collected.segments.get(session.head_segment_id or 0, (None,))[0] == session.pk
@@ -334,7 +334,7 @@ def _lock_session_and_find_head_problems(using: str, session_pk: int) -> Iterato
         row = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if row is None or not row.row_seal or _find_seal_problem_of_row(row) is not None:
             return  # deleted, or reported already
-        head = session_heads.build_head(row, keys)
+        head = session_heads.build_unverified_head(row, keys)
         try:
             if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
                 yield IntegrityProblem.from_error(session_heads.build_row_sum_mismatch_error(row))

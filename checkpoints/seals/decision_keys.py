@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.signals import setting_changed
 
 from checkpoints.exceptions import DecisionKeyInvalid
-from checkpoints.seals.read_keys_from_setting_or_file import read_keys_from_setting
+from checkpoints.seals.read_keys_from_setting_or_file import read_keys_from_setting_or_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -98,7 +98,7 @@ def create_key_pair() -> KeyPair:
 
 
 def _decode_keys_from_setting(name: str) -> list[bytes]:
-    words = read_keys_from_setting(name, DecisionKeyInvalid)
+    words = read_keys_from_setting_or_file(name, DecisionKeyInvalid)
     for place, word in enumerate(words, 1):
         if not _KEY_PATTERN.fullmatch(word):
             raise DecisionKeyInvalid(f"key {place} of {name} is not 64 hexadecimal digits")

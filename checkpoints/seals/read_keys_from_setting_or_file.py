@@ -11,7 +11,7 @@ from django.conf import settings
 from checkpoints.exceptions import SealError
 
 
-def read_keys_from_setting(name: str, invalid: type[SealError]) -> list[str]:
+def read_keys_from_setting_or_file(name: str, invalid: type[SealError]) -> list[str]:
     """Read the words of a setting, which commas or white space separate.
 
     The Django setting `name` counts first, which may be a list; then the environment variable of that name, or the
@@ -24,10 +24,10 @@ def read_keys_from_setting(name: str, invalid: type[SealError]) -> list[str]:
     Returns:
         The words; none if nothing is configured.
     """
-    return [word for word in re.split(r"[\s,]+", _read_setting_text(name, invalid)) if word]
+    return [word for word in re.split(r"[\s,]+", _read_setting_or_file_text(name, invalid)) if word]
 
 
-def _read_setting_text(name: str, invalid: type[SealError]) -> str:
+def _read_setting_or_file_text(name: str, invalid: type[SealError]) -> str:
     configured = getattr(settings, name, None)
     if configured is not None:
         return configured if isinstance(configured, str) else " ".join(configured)

@@ -23,7 +23,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 
 from checkpoints.exceptions import SealKeyInvalid, SealKeyMissing
-from checkpoints.seals.read_keys_from_setting_or_file import read_keys_from_setting
+from checkpoints.seals.read_keys_from_setting_or_file import read_keys_from_setting_or_file
 
 KEY_SETTING = "HARNESS_SEAL_KEY"
 REQUIRED_SETTING = "HARNESS_SEAL_REQUIRED"
@@ -104,7 +104,7 @@ def get_seal_keys() -> SealKeys | None:
     Raises `SealKeyInvalid` for a key that cannot be used, and `SealKeyMissing` if seals are required and there is no
     key.
     """
-    secrets = read_keys_from_setting(KEY_SETTING, SealKeyInvalid)
+    secrets = read_keys_from_setting_or_file(KEY_SETTING, SealKeyInvalid)
     required = _read_seals_required_setting()
     if not secrets:
         if required:

@@ -130,7 +130,7 @@ class SealedModel(CheckedInsertModel):
                 stored_rows = list(_select_rows_with_plain_queryset(model, using, [self.pk]).select_for_update())
                 row_seals.verify_rows(stored_rows)
                 if model is session_heads.get_session_model():
-                    session_heads.copy_head_columns(stored_rows, self)
+                    session_heads.copy_stored_head_columns(stored_rows, self)
             is_new, written = self._state.adding, _get_literal_sealed_values_by_column(self)
             if names is not None:
                 written = {
@@ -312,7 +312,7 @@ def _convert_buffer_to_bytes(value: Any) -> Any:
 
 
 def _write_next_session_head(row: Any, using: str, keys: SealKeys) -> bytes:
-    head = session_heads.build_head(row, keys)
+    head = session_heads.build_unverified_head(row, keys)
     newest_seal = session_heads.find_newest_version_seal_after_change(using, head, RowChanges())
     head = head.compute_next_head(keys, 0, {"newest_seal": newest_seal})
     session_heads.write_head_and_record_in_witness(using, head)

@@ -134,10 +134,10 @@ def build_verified_head(row: models.Model, keys: SealKeys) -> SessionHead:
     The sum of a session without a seal, where those are accepted, is computed from its rows.
     """
     row_seals.verify_row(row)
-    return build_head(row, keys)
+    return build_unverified_head(row, keys)
 
 
-def build_head(row: Any, keys: SealKeys) -> SessionHead:
+def build_unverified_head(row: Any, keys: SealKeys) -> SessionHead:
     """Return the head of a session as `build_verified_head` does, without verification."""
     columns = row_seals.get_sealed_values_by_field(row)
     if not row.row_seal:
@@ -172,7 +172,7 @@ def write_head_and_record_name_of_new_session(workspace: str, stored: models.Que
         write_head_and_record_in_witness(stored.db, head.compute_next_head(keys, 0, {}))
 
 
-def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) -> None:
+def copy_stored_head_columns(stored_rows: Iterable[models.Model], row: models.Model) -> None:
     """Copy the stored head of a session to its object, which may have been read before the last write of the head."""
     for stored in stored_rows:
         for name in WRITTEN_FIELDS:

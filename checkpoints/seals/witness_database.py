@@ -94,7 +94,7 @@ class DatabaseWitness:
     def find_session(self, name: str) -> WitnessedSession | None:
         with self._lock:
             known = self._newest.get(name, 0)
-        rows, newest = self._run_with_cursor(lambda cursor: _find_rows_and_newest_key(cursor, name))
+        rows, newest = self._run_with_cursor_and_retry_once(lambda cursor: _find_rows_and_newest_key(cursor, name))
         if newest < known:
             raise WitnessTruncated(str(self), known, newest, "rows")
         self._cache_newest_row_key(name, newest)
@@ -104,7 +104,7 @@ class DatabaseWitness:
         return session if rows else None
 
     def list_session_names(self) -> list[str]:
-        return self._run_with_cursor(_list_session_names)
+        return self._run_with_cursor_and_retry_once(_list_session_names)
 
     def _parse_row(self, name: str, pk: int, kind: str, number: int, line: str) -> tuple[str, WitnessedHead]:
         try:
@@ -117,14 +117,14 @@ class DatabaseWitness:
 
     def _insert_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         values: list[str | int] = [head.name, kind, head.number, encode_record(kind, head).decode().rstrip("\n")]
-        newest = self._run_with_cursor(lambda cursor: _insert_row(cursor, values, sync=sync))
+        newest = self._run_with_cursor_and_retry_once(lambda cursor: _insert_row(cursor, values, sync=sync))
         self._cache_newest_row_key(head.name, newest)
 
     def _cache_newest_row_key(self, name: str, newest: int) -> None:
         with self._lock:
             self._newest[name] = max(newest, self._newest.get(name, 0))
 
-    def _run_with_cursor(self, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
+    def _run_with_cursor_and_retry_once(self, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
         """Run statements by a cursor. Raises `WitnessMissing` without the table, `WitnessUnreachable` for other errors.
 
         If their connection was lost, as after a restart of the server, they are run by a new one: a record that is

@@ -59,7 +59,7 @@ class WitnessedSession:
     def knows_head(self, number: int, seal: bytes) -> bool:
         return (number, seal) == (self.number, self.seal) or seal in self.expected.get(number, ())
 
-    def list_heads(self) -> list[tuple[int, bytes]]:
+    def list_confirmed_and_expected_heads(self) -> list[tuple[int, bytes]]:
         """List the numbers and seals that are known."""
         confirmed = [] if self.number < 0 else [(self.number, self.seal)]
         return confirmed + [(number, seal) for number, seals in self.expected.items() for seal in seals]

@@ -117,7 +117,7 @@ def _list_existing_sessions_in_witness(kept: Witness, noted: Sequence[WitnessedS
     names = {
         build_session_name(key_space.decode(), session_pk)
         for known in noted
-        for session_pk, key_space in known.list_heads()
+        for session_pk, key_space in known.list_confirmed_and_expected_heads()
     }
     found = ((name, kept.find_session(name)) for name in sorted(names))
     return [ExistingSession(name, known.number) for name, known in found if known is not None and known.number >= 0]

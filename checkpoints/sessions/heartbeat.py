@@ -126,10 +126,10 @@ def _renew_leases_release_idle_and_get_pause(
             _run_and_log_errors(renew_leases_of_store, store, "renew the leases of")
         if store.idle_release_seconds is not None:
             _run_and_log_errors(release_idle, store, "release those that are idle of")
-    return min(1.0, *(_get_check_interval(store) for store in owning))
+    return min(1.0, *(_get_seconds_between_lease_checks(store) for store in owning))
 
 
-def _get_check_interval(store: Store) -> float:
+def _get_seconds_between_lease_checks(store: Store) -> float:
     """Seconds between two checks for due leases."""
     interval = store.lease.total_seconds() / BEATS_PER_LEASE / 4
     return interval if store.idle_release_seconds is None else min(interval, store.idle_release_seconds / 4)

@@ -250,7 +250,7 @@ def load_contents_of_writes(using: str, session: Session, writes: Sequence[Frame
     """Load the values of writes that are stored with them, by digest. Raises `CheckpointCorrupted`."""
     rows = [write for write in writes if write.content is not None]
     return {
-        row.digest: (row.type, _require_readable_content(session, f"write {row.pk}", content))
+        row.digest: (row.type, _get_content_or_raise_corrupted(session, f"write {row.pk}", content))
         for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
     }
 
@@ -311,7 +311,7 @@ def _load_reachable_blobs(
 def _read_blobs(using: str, session: Session, digests: Iterable[str]) -> dict[str, Encoded]:
     rows = list(_query_blobs(using, session, digests))
     return {
-        row.digest: (row.type, _require_readable_content(session, f"blob {row.digest}", content))
+        row.digest: (row.type, _get_content_or_raise_corrupted(session, f"blob {row.digest}", content))
         for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
     }
 
@@ -321,7 +321,7 @@ def _query_blobs(using: str, session: Session, digests: Iterable[str]) -> Iterab
         yield from Blob.objects.using(using).filter(session=session, digest__in=part)
 
 
-def _require_readable_content(session: Session, what: str, content: bytes | ValueError) -> bytes:
+def _get_content_or_raise_corrupted(session: Session, what: str, content: bytes | ValueError) -> bytes:
     if isinstance(content, ValueError):
         raise CheckpointCorrupted(session.session_id, what, str(content)) from content
     return content
@@ -358,7 +358,7 @@ def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) 
         needed |= wanted
         rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
         contents = [
-            (row.type, _require_readable_content(session, f"blob {row.digest}", content))
+            (row.type, _get_content_or_raise_corrupted(session, f"blob {row.digest}", content))
             for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
         ]
         wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed

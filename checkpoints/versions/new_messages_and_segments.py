@@ -86,13 +86,13 @@ def create_branch_segment(using: str, session_pk: int, head: TranscriptHead, len
 
     Raises `IntegrityError` if a segment of the transcript is missing.
     """
-    parent = _require_segment(using, head.segment_id)
+    parent = _get_segment_or_raise(using, head.segment_id)
     while parent.parent_id is not None and parent.parent_length >= length:
-        parent = _require_segment(using, parent.parent_id)
+        parent = _get_segment_or_raise(using, parent.parent_id)
     return Segment.objects.using(using).create(session_id=session_pk, parent=parent, parent_length=length)
 
 
-def _require_segment(using: str, pk: int) -> Segment:
+def _get_segment_or_raise(using: str, pk: int) -> Segment:
     segment = Segment.objects.using(using).filter(pk=pk).first()
     if segment is None:
         raise IntegrityError(Segment._meta.db_table, str(pk), "it is missing")

@@ -273,10 +273,10 @@ class BackgroundWriter:
         except Exception as raised:  # stored, and raised at the agent's next call
             error = raised
         with self._changed:
-            self._record_write_result(self._lines[entry.session_id], version, error)
+            self._apply_write_result_to_queue(self._lines[entry.session_id], version, error)
             self._changed.notify_all()
 
-    def _record_write_result(self, line: SessionQueue, version: int | None, error: Exception | None) -> None:
+    def _apply_write_result_to_queue(self, line: SessionQueue, version: int | None, error: Exception | None) -> None:
         line.writing = False
         if isinstance(error, FileError):  # the version is stored; its copy in a file is not
             line.complaint, error = error, None
