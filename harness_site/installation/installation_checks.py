@@ -39,7 +39,7 @@ from harness_site.core.background_task import list_running_task_states
 from harness_site.core.management_command_format import format_management_command
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
-from harness_site.notifications.models import Delivery, DeliveryStatus, Webhook
+from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Webhook
 from harness_site.search.index_status import load_index_status
 from harness_site.site_address import LOCAL_HOSTS, describe_address_problem, is_address_configured
 
@@ -248,12 +248,15 @@ def get_mail_delivery_status() -> Status:
 
 
 def get_message_delivery_status(workspace: Workspace) -> Status:
-    """Report given-up and stuck messages of the last day, to webhooks and to people."""
+    """Report given-up and stuck messages of the last day, to webhooks and to people.
+
+    A test that was given up is none of them: nobody missed anything, and its webhook says that it fails.
+    """
     title, now = _("Webhooks"), clock.now()
     count = Webhook.objects.filter(workspace=workspace).count()
     deliveries = Delivery.objects.filter(notice__workspace=workspace)
     given_up = deliveries.filter(status=DeliveryStatus.GIVEN_UP, attempted_at__gt=now - timedelta(days=1))
-    given_up_count = len(given_up.values_list("pk")[:_COUNTED])
+    given_up_count = len(given_up.exclude(notice__event=Event.TEST).values_list("pk")[:_COUNTED])
     waiting = deliveries.filter(status=DeliveryStatus.WAITING, webhook__paused_at=None, due_at__lt=now - _STUCK)
     if given_up_count:
         summary = ngettext(
@@ -272,7 +275,9 @@ def get_message_delivery_status(workspace: Workspace) -> Status:
         return Status("webhooks", title, Level.ATTENTION, summary, _("Set up mail, or create a webhook."))
     if not count:
         return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
-    summary = ngettext("%(count)d webhook, nothing failed today.", "%(count)d webhooks, nothing failed today.", count)
+    summary = ngettext(
+        "%(count)d webhook, no event was missed today.", "%(count)d webhooks, no event was missed today.", count
+    )
     return Status("webhooks", title, Level.OK, summary % {"count": count})
 
 

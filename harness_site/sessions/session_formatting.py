@@ -133,7 +133,6 @@ def list_call_status_choices() -> list[tuple[str, str]]:
     broader = {
         CallStatus.AWAITING_APPROVAL.value: gettext("Awaiting approval or answer"),
         CallStatus.COMPLETED.value: gettext("Completed or answered"),
-        CallStatus.RERUN_APPROVED.value: gettext("One more run approved"),
         CallStatus.DISCARDED.value: gettext("Discarded or withdrawn"),
     }
     return [(value, broader.get(value, str(label))) for value, label in build_choices(CallStatus)]

@@ -132,7 +132,7 @@ class Migration(migrations.Migration):
                             ("approved", "Approved"),
                             ("issued", "Issued"),
                             ("interrupted", "Outcome unknown"),
-                            ("rerun_approved", "Re-run approved"),
+                            ("rerun_approved", "One more run approved"),
                             ("completed", "Completed"),
                             ("failed", "Failed"),
                             ("rejected", "Rejected"),

@@ -162,6 +162,8 @@ def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.
     assert "Messages that are due wait to be sent." in text
     assert "No background work runs in this process." in text
     Delivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.GIVEN_UP, attempted_at=clock.now())
+    assert "given up" not in visible_text(admin.get("/settings/system/"))  # nobody missed a test
+    Notice.objects.filter(pk=notice.pk).update(event=Event.REMINDER)
     state = background_task.TaskState("sweeper", late)
     monkeypatch.setattr(background_task, "_running", {"sweeper": state})
     text = visible_text(admin.get("/settings/system/"))
