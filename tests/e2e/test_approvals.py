@@ -139,7 +139,7 @@ def test_open_pages_show_what_others_decide(start_payer: StartPayer, open_page: 
     expect(onlooker.locator("form[data-decide] [name='revision']")).to_have_value("2")
     expect(onlooker.get_by_text("Continue with the new state")).to_have_count(0)
     expect(writer.get_by_role("status").filter(has_text="alice approved at")).to_be_visible()
-    expect(effect).to_contain_text("It runs pay_invoice.")
+    expect(effect).to_contain_text("It runs pay_invoice, and the agent gets the result.")
     expect(writer.locator("form[data-decide] [name='revision']")).to_have_value("1")
     expect(page_actions.reason_field(writer)).to_have_value("I am still reading.")
 
