@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from checkpoints.db import clock
-from checkpoints.db.cached_row_sql import insert_sealed_rows
+from checkpoints.db.cached_row_sql import insert_rows_sealed_if_enabled
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent, ToolCall
@@ -93,7 +93,7 @@ def build_event(
 
 def insert_events(using: str, events: Sequence[AuditEvent]) -> None:
     """Insert built events at once, in the caller's open transaction, if there is one."""
-    insert_sealed_rows(using, events)
+    insert_rows_sealed_if_enabled(using, events)
 
 
 def record_event_for_each_session(

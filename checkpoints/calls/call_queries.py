@@ -128,7 +128,7 @@ def list_unanswered_calls_and_require_complete_log(store: Store, session_pk: int
         )
 
 
-def list_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
+def filter_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:
     """List those of the identifiers that name calls whose results a saved version has."""
     with database_operation(store.using, writes=False):
         calls = ToolCall.objects.using(store.using).filter(session=session_pk, call_id__in=list(call_ids))

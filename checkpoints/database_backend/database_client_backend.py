@@ -418,7 +418,7 @@ class DatabaseBackend:
 
     def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_error_of_any_session(self.client_state):
-            return list_paused_tasks.list_paused_tasks(self.client_state, ready=ready, agent=agent, limit=limit)
+            return list_paused_tasks.list_paused_sessions(self.client_state, ready=ready, agent=agent, limit=limit)
 
     def list_peer_calls(self, session_id: str) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_integrity_error(self.client_state, session_id):

@@ -79,7 +79,7 @@ class DatabaseStepLog:
         yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(self._store, probe)
         return True
 
-    def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+    def load_step_value_found_by_hook_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
         return (yield Transact(partial(self._load_step_value_of_call, issued_call.pk)))
 
     def _load_step_value_of_call(self, call_pk: int) -> Any:

@@ -126,7 +126,7 @@ def _insert_batch_and_set_keys(
         row._state.adding, row._state.db = False, connection.alias
 
 
-def insert_sealed_rows(using: str, rows: Sequence[SealedModel]) -> None:
+def insert_rows_sealed_if_enabled(using: str, rows: Sequence[SealedModel]) -> None:
     """Insert new rows of a sealed model, which have their primary keys then, with their seals if there is a key."""
     if get_seal_keys() is None:
         insert_rows_and_set_keys(using, rows)

@@ -66,7 +66,7 @@ def require_no_caller_transaction_of_alias(using: str) -> None:
 
 @contextmanager
 def open_transaction_to_read_back_lost_commit(using: str, error: StorageUnavailable) -> Iterator[None]:
-    """Read back a write whose answer was lost with `error`.
+    """Open a transaction in which the caller reads back a write whose answer was lost with `error`.
 
     A backend of the lost connection that still runs is waited for through the locks taken here. If the write cannot be
     read back either, `error` is raised: the write may have happened.

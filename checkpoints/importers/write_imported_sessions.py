@@ -12,7 +12,11 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.cached_row_sql import insert_rows_and_set_keys, insert_sealed_rows, update_columns_of_rows
+from checkpoints.db.cached_row_sql import (
+    insert_rows_and_set_keys,
+    insert_rows_sealed_if_enabled,
+    update_columns_of_rows,
+)
 from checkpoints.db.clock import read_database_time
 from checkpoints.enums import IMPORTED_RUN_HOST, IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
@@ -136,7 +140,7 @@ def insert_sessions_with_runs_and_events(
     for row in rows:
         witnessed_session_names.record_new_session_name_or_raise(store.workspace, row.session_id, row.key_space, row.pk)
     segments = [Segment(session=row) for row in rows]
-    insert_sealed_rows(store.using, segments)
+    insert_rows_sealed_if_enabled(store.using, segments)
     events = []
     for (origin, row, run), segment in zip(sessions, segments, strict=True):
         row.head_segment, run.session_id = segment, row.pk

@@ -101,7 +101,7 @@ def _require_no_other_witnessed_session_of_name(session: Session) -> None:
 
 
 def seal_unsealed_audit_events_and_early_responses(using: str) -> int:
-    """Seal the entries of the audit trail, and the responses to other agents' calls, that belong to no session.
+    """Seal the entries of the audit trail, and the early responses to other agents' calls, that have no seal.
 
     Returns their number.
     """

@@ -15,7 +15,7 @@ from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
 
-def list_paused_tasks(
+def list_paused_sessions(
     store: Store, *, ready: bool | None = None, agent: str | None = None, limit: int = BATCH_LIMIT
 ) -> list[dict[str, Any]]:
     """List the sessions that wait for other agents or whose responses are not used yet, longest waiting first.

@@ -97,7 +97,7 @@ class RemoteStepLog:
         call: Mapping[str, Any] = self._store.transport.send_read_request(path)
         return call
 
-    def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+    def load_step_value_found_by_hook_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
         issued = yield from self.issue_or_answer_step_flow(request, WaitOptions())
         return issued.value if isinstance(issued, StepValue) else None
 

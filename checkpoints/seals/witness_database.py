@@ -22,8 +22,8 @@ from checkpoints.seals.witness_records import (
     EXPECTED,
     WitnessedHead,
     WitnessedSession,
-    encode_record,
-    parse_record,
+    encode_record_with_mac,
+    parse_and_verify_record,
 )
 
 Outcome = TypeVar("Outcome")
@@ -108,7 +108,7 @@ class DatabaseWitness:
 
     def _parse_row(self, name: str, pk: int, kind: str, number: int, line: str) -> tuple[str, WitnessedHead]:
         try:
-            record = parse_record(line.encode())
+            record = parse_and_verify_record(line.encode())
         except ValueError:
             record = None
         if record is None or (record[0], record[1].name, record[1].number) != (kind, name, number):
@@ -116,7 +116,12 @@ class DatabaseWitness:
         return record
 
     def _insert_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
-        values: list[str | int] = [head.name, kind, head.number, encode_record(kind, head).decode().rstrip("\n")]
+        values: list[str | int] = [
+            head.name,
+            kind,
+            head.number,
+            encode_record_with_mac(kind, head).decode().rstrip("\n"),
+        ]
         newest = self._run_with_cursor_and_retry_once(lambda cursor: _insert_row(cursor, values, sync=sync))
         self._cache_newest_row_key(head.name, newest)
 

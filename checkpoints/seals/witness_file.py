@@ -21,8 +21,8 @@ from checkpoints.seals.witness_records import (
     EXPECTED,
     WitnessedHead,
     WitnessedSession,
-    encode_record,
-    parse_record,
+    encode_record_with_mac,
+    parse_and_verify_record,
     write_record_or_raise_if_partial,
 )
 
@@ -96,7 +96,7 @@ class FileWitness:
         self._known_size = max(self._known_size, status.st_size)
 
     def _append_record(self, kind: str, head: WitnessedHead) -> None:
-        descriptor, line = self._get_or_open_descriptor_and_start_sync_thread(), encode_record(kind, head)
+        descriptor, line = self._get_or_open_descriptor_and_start_sync_thread(), encode_record_with_mac(kind, head)
         try:
             _append_line(descriptor, line)
         except OSError as error:
@@ -157,7 +157,7 @@ class FileWitness:
     def _apply_line(self, line: bytes, place: int) -> None:
         """Take the line at byte `place` into account."""
         try:
-            record = parse_record(line)
+            record = parse_and_verify_record(line)
         except ValueError as error:
             raise WitnessDamaged(str(self.path), place) from error
         if record is not None:

@@ -19,8 +19,8 @@ from checkpoints.seals.witness_records import (
     EXPECTED,
     WitnessedHead,
     WitnessedSession,
-    encode_record,
-    parse_record,
+    encode_record_with_mac,
+    parse_and_verify_record,
     write_record_or_raise_if_partial,
 )
 
@@ -84,7 +84,7 @@ class FolderWitness:
 
     def _write_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         self._require_mark_file()
-        content, place = encode_record(kind, head), self._get_session_folder_path(head.name)
+        content, place = encode_record_with_mac(kind, head), self._get_session_folder_path(head.name)
         with self._lock:
             known = self._read_and_apply_new_files(head.name)
             try:
@@ -126,7 +126,7 @@ class FolderWitness:
         """Take a file into account. Returns False for one that is not whole, whose writer announced no commit by it."""
         file = _get_record_path(place, known.read)
         try:
-            record = parse_record(content)
+            record = parse_and_verify_record(content)
         except ValueError as error:
             raise WitnessDamaged(str(file), 0) from error
         if record is None:

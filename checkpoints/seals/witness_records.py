@@ -80,7 +80,7 @@ class WitnessedSession:
             self.expected = {later: seals for later, seals in self.expected.items() if later > head.number}
 
 
-def encode_record(kind: str, head: WitnessedHead) -> bytes:
+def encode_record_with_mac(kind: str, head: WitnessedHead) -> bytes:
     """Return the line of a record, with its end. Raises `SealKeyInvalid` without a key."""
     content = f"{kind} {head.name} {head.number} {head.seal.hex()}"
     return f"{content} {_compute_mac(content)}\n".encode()
@@ -92,7 +92,7 @@ def write_record_or_raise_if_partial(descriptor: int, content: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def parse_record(line: bytes) -> tuple[str, WitnessedHead] | None:
+def parse_and_verify_record(line: bytes) -> tuple[str, WitnessedHead] | None:
     """Return the kind and the head of a record; None for one whose writer lost power before it was whole.
 
     Raises `ValueError` for a record that was not written with a configured key.

@@ -312,7 +312,7 @@ def _to_safe_repr(value: object) -> str:
 
 
 def _escape_unencodable_characters(text: str) -> str:
-    """Return `text` without the characters that have no JSON form."""
+    """Return `text` with an escape in the place of each character that has no JSON form."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

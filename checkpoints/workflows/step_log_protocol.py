@@ -30,7 +30,7 @@ class StepLog(Protocol):
     def ask_hook_and_record_answer_if_interrupted_flow(self, request: StepRequest) -> Flow[bool]:
         """Ask the verify hook of a step about its interrupted call. Returns whether there was anything to ask."""
 
-    def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
+    def load_step_value_found_by_hook_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
         """Return the value of a step that failed here and was recorded as completed by its verify hook."""
 
     def list_steps(self) -> list[dict[str, Any]]:

@@ -121,7 +121,7 @@ class WorkflowJournal:
             )
             if found is None or found.is_error:
                 raise
-            return (yield from self._step_log.load_step_value_flow(request, execution.issued_call))
+            return (yield from self._step_log.load_step_value_found_by_hook_flow(request, execution.issued_call))
         content = _dump_step_value(value)
         yield from dispatch.record_outcome_with_retries_flow(
             execution, CallOutcome(CallStatus.COMPLETED, content), content

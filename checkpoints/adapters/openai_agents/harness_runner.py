@@ -258,7 +258,9 @@ def _require_state_not_resumed_before(session: HarnessSession, state: RunState[A
         row = look_up_and_lock_rows.get_session(store, session.session_id)
     except SessionNotFound:
         return
-    answered = call_queries.list_call_ids_with_saved_result(store, row.pk, [call_id for call_id in call_ids if call_id])
+    answered = call_queries.filter_call_ids_with_saved_result(
+        store, row.pk, [call_id for call_id in call_ids if call_id]
+    )
     if answered:
         raise InvalidInput(
             f"The state is older than session {session.session_id!r}: {', '.join(sorted(answered))} has a result."
