@@ -61,7 +61,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "rows": _("rows"),
     "session_id": _("session"),
     "status": _("status"),
-    "step": _("step"),
+    "step": _("version"),
     "taken_by": _("taken by"),
     "to_member": _("handed to"),
     "token_name": _("API token"),

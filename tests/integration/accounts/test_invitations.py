@@ -34,7 +34,9 @@ def test_invitation_link_is_shown_once_and_not_stored(admin: Client) -> None:
     form = {"role": "auditor", "note": "the night shift"}
     assert admin.post("/settings/invitations/", form).headers["Location"] == "/settings/members/"
     assert "invite_" not in str(dict(admin.session))
-    found = re.search(r"/accounts/invitations/(invite_[\w-]{43})/", admin.get("/settings/members/").content.decode())
+    page = admin.get("/settings/members/")
+    assert "Invitation link “the night shift”" in visible_text(page)
+    found = re.search(r"/accounts/invitations/(invite_[\w-]{43})/", page.content.decode())
     assert found
     secret = found[1]
     assert secret not in admin.get("/settings/members/").content.decode()
