@@ -31,14 +31,20 @@ def render_cost_sum(amount: Decimal) -> SafeString | str:
 
 @register.filter
 def render_cost_marked_if_estimated(totals: SessionTotals) -> SafeString | str:
-    """Format the cost of sessions with cents, and mark it if estimates are a part of it; an unknown one as tokens."""
-    amount = render_cost_or_tokens(totals.cost or None, totals.tokens)
+    """Format the cost of sessions with cents, and mark it if estimates are a part of it."""
+    amount = render_cost_sum(totals.cost)
     if not totals.cost or not totals.estimated:
         return amount
     title = _("A part of this is an estimate from the price table")
     if totals.estimated + totals.unpriced == totals.sessions:
         title = _("An estimate from the price table")
     return build_html('<abbr title="{}">≈</abbr> {}', title, amount)
+
+
+@register.filter
+def render_cost_or_number_of_tokens(totals: SessionTotals) -> SafeString | str:
+    """Format the cost of sessions, or the number of their tokens if no session has stated a cost."""
+    return render_cost_marked_if_estimated(totals) if totals.cost else render_cost_or_tokens(None, totals.tokens)
 
 
 @register.filter
