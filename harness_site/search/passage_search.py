@@ -34,8 +34,9 @@ from harness_site.search.trigram_search_conditions import (
 PAGE: Final = 20
 #: Newest matches of one session that a page of sessions has.
 PER_SESSION: Final = 4
-#: Numbers of the newest matches that are read at once to find their sessions, until these fill a page.
-_MATCHES: Final = (100, 400, 1600)
+#: Numbers of the newest matches that are read at once to find their sessions, until these fill a page: at most, and
+#: those that are enough.
+_MATCHES: Final = ((100, 25), (400, 100), (400, 100), (1600, 1600))
 #: Texts that an unpaged search reads at once.
 _CHUNK: Final = 60
 #: Number of the newest passages read one by one, and the only ones if the index cannot be used.
@@ -225,17 +226,16 @@ def _collect_page_of_sessions(
         examined.add(first)
         page = page if cursor else _load_newest_visible_passages(scope, [first], None)
     more = True
-    for number in _MATCHES:
+    for number, enough in _MATCHES:
         passages = scope.select_passages().exclude(session__in=examined)
         passages = passages if last is None else passages.filter(pk__lt=last)
-        matches = _load_newest_matches(passages, scope.query, limits, number + 1, before=last)
-        more = len(matches) > number
+        matches, more = _load_newest_matches(passages, scope.query, limits, number, enough, before=last)
         if not matches:
             break
         newest = matches[0][0] if newest is None else newest
-        last = matches[:number][-1][0]
+        last = matches[-1][0]
         # in reverse, so that the newest match of a session stays
-        newest_of_round = {session: pk for pk, session in reversed(matches[:number])}
+        newest_of_round = {session: pk for pk, session in reversed(matches)}
         candidates = _filter_sessions_of_this_page(
             scope, sorted(newest_of_round, key=newest_of_round.__getitem__, reverse=True), cursor
         )
@@ -248,6 +248,8 @@ def _collect_page_of_sessions(
         page = _join_pages(page, _load_newest_visible_passages(scope, candidates, newest))
         if not more or len(_list_sessions(page)) > PAGE:
             break
+        if limits.key is not None:
+            limits = load_sequential_read_limits(last)
     if len(found := _list_sessions(page)) > PAGE:
         more, last = True, newest_matches[found[PAGE - 1]]
         page = replace(page, passages=tuple(passage for passage in page.passages if passage.session_id != found[PAGE]))
@@ -316,15 +318,20 @@ def _filter_by_time_of_source(passages: QuerySet[Passage], times: TimeRange | No
 
 
 def _load_newest_matches(
-    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, limit: int, *, before: int | None
-) -> list[tuple[int, int]]:
-    """Return the keys of the newest matches before a key, up to a limit, with their sessions."""
+    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, number: int, enough: int, *, before: int | None
+) -> tuple[list[tuple[int, int]], bool]:
+    """Return the keys of the newest matches before a key, with their sessions, and whether there may be older ones.
+
+    Reads no older range once there are `enough`: the next texts after a range in which a term is frequent are read
+    faster one by one than by the index.
+    """
     found: list[tuple[int, int]] = []
-    for matches in _iterate_matches_by_range(passages, query, limits, before):
-        found += matches.values_list("pk", "session_id")[: limit - len(found)]
-        if len(found) >= limit:
-            break
-    return found
+    ranges = list(_iterate_matches_by_range(passages, query, limits, before))
+    for ranges_left, matches in zip(reversed(range(len(ranges))), ranges, strict=True):
+        found += matches.values_list("pk", "session_id")[: number + 1 - len(found)]
+        if len(found) > number or (ranges_left and len(found) >= enough):
+            return found[:number], True
+    return found, False
 
 
 def load_sequential_read_limits(before: int | None = None) -> ReadLimits:

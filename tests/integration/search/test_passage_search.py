@@ -256,7 +256,7 @@ def _list_shown_sessions(html: str) -> list[int]:
 
 def test_each_session_is_on_one_page_of_the_results(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passage_search, "PAGE", 2)
-    monkeypatch.setattr(passage_search, "_MATCHES", (3, 5, 50))
+    monkeypatch.setattr(passage_search, "_MATCHES", ((3, 1), (5, 5), (50, 50)))
     sessions = [make_session() for _ in range(5)]
     for _ in range(4):
         for session in sessions:
@@ -471,7 +471,7 @@ def test_text_that_becomes_secret_cannot_be_found_by_guessing(search: Search) ->
 def test_filtered_search_finds_sessions_behind_many_newer_passages_of_others(
     reader: Client, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(passage_search, "_MATCHES", (4, 8))
+    monkeypatch.setattr(passage_search, "_MATCHES", ((4, 1), (8, 8)))
     monkeypatch.setattr(full_text_search, "_MAX_FILTERED_SESSIONS", few)
     wanted = [make_session(agent="billing", title=f"bill {number}") for number in range(2)]
     for session in wanted:
@@ -491,7 +491,7 @@ def test_filtered_search_finds_sessions_behind_many_newer_passages_of_others(
 def test_search_that_reads_its_share_without_a_match_says_that_there_may_be_more(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passage_search, "_MATCHES", (1, 2))
+    monkeypatch.setattr(passage_search, "_MATCHES", ((1, 1), (2, 2)))
     monkeypatch.setattr(full_text_search, "_MAX_FILTERED_SESSIONS", 0)
     wanted = make_session(agent="billing")
     make_message(session=wanted, text="the invoice of November")

@@ -63,7 +63,7 @@ def test_paths_commands_and_phrases_are_found(search: Search, typed: str) -> Non
 
 
 def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passage_search, "_MATCHES", (6, 6))
+    monkeypatch.setattr(passage_search, "_MATCHES", ((6, 1), (6, 6)))
     quiet = make_session(title="Quiet")
     make_message(session=quiet, text="lamps")
     make_message(session=quiet, text="The lamp.")
