@@ -193,10 +193,11 @@ def _build_result_group(
     query: SearchQuery,
     found: SearchPage,
 ) -> SessionResultGroup:
-    """Build the results of a session: all in their order, or the best up to `limit`."""
+    """Build the results of a session: all, newest first, or the best up to `limit`."""
     head = (row.name, row.session_id, row.agent) if isinstance(row, SessionLine) else ()
     marked_words = query.words if query.matches_text("\n".join(head)) else ()
     passages = [hit for hit in hits if hit.kind != Kind.SESSION and not _repeats_title(hit, head[0] if head else "")]
+    passages.sort(key=lambda hit: hit.at.timestamp() if hit.at else 0, reverse=True)
     if limit is None:
         return SessionResultGroup(row, tuple(passages), has_more=False, marked_words=marked_words)
     best = sorted(passages, key=lambda hit: -_count_query_words_in_excerpt(hit, query))[:limit]

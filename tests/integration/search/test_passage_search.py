@@ -232,8 +232,8 @@ def test_date_filter_applies_to_messages(search: Search) -> None:
     complete()
     place = f"/sessions/{session.pk}/"
     assert search("refund", first="2025-03-04", last="2025-03-04") == [
-        f"{place}calls/{call.pk}/?find=refund#found",
         f"{place}?at=1&find=refund#m-1",
+        f"{place}calls/{call.pk}/?find=refund#found",
     ]
     assert search("refund", first="2025-03-05") == [f"{place}?at=2&find=refund#m-2"]
     assert len(search("refund", last="2025-03-03", sort="started")) == 0
@@ -311,6 +311,7 @@ def test_passages_of_one_session_have_pages(reader: Client, monkeypatch: pytest.
     complete()
     pages = list(_follow_pages(reader, f"?q=lamp&within={session.pk}"))
     assert [re.findall(r"</mark> (\d)", html) for html in pages] == [["4", "3"], ["2", "1"], ["0"]]
+    assert "The newest passages of one session come first." in pages[0]
     assert "Passages 3–4 of more than 4 of this session" in pages[1]
     assert "Passage 5 of 5 of this session" in pages[2]
 
