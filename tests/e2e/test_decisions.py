@@ -178,7 +178,7 @@ def test_record_button_is_visible_without_scrolling(open_cards: Callable[..., li
     page.reload()
     page_actions.choose_answer(page, "It happened")
     consequence = page.locator(".consequence.confirm_landed")
-    expect(consequence).to_contain_text("is waiting")
+    expect(consequence).to_contain_text("continues at once")
     assert page.evaluate("scrollY") == 0
     # In one step, because a live update names the real host again.
     bottom_edge_of_button = consequence.evaluate(
