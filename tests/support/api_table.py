@@ -196,7 +196,7 @@ TABLE: Final = (
         wrong="step_id",
     ),
     read_route("events", "/events?after=0", "-", "limit=x"),
-    read_route("search", "/search?q=hi", "-", "before=x"),
+    read_route("search", "/search?q=hi", "-", "before=x", "InvalidInput"),
     Route(
         "GET",
         f"{_SESSION}/gate",
