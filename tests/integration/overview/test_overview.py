@@ -1060,3 +1060,26 @@ def test_equal_shares_of_interrupted_calls_are_ordered_by_their_number(reader: C
     for tool in ("charge", "transfer", "transfer"):
         make_call(session=make_session(), tool=tool, issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
     assert [tool.name for tool in load().most_interrupted_tools] == ["transfer", "charge"]
+
+
+def test_calls_and_decisions_count_on_the_day_of_the_zone() -> None:
+    workspace = make_workspace()
+    for hour in (20, 22, 23):  # 22:00 on the first day, midnight and 01:00 on the second one
+        moment = datetime(2026, 7, 1, hour, tzinfo=UTC)
+        call_and_decision_sums.add_tallies_to_hour_and_day_sums(
+            [
+                call_and_decision_sums.Tally(ToolSums, (workspace.pk, moment, "desk", "pay"), (1, 0, 1, 0, 0.0)),
+                call_and_decision_sums.Tally(DecisionSums, (workspace.pk, moment, "desk", 9), (1,)),
+            ]
+        )
+    query = QueryDict("first=2026-07-01&last=2026-07-02&zone=Europe/Berlin")
+    period, _problem = periods.parse_period_and_problem(query, datetime.now(UTC))
+    found = totals.load_period_totals(workspace.pk, period)
+    assert [number for _step, number in found.interruptions] == [1, 2]
+    assert [waits.decisions for _step, waits in found.wait_steps] == [1, 2]
+    assert [(tool.calls, tool.interrupted) for tool in found.tools] == [(3, 3)]
+    query = QueryDict("first=2026-07-02&last=2026-07-02&zone=Europe/Berlin")
+    period, _problem = periods.parse_period_and_problem(query, datetime.now(UTC))
+    found = totals.load_period_totals(workspace.pk, period)
+    assert [(tool.calls, tool.interrupted) for tool in found.tools] == [(2, 2)]
+    assert found.preceding_waits.decisions == 1
