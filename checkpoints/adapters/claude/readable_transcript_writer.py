@@ -23,6 +23,8 @@ from checkpoints.db import clock
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput, SessionNotFound
+from checkpoints.formats import parse_message_parts
+from checkpoints.formats.parse_message_parts import ResultPart
 from checkpoints.framework_states import state_store, write_cached_session_in_one_statement
 from checkpoints.framework_states.write_cached_session_in_one_statement import CachedSession
 from checkpoints.importers import write_imported_sessions
@@ -48,6 +50,8 @@ LockedSessions = dict[str, tuple[Session, OwnedSession | None]]
 FORMAT: Final = TranscriptFormat(MIRROR_FORMAT, AGENT_NAME, lambda value: 0, ClaudeCodeReader)
 #: Number of the run of calls that are only read from the transcript: before all runs that own the session.
 _READ_RUN_NUMBER: Final = 0
+#: Beginnings of the results that the program makes up for calls whose result its transcript does not have.
+_BEGINNINGS_OF_RESULTS_BY_PROGRAM: Final = ("[Tool call interrupted: ", "[Tool call result not in this copy: ")
 #: Fields of a line of this type describe the subagent, as the file beside a transcript does.
 _SUBAGENT_TYPE: Final = "agent_metadata"
 
@@ -403,7 +407,7 @@ class ReadableTranscriptWriter(ImportWriter):
         owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
-            results = turn.new_result_counts
+            results = turn.new_result_counts - _count_results_by_program(turn)
             rows = self._list_pks_of_answered_calls(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.difference += difference
@@ -478,6 +482,18 @@ class ReadableTranscriptWriter(ImportWriter):
         """Build the columns that describe the session; empty if none of them has changed."""
         columns = write_imported_sessions.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
+
+
+def _count_results_by_program(turn: ImportedTurn) -> Counter[str]:
+    """Count the results, by call id, that the program made up for calls that died: the model has not read theirs."""
+    found = Counter[str]()
+    for message in turn.messages:
+        if any(beginning in message.body for beginning in _BEGINNINGS_OF_RESULTS_BY_PROGRAM):
+            for part in parse_message_parts.parse_message_parts(message.body):
+                text = parse_message_parts.parts_to_text(part.parts) if isinstance(part, ResultPart) else ""
+                if isinstance(part, ResultPart) and text.startswith(_BEGINNINGS_OF_RESULTS_BY_PROGRAM):
+                    found[part.call_id] += 1
+    return found
 
 
 def _advance_owned_session_in_memory(

@@ -181,8 +181,8 @@ class HarnessSessionStore(SessionStore):
         """
         root_id = key.root_session_id
         with self._lock:
-            is_overtaken = root_id in self._overtaken
-        if is_overtaken or self._refused_lines.was_session_busy(key.session_id):
+            is_overtaken, is_known = root_id in self._overtaken, root_id in self._versions
+        if is_overtaken or (is_known and self._refused_lines.was_session_busy(key.session_id)):
             try:
                 self.require_no_newer_version(root_id)
             except VersionConflict:
@@ -322,6 +322,7 @@ class HarnessSessionStore(SessionStore):
             stored = self._load_first_lines(session_id, size) if mirror is None else []
             known_keys = set(map(transcript_keys.get_line_uuid_or_empty, stored)) if mirror is None else mirror.keys
             new = _list_new_lines(lines, known_keys)
+            self._require_guarded_session_is_not_overtaken(key, newest[1], are_all_new=len(new) == len(lines))
             if new or not log.header:
                 mirror = self._queue_lines_and_write_versions(key, log, mirror, stored, new)
                 log.insert_queued_lines(mirror.written)
@@ -334,6 +335,28 @@ class HarnessSessionStore(SessionStore):
                     store, session_id, log.owned_session, {}
                 )
         return mirror, newest[1]
+
+    def _require_guarded_session_is_not_overtaken(self, key: TranscriptKey, latest: int, *, are_all_new: bool) -> None:
+        """Require that nobody else has continued a session, whose calls hooks guard, since this store has loaded it.
+
+        A session that it has not loaded is a new one for it. Lines of which some are stored already are those of an
+        append of this store whose end it did not see.
+        """
+        if not self._policies or key.subpath:
+            return
+        with self._lock:
+            if not are_all_new:
+                self._remember_version_number(key.session_id, latest)
+            known = self._versions.get(key.session_id, 0)
+        if known != latest:
+            self._remember_that_session_is_overtaken(key.session_id)
+            raise VersionConflict(key.session_id, known, latest)
+
+    def _remember_that_session_is_overtaken(self, session_id: str) -> None:
+        with self._lock:
+            self._overtaken[session_id] = None
+            while len(self._overtaken) > _MAX_VERSIONS:
+                self._overtaken.popitem(last=False)
 
     def _remember_version_number_if_next(self, session_id: str, before: int, after: int) -> None:
         """Remember a version that was written behind the one that this store knows, or as the first one."""
@@ -355,7 +378,8 @@ class HarnessSessionStore(SessionStore):
     def require_no_newer_version(self, session_id: str) -> None:
         """Require that nobody else has continued a transcript since this store has loaded it.
 
-        If somebody has, no lines of this store are stored any more until it has loaded the transcript again.
+        A transcript that it has not loaded is a new one for it. If somebody has continued it, no lines of this store
+        are stored any more until it has loaded the transcript again.
 
         Args:
             session_id: Identifier of the session that the transcript is.
@@ -366,15 +390,11 @@ class HarnessSessionStore(SessionStore):
         # An append of this store has the lock until it has both written a version and remembered it.
         with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
             with self._lock:
-                version = self._versions.get(session_id)
-            if version is not None:
-                latest = self._load_latest_version_number(session_id)
-                if latest != version:
-                    with self._lock:
-                        self._overtaken[session_id] = None
-                        while len(self._overtaken) > _MAX_VERSIONS:
-                            self._overtaken.popitem(last=False)
-                    raise VersionConflict(session_id, version, latest)
+                version = self._versions.get(session_id, 0)
+            latest = self._load_latest_version_number(session_id)
+            if latest != version:
+                self._remember_that_session_is_overtaken(session_id)
+                raise VersionConflict(session_id, version, latest)
 
     def _queue_lines_and_write_versions(
         self,

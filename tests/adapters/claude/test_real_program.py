@@ -18,6 +18,7 @@ from django.db import connection
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
+from checkpoints.exceptions import ReviewRequired
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Run, ToolCall
 from examples.claude_refunds.agent import LOOK_UP, REFUND
@@ -147,3 +148,18 @@ def test_a_killed_program_is_asked_about_by_the_process_that_started_it(cp: Sync
 
     assert asyncio.run(run_and_continue()).stop_reason == "tool_deferred"
     assert read_effects(place) == ["17 40"]
+
+
+def test_a_call_of_a_killed_agent_that_is_confirmed_before_the_next_run_is_not_made_again(
+    cp: SyncCheckpointer, start_child: StartChild, place: Place
+) -> None:
+    child = start_child(die_after_refund, url=database_url(), place=encode_place(place))
+    assert child.died_by() == signal.SIGKILL
+    time.sleep(1)  # the program ends when it notices
+    with pytest.raises(ReviewRequired):
+        cp.start_session(get_stored_id(place))
+    decide(cp, get_stored_id(place), "confirm_landed", "refunded 40, as Alice says")
+    assert "refunded 40, as Alice says" in run(place, resume=SESSION_ID).result
+    assert read_effects(place) == ["17 40"]
+    call = ToolCall.objects.get(tool=REFUND)
+    assert (call.status, call.answered_version is not None) == ("completed", True)

@@ -366,6 +366,7 @@ def test_a_replay_is_over_once_the_transcript_has_its_result(
             await store.append(agents.RUN_KEY, lines[:1])
             store = HarnessSessionStore(open_checkpointer())
             hooks = Hooks(store)
+            await store.load(agents.RUN_KEY)
             await store.append(agents.RUN_KEY, lines[1:])
         else:
             await store.append(agents.RUN_KEY, lines)

@@ -138,16 +138,25 @@ def test_two_programs_on_two_sessions_do_not_wait_for_each_other(cp: SyncCheckpo
     assert not Run.objects.filter(status="running").exists()
 
 
-@pytest.mark.parametrize("second_starts", ["before the first", "while the first is in its tool"])
+@pytest.mark.parametrize(
+    ("second_starts", "is_new"),
+    [
+        ("before the first", False),
+        ("while the first is in its tool", False),
+        ("while the first is in its tool", True),
+    ],
+)
 def test_a_program_on_the_session_of_another_one_is_refused_and_the_next_run_knows_what_the_first_did(
-    cp: SyncCheckpointer, hosts: Hosts, second_starts: str
+    cp: SyncCheckpointer, hosts: Hosts, second_starts: str, is_new: bool
 ) -> None:
-    hosts.start(0, "Hello", options={"session_id": SESSION_ID}).result()
+    options = {"session_id" if is_new else "resume": SESSION_ID}
+    if not is_new:
+        hosts.start(0, "Hello", options={"session_id": SESSION_ID}).result()
     hosts.in_second_model.touch()
     hosts.in_tool.touch()
     children = dict[int, Child]()
     for number in (1, 0) if second_starts == "before the first" else (0, 1):
-        children[number] = hosts.start(number, hold="" if number else str(hosts.in_tool))
+        children[number] = hosts.start(number, hold="" if number else str(hosts.in_tool), options=options)
         wait_until_reached(hosts.in_second_model if number else hosts.in_tool, children[number])
     time.sleep(2)  # the lines of the second program have been refused as often as the SDK tries
     hosts.in_tool.unlink()
