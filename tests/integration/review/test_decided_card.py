@@ -74,7 +74,7 @@ def test_card_explains_the_next_step(reader: Client, session: dict[str, object],
 
 def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
-    message = {"reason": "The bank has none.", "result": "This call did not happen. The bank has none."}
+    message: dict[str, Any] = {"reason": "The bank has none.", "result": "This call did not happen. The bank has none."}
     make_decision(call=call, kind=DecisionKind.MARK_FAILED, revision=1, **message)
     shown = page(reader, call).partition("What happens now")[0].rpartition("Decision ")[2]
     assert "Message to the agent This call did not happen. The bank has none." in shown
