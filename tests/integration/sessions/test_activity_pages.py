@@ -242,10 +242,10 @@ def test_list_is_filtered_by_project_branch_model_and_version(reader: Client, se
     body = {"role": "user", "content": "go on", "source": {"context": context}}
     make_message(session=session, body=body)
     make_message(
-        session=make_session(session_id="other", workspace=session.workspace), body={"role": "user", "content": "x"}
+        session=make_session(session_id="order-18", workspace=session.workspace), body={"role": "user", "content": "x"}
     )
     while indexer.index_next_batch_of_each_kind():
         pass
     for query in ("project=shop", "branch=fix/flaky", "model=large-1", "program=2.1"):
         text = visible_text(reader.get(f"/sessions/?{query}"))
-        assert ("order-17" in text, "other" in text) == (True, False)
+        assert ("order-17" in text, "order-18" in text) == (True, False)
