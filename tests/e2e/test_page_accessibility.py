@@ -173,11 +173,11 @@ def test_custom_period_opens_over_the_page(sample_site: SampleSite, open_page: O
     page = open_page("alice", sample_site.site, viewport={"width": 1366, "height": 768})
     page.goto(sample_site.path("overview"))
     page.get_by_text("Custom", exact=True).click()
-    expect(page.get_by_label("From (UTC)")).to_be_visible()
+    expect(page.get_by_label("From", exact=True)).to_be_visible()
     # In one step, because the page may be updated at any time.
-    assert page.locator("details", has=page.get_by_label("From (UTC)")).evaluate(HEIGHT_OF_OPEN_PART) == 0
+    assert page.locator("details", has=page.get_by_label("From", exact=True)).evaluate(HEIGHT_OF_OPEN_PART) == 0
     page.keyboard.press("Escape")
-    expect(page.get_by_label("From (UTC)")).to_be_hidden()
+    expect(page.get_by_label("From", exact=True)).to_be_hidden()
 
 
 def test_numbers_of_a_bar_are_shown_on_hover_and_on_focus(sample_site: SampleSite, open_page: OpenPage) -> None:
