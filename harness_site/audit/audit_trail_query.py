@@ -95,7 +95,7 @@ _KINDS: Final = {
 }
 
 
-def list_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
+def list_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
     """List the kinds of a subject; kinds without another subject belong to `SESSIONS`."""
     if subject in _KINDS:
         return frozenset(_KINDS[subject])
@@ -223,7 +223,7 @@ def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
     )
 
 
-def query_unverified_entries(workspace_pk: int, chain: ChainIntegrity) -> QuerySet[AuditEvent]:
+def query_entries_since_verification_except_views(workspace_pk: int, chain: ChainIntegrity) -> QuerySet[AuditEvent]:
     """Query the entries since the last verification, other than page views and that verification itself."""
     if chain.verified_at is None:
         return AuditEvent.objects.none()
@@ -295,7 +295,7 @@ def find_altered_event_keys(workspace_pk: int, events: list[AuditEvent]) -> froz
 def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> QuerySet[AuditEvent]:
     matching_events = AuditEvent.objects.filter(workspace=workspace_pk)
     if audit_filter.subject:
-        matching_events = matching_events.filter(kind__in=sorted(list_kinds_of_subject(audit_filter.subject)))
+        matching_events = matching_events.filter(kind__in=sorted(list_audit_kinds_of_subject(audit_filter.subject)))
     if audit_filter.actor:
         matching_events = matching_events.filter(actor=audit_filter.actor.replace("\0", ""))
     if audit_filter.session:

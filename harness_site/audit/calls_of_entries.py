@@ -39,7 +39,7 @@ class AuditedCall:
     approvals: int
 
 
-def load_calls_of_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> dict[int, AuditedCall]:
+def load_calls_of_unfolded_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> dict[int, AuditedCall]:
     """Map the key of each entry that has a row of its own to the call that it is about, in two queries.
 
     An entry is left out if it is about no call, or about one that is gone or not as it was written.

@@ -108,7 +108,11 @@ def load_page_of_folded_entries(
     hidden, last_pk = 0, None
     for (is_beyond, is_hidden, _), group in groupby(
         enumerate(entries),
-        lambda pair: (pair[0] == MAX_ENTRIES_PER_PAGE, hides_page_views and _is_page_view(pair[1]), get_key(pair[1])),
+        lambda pair: (
+            pair[0] == MAX_ENTRIES_PER_PAGE,
+            hides_page_views and _is_intact_page_view(pair[1]),
+            get_key(pair[1]),
+        ),
     ):
         if is_beyond or len(rows) >= ROWS_PER_PAGE:
             return AuditPage(tuple(rows), hidden, last_pk)
@@ -121,7 +125,7 @@ def load_page_of_folded_entries(
     return AuditPage(tuple(rows), hidden, None)
 
 
-def _is_page_view(entry: AuditEntry | UnreadableRecord) -> bool:
+def _is_intact_page_view(entry: AuditEntry | UnreadableRecord) -> bool:
     return isinstance(entry, AuditEntry) and entry.intact and entry.kind in PAGE_VIEWS
 
 

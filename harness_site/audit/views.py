@@ -39,7 +39,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     page = folded_entries.load_page_of_folded_entries(
         workspace, audit_filter, before=before, oldest=oldest, hides_page_views=not shows_views and oldest is None
     )
-    calls = calls_of_entries.load_calls_of_entries(workspace, page.rows)
+    calls = calls_of_entries.load_calls_of_unfolded_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
     integrity = audit_trail_query.load_chain_integrity(workspace)
     context = {
@@ -50,7 +50,9 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
         "integrity": integrity,
-        "has_unverified_entries": audit_trail_query.query_unverified_entries(workspace, integrity).exists(),
+        "has_unverified_entries": audit_trail_query.query_entries_since_verification_except_views(
+            workspace, integrity
+        ).exists(),
         "rows_checked": audit_trail_query.load_last_integrity_check(workspace),
         "has_row_verification_keys": audit_trail_query.has_row_verification_keys(),
         "signing_key": audit_trail_query.find_decision_signing_key_id(),

@@ -464,9 +464,9 @@ def get_disk_space_status() -> Status:
     values = {"free": filesizeformat(usage.free), "total": filesizeformat(usage.total)}
     summary = _("%(free)s of %(total)s free on this machine.") % values
     advice = "" if is_file else _("The database's own disk is on its server: watch it there.")
-    if _is_disk_space_below(usage.free, usage.total, _DISK_ALARM):
+    if _is_free_space_below_both_limits(usage.free, usage.total, _DISK_ALARM):
         return Status("disk", title, Level.PROBLEM, summary, _("Make room now: a full disk stops every agent."))
-    if _is_disk_space_below(usage.free, usage.total, _DISK_WARNING):
+    if _is_free_space_below_both_limits(usage.free, usage.total, _DISK_WARNING):
         command = format_management_command("prune")
         advice = _("Make room soon, for example with %(command)s.") % {"command": command}
         return Status("disk", title, Level.ATTENTION, summary, advice)
@@ -483,7 +483,7 @@ def _get_state_folder_or_working_directory() -> Path:
     return folder if folder.exists() else Path.cwd()
 
 
-def _is_disk_space_below(free: int, total: int, limits: tuple[float, int]) -> bool:
+def _is_free_space_below_both_limits(free: int, total: int, limits: tuple[float, int]) -> bool:
     share, size = limits
     return free < total * share and free < size
 

@@ -21,7 +21,7 @@ class SessionChange:
     at: datetime
 
 
-def list_changes_since(moment: datetime, *, workspace: int | None = None) -> list[SessionChange]:
+def list_session_changes_since_with_overlap(moment: datetime, *, workspace: int | None = None) -> list[SessionChange]:
     """List the sessions changed since `moment` less the overlap, in order of time."""
     # The index is on workspace and time.
     workspaces = Workspace.objects.all() if workspace is None else Workspace.objects.filter(pk=workspace)
@@ -38,7 +38,7 @@ class ChangeCursor:
 
     def fetch_new_changes(self) -> list[SessionChange]:
         """Return the changes since the last call; one query."""
-        changes = list_changes_since(self._position)
+        changes = list_session_changes_since_with_overlap(self._position)
         new_changes = list(self._iterate_changes_not_sent_before(changes))
         if changes:
             self._position = max(self._position, changes[-1].at)

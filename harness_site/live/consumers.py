@@ -14,7 +14,7 @@ from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.live.change_feed_task import EVERYBODY, get_channel_group_name
-from harness_site.live.changed_sessions import list_changes_since
+from harness_site.live.changed_sessions import list_session_changes_since_with_overlap
 from harness_site.live.websocket_access import find_viewer_membership
 
 #: Seconds for which a positive permission check is cached.
@@ -83,7 +83,9 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         moment = parse_utc_datetime_or_none(since_text)
         if moment is None:
             return
-        missed_changes = await database_sync_to_async(list_changes_since)(moment, workspace=self._workspace)
+        missed_changes = await database_sync_to_async(list_session_changes_since_with_overlap)(
+            moment, workspace=self._workspace
+        )
         if len(missed_changes) > MISSED_LIMIT:
             await self.send_json({"session": None})
             return

@@ -99,7 +99,7 @@ class GuardProxy:
                     if not running.reply.done():
                         running.reply.set_result(message)
                     continue
-                message = self._remove_schemas_from_tool_list(message)
+                message = self._remove_output_schemas_of_logged_tools(message)
             await self._try_send_to_client(message)
         self._end_calls_of_ended_server()
 
@@ -125,7 +125,7 @@ class GuardProxy:
 
     # messages
 
-    def _remove_schemas_from_tool_list(self, message: Reply) -> Reply:
+    def _remove_output_schemas_of_logged_tools(self, message: Reply) -> Reply:
         if message.id not in self._tool_lists:
             return message
         self._tool_lists.discard(message.id)
@@ -136,7 +136,9 @@ class GuardProxy:
         logged = {
             name for name in names if isinstance(name, str) and self.policies.get_policy_or_default(name).is_logged
         }
-        return message.model_copy(update={"result": tool_results.remove_output_schemas(message.result, logged)})
+        return message.model_copy(
+            update={"result": tool_results.remove_output_schemas_of_tools(message.result, logged)}
+        )
 
     async def _send_to_server(self, message: types.JSONRPCMessage) -> None:
         try:

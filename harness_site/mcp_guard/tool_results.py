@@ -36,7 +36,7 @@ def _parse_stored_result(content: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and isinstance(value.get("content"), list) else None
 
 
-def remove_output_schemas(result: dict[str, Any], names: set[str]) -> dict[str, Any]:
+def remove_output_schemas_of_tools(result: dict[str, Any], names: set[str]) -> dict[str, Any]:
     """Return a result of `tools/list` in which the tools `names` promise no structured result.
 
     A person may answer a call of theirs with a text, which a client would refuse that checks the schema.

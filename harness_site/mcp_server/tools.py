@@ -116,7 +116,7 @@ async def _list_sessions(api: ApiRequests, given: ListSessions) -> dict[str, Any
     return await _get_api_resource(api, "sessions", **given.model_dump())
 
 
-async def _read_session(api: ApiRequests, given: ReadSession) -> dict[str, Any]:
+async def _read_session_and_message_page(api: ApiRequests, given: ReadSession) -> dict[str, Any]:
     path = build_api_path("sessions", given.session_id)
     session = await api.get_resource(path)
     page = await api.get_resource(f"{path}/messages", after=given.after, limit=given.limit)
@@ -165,7 +165,7 @@ TOOLS: Final = (
         "Read what is known about a session and a page of its messages, oldest first. Page with `next`. Secrets are "
         "masked, and the audit trail records the reading.",
         ReadSession,
-        _read_session,
+        _read_session_and_message_page,
     ),
     ToolDefinition(
         "search",

@@ -53,7 +53,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
         for call in _query_unnoticed_pending_calls().filter(workspace=workspace).order_by("pk")[:LIMIT]:
             groups[Event(call.status), call.tool].append(call)
         now = clock.read_database_time("default")
-        for call in _query_calls_with_unescalated_deadline().filter(workspace=workspace).order_by("pk"):
+        for call in _query_pending_calls_with_unescalated_deadline().filter(workspace=workspace).order_by("pk"):
             if (event := _find_due_deadline_event_if_readable(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
@@ -69,7 +69,7 @@ def _query_unnoticed_pending_calls() -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(~Exists(notices_of_call), status__in=sorted(UNDECIDED_CALL_STATUSES))
 
 
-def _query_calls_with_unescalated_deadline() -> QuerySet[ToolCall]:
+def _query_pending_calls_with_unescalated_deadline() -> QuerySet[ToolCall]:
     """Select pending calls with a deadline and no escalation; `reminded` is True after a reminder."""
     notices_of_call = NoticedCall.objects.filter(tool_call=OuterRef("pk"), status=OuterRef("status"))
     calls = ToolCall.objects.filter(
@@ -81,7 +81,7 @@ def _query_calls_with_unescalated_deadline() -> QuerySet[ToolCall]:
 
 
 def _list_workspaces_with_due_deadline_events() -> set[int]:
-    calls = list(_query_calls_with_unescalated_deadline())
+    calls = list(_query_pending_calls_with_unescalated_deadline())
     if not calls:
         return set()
     now = clock.read_database_time("default")

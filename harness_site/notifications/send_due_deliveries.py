@@ -118,7 +118,7 @@ def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_
     changes |= {"problem": problem.text, "problem_values": problem.values}
     if status == DeliveryStatus.WAITING:
         changes["due_at"] = clock.build_database_time_after(pause)
-        _postpone_deliveries_to_unreachable_receiver(delivery, outcome, pause)
+        _postpone_deliveries_if_receiver_is_unreachable(delivery, outcome, pause)
     if problem.text and not outcome.not_needed:
         logger.warning("Message %s was not sent (attempt %d). %s", delivery.pk, delivery.attempts, problem.english)
     # If another process has claimed the delivery since, that process records the outcome.
@@ -203,7 +203,7 @@ def _compute_retry_delay(attempts: int) -> timedelta:
     return base_delay * _chance.uniform(0.8, 1.2)
 
 
-def _postpone_deliveries_to_unreachable_receiver(
+def _postpone_deliveries_if_receiver_is_unreachable(
     delivery: Delivery, outcome: DeliveryOutcome, pause: timedelta
 ) -> None:
     """Postpone the other deliveries to an unreachable receiver, so that not each of them has to fail."""

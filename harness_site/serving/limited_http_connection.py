@@ -66,7 +66,7 @@ class LimitedConnection(H11Protocol):
             self._abort_longest_waiting_connection()
 
     def data_received(self, data: bytes) -> None:
-        if self._has_large_headers(data):
+        if self._completes_too_large_headers(data):
             self.send_400_response("The headers of the request are too large.")
             return
         was_serving_request = self.is_serving_request
@@ -95,7 +95,7 @@ class LimitedConnection(H11Protocol):
         if self._write_due is None:
             self._write_due = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
 
-    def _has_large_headers(self, data: bytes) -> bool:
+    def _completes_too_large_headers(self, data: bytes) -> bool:
         """Return True if `data` completes headers that are too large; h11 checks only headers that arrive in parts."""
         if self.conn.their_state is not h11.IDLE:
             return False

@@ -238,7 +238,7 @@ def render_expiry_day(moment: datetime) -> SafeString:
 
 
 @register.simple_tag(name="exact_time")
-def render_exact_time(moment: datetime) -> SafeString:
+def render_time_with_date_and_zone(moment: datetime) -> SafeString:
     """Render the time of a deadline: always with the date and the name of the reader's time zone."""
     return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
 
@@ -404,7 +404,7 @@ def put_in_quotation_marks(text: str) -> str:
 
 
 @register.simple_tag(name="json_value_list")
-def render_json_value_list(content: Any) -> SafeString:
+def mask_and_render_unfolded_json_tree(content: Any) -> SafeString:
     """Render a JSON value as a labelled list, complete and unfolded."""
     return json_tree.mask_and_render_json_tree(content, limit=None, fold=False).html
 

@@ -5,7 +5,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.db.clock import read_database_time
 from checkpoints.models import Session
-from harness_site.live.changed_sessions import OVERLAP, ChangeCursor, list_changes_since
+from harness_site.live.changed_sessions import OVERLAP, ChangeCursor, list_session_changes_since_with_overlap
 from tests.support.factories import make_session, make_workspace
 
 pytestmark = pytest.mark.django_db
@@ -67,5 +67,5 @@ def test_reported_changes_are_forgotten_after_the_overlap() -> None:
 def test_changes_of_one_workspace() -> None:
     make_session()
     foreign = make_session(workspace=make_workspace(slug="elsewhere"))
-    found = list_changes_since(read_database_time("default"), workspace=foreign.workspace_id)
+    found = list_session_changes_since_with_overlap(read_database_time("default"), workspace=foreign.workspace_id)
     assert [change.session for change in found] == [foreign.pk]
