@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     SIGPIPE has ended.
     """
     with _exit_quietly_after_closed_output():
-        _run_command([_find_program().split()[-1], *(sys.argv[1:] if arguments is None else arguments)])
+        _run_command([_get_program_name_as_called().split()[-1], *(sys.argv[1:] if arguments is None else arguments)])
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def _exit_quietly_after_closed_output() -> Iterator[None]:
         raise SystemExit(128 + signal.SIGPIPE) from None
 
 
-def _find_program() -> str:
+def _get_program_name_as_called() -> str:
     """Return the program as it was called: a checkout has `manage.py`, and no `harness`."""
     return "python manage.py" if Path(sys.argv[0]).name == "manage.py" else "harness"
 
@@ -69,7 +69,7 @@ def _run_command(command_line: list[str]) -> None:
         print(__version__)
         return
     if command_line[1:] in ([], ["help"], ["--help"], ["-h"]):
-        print(format_overview(_find_program(), is_site_installed=not list_missing_site_packages()))
+        print(format_overview(_get_program_name_as_called(), is_site_installed=not list_missing_site_packages()))
         return
     if command_line[1:2] == ["help"] and command_line[2:] in (["mcp"], ["mcp-guard"]):
         command_line = [command_line[0], command_line[2], "--help"]
@@ -119,7 +119,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
-        command = f"{_find_program()} migrate"
+        command = f"{_get_program_name_as_called()} migrate"
         return f"The tables are missing ({reason}). Run {command} first, with the same HARNESS_DATABASE_URL."
     if "unable to open database file" in lowered:
         from django.db import connection

@@ -118,7 +118,7 @@ class Period:
             return moment <= self.preceding_start
         return self._get_day(moment) <= self._get_day(self.preceding_start)
 
-    def list_parts_of_steps(self) -> dict[tuple[bool, datetime], list[tuple[datetime, int]]]:
+    def map_hours_and_utc_days_to_signed_steps(self) -> dict[tuple[bool, datetime], list[tuple[datetime, int]]]:
         """List the hours and the days in UTC that the steps and the preceding period are added up from.
 
         Few rows make up many days: a step consists of the days in UTC between the midnights nearest to its bounds, to
@@ -141,7 +141,7 @@ class Period:
                     parts[True, hour].append((start, sign))
         return dict(parts)
 
-    def list_parts(self) -> tuple[tuple[bool, datetime, datetime], ...]:
+    def list_ranges_of_hours_and_utc_days(self) -> tuple[tuple[bool, datetime, datetime], ...]:
         """List the ranges of hours (True) and of days in UTC (False) that make up the whole period."""
         if self.has_hourly_steps:
             return ((True, self.start, self.end),)

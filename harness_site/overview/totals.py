@@ -46,7 +46,8 @@ _COUNTS: Final = (
     "unpriced",
     "tokens",
 )
-#: Hours (True, start) and days (False, start) with the steps that they belong to, see `Period.list_parts_of_steps`.
+#: Hours (True, start) and days (False, start) with the steps that they belong to, as
+#: `Period.map_hours_and_utc_days_to_signed_steps` returns them.
 _PartsOfSteps = Mapping[tuple[bool, datetime], Sequence[tuple[datetime, int]]]
 
 
@@ -211,7 +212,7 @@ def load_period_totals(
     With `agent`, only the sessions and calls of this agent count.
     """
     scope = _Scope(workspace, agent)
-    parts = period.list_parts_of_steps()
+    parts = period.map_hours_and_utc_days_to_signed_steps()
     sessions = _load_session_totals_by_step(scope, parts)
     preceding = sessions.pop(period.preceding_start, SessionTotals())
     waits = _load_wait_counts_by_step(scope, parts)
@@ -222,14 +223,14 @@ def load_period_totals(
     tools, interruptions = _load_tool_totals_and_interruptions_by_step(scope, period, parts)
     return PeriodTotals(
         steps=tuple((step, sessions.get(step, SessionTotals())) for step in period.step_starts),
-        total=_add_session_totals(sessions.values()),
+        total=_sum_session_totals(sessions.values()),
         preceding=preceding,
         agents=agents[:max_agents],
         others=max(0, len(agents) - max_agents),
         agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
         models=models[:max_models],
         other_models=max(0, len(models) - max_models),
-        waits=compute_waiting_times_from_class_counts(_add_counters(waits.values())),
+        waits=compute_waiting_times_from_class_counts(_sum_counters(waits.values())),
         preceding_waits=compute_waiting_times_from_class_counts(preceding_waits),
         wait_steps=tuple(
             (step, compute_waiting_times_from_class_counts(waits.get(step, Counter()))) for step in period.step_starts
@@ -312,13 +313,13 @@ def _sum_session_rows(rows: Sequence[tuple[Mapping[str, Any], int]]) -> SessionT
     return SessionTotals(**counts, cost=sum((sign * row["cost_sum"] for row, sign in rows), Decimal(0)))
 
 
-def _add_session_totals(totals: Iterable[SessionTotals]) -> SessionTotals:
+def _sum_session_totals(totals: Iterable[SessionTotals]) -> SessionTotals:
     totals = list(totals)
     counts = {name: sum(getattr(each, name) for each in totals) for name in _COUNTS}
     return SessionTotals(**counts, cost=sum((each.cost for each in totals), Decimal(0)))
 
 
-def _add_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
+def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
     total: Counter[int] = Counter()
     for counter in counters:
         total.update(counter)
@@ -386,7 +387,10 @@ def _load_tool_totals_and_interruptions_by_step(
 
 
 def _filter_by_scope_and_period(sums: QuerySet[Any, Any], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    ranges = [Q(hourly=hourly, start__gte=since, start__lt=until) for hourly, since, until in period.list_parts()]
+    ranges = [
+        Q(hourly=hourly, start__gte=since, start__lt=until)
+        for hourly, since, until in period.list_ranges_of_hours_and_utc_days()
+    ]
     return _filter_by_scope(sums, scope, ranges)
 
 

@@ -23,7 +23,7 @@ from harness_site.review.selectors.calls_by_decider import count_calls_by_decide
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import find_time_up_to_which_sums_count
 from harness_site.sessions.session_formatting import format_count, format_money
-from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
+from harness_site.sessions.session_list_filter_parameters import read_and_decrypt_text_parameter
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200
@@ -45,7 +45,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     oldest_start = totals.find_start_of_oldest_session_sums(workspace.pk, now)
     usual = periods.choose_default_period_key(oldest_start, now)
     period, problem = periods.parse_period_and_problem(request.GET, now, usual)
-    agent = read_unmasked_text_parameter(request.GET, "agent")
+    agent = read_and_decrypt_text_parameter(request.GET, "agent")
     listed_in_full = request.GET.get("all", "")
     sums = totals.load_period_totals(
         workspace.pk,

@@ -40,7 +40,7 @@ _LEAST_WIDE: Final = 8
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-def store_evidence_file(call: ToolCall, file: UploadedFile[Any], *, given_by: str) -> EvidenceFile:
+def delete_orphans_and_store_evidence_file(call: ToolCall, file: UploadedFile[Any], *, given_by: str) -> EvidenceFile:
     """Store an uploaded file, before the decision that cites it."""
     _delete_orphaned_files()
     content = file.read()

@@ -112,8 +112,8 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
     risk, limit, sort = (asked.get(name, "") for name in ("risk", "deadline", "sort"))
     age, claimed, decided_by = (asked.get(name, "") for name in ("age", "claimed", "by"))
     return QueueFilters(
-        tool=_read_unmasked_text_parameter(asked, "tool"),
-        agent=_read_unmasked_text_parameter(asked, "agent"),
+        tool=_read_and_decrypt_text_parameter(asked, "tool"),
+        agent=_read_and_decrypt_text_parameter(asked, "agent"),
         risk=Risk(risk) if risk in Risk.values else None,
         age=age if age in AGES else "",
         limit=DeadlineFilter(limit) if limit in DeadlineFilter.values else None,
@@ -126,7 +126,7 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
     )
 
 
-def _read_unmasked_text_parameter(query: QueryDict, name: str) -> str:
+def _read_and_decrypt_text_parameter(query: QueryDict, name: str) -> str:
     return decrypt_name_if_encrypted(query.get(name, "").replace("\0", "").strip())[:_MAX_FILTER_LENGTH]
 
 

@@ -25,7 +25,7 @@ def record_decision_from_form(store: Store, call: ToolCall, actor: Actor, form: 
     if not file:
         _record_decision_with_evidence(store, call, actor, form, form.build_evidence())
         return
-    evidence_file = evidence_files.store_evidence_file(call, file, given_by=actor.name)
+    evidence_file = evidence_files.delete_orphans_and_store_evidence_file(call, file, given_by=actor.name)
     try:
         _record_decision_with_evidence(
             store,

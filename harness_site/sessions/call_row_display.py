@@ -129,7 +129,7 @@ def _make_call_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], C
             sentence=shorten_text(format_short_call_sentence(record), _LONGEST_SENTENCE),
             status_shape=shape,
             status=status,
-            status_reason=session_formatting.explain_call_status(record),
+            status_reason=session_formatting.explain_imported_call_without_result(record),
             logged=mark_safe(when),  # noqa: S308 - escaped above
             repeats=_format_attempt_and_replays(record),
             run=run % {"number": record.run_number},

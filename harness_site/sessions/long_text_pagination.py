@@ -42,14 +42,14 @@ def build_masked_text_page(text: str, number: int) -> TextPage:
     number = max(1, min(number, count))
     start = (number - 1) * PAGE
     masked = get_masked_text_slice(text, start, start + PAGE)
-    return TextPage(build_text_key(text), masked, number, count, get_byte_size(text))
+    return TextPage(compute_text_fingerprint(text), masked, number, count, get_byte_size(text))
 
 
 def count_pages_of_text(text: str) -> int:
     return max(1, -(-len(text) // PAGE))
 
 
-def build_text_key(text: str) -> str:
+def compute_text_fingerprint(text: str) -> str:
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
     return compute_keyed_fingerprint(digest)[:16]
 
@@ -74,9 +74,11 @@ def iterate_pageable_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
                 yield mask_secret_fields_and_format_json(value)
 
 
-def find_long_text_by_key(texts: Iterable[str], key: str) -> str | None:
+def find_long_text_by_fingerprint(texts: Iterable[str], key: str) -> str | None:
     """Return the text with this key."""
-    return next((text for text in texts if len(text) > MAX_UNPAGED_LENGTH and build_text_key(text) == key), None)
+    return next(
+        (text for text in texts if len(text) > MAX_UNPAGED_LENGTH and compute_text_fingerprint(text) == key), None
+    )
 
 
 def find_later_text_page_with_any_word(texts: Iterable[str], words: Iterable[str]) -> TextPage | None:

@@ -23,7 +23,7 @@ from harness_site.sessions import program_tags_in_messages, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.folded_text_html import render_foldable_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
-from harness_site.templatetags.harness_tags import render_copy_button_for_url, render_time
+from harness_site.templatetags.harness_tags import render_button_copying_text_at_url, render_time
 
 _MESSAGE: Final = """
 <article class="msg {role_kind}" id="m-{position}"{data_whole}>
@@ -73,7 +73,7 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
         tokens=build_html('<span class="tokens">{}</span>', _render_message_tokens(entry.usage))
         if entry.usage and not is_offline
         else "",
-        marks=_render_marks_of_exported_page(entry)
+        marks=_render_position_and_version_in_export(entry)
         if is_offline
         else _render_links_and_copy_button(entry, session_url, str(variables["version_text"]), more_url),
         parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
@@ -110,7 +110,7 @@ def _render_time_taken_to_answer(span: timedelta) -> SafeString:
 def _render_links_and_copy_button(
     entry: MessageEntry, session_url: str, shown_version: str, more_url: str
 ) -> SafeString:
-    labels = _translate_mark_labels(get_language())
+    labels = _translate_link_and_copy_labels(get_language())
     title = labels.version % {"number": entry.version}
     position = {"number": entry.position + 1}
     return build_html(
@@ -120,7 +120,7 @@ def _render_links_and_copy_button(
         shown_version=shown_version,
         position=entry.position,
         link_label=labels.link % position,
-        copy_button=render_copy_button_for_url(f"{more_url}&as=text", labels.copy % position),
+        copy_button=render_button_copying_text_at_url(f"{more_url}&as=text", labels.copy % position),
     )
 
 
@@ -131,14 +131,14 @@ class _MarkLabels(NamedTuple):
 
 
 @cache
-def _translate_mark_labels(_language: str | None) -> _MarkLabels:
+def _translate_link_and_copy_labels(_language: str | None) -> _MarkLabels:
     """Translate the labels to the current language, which is the key of the cache."""
     return _MarkLabels(
         _("Show the session as of version %(number)s"), _("Link to message %(number)s"), _("Copy message %(number)s")
     )
 
 
-def _render_marks_of_exported_page(entry: MessageEntry) -> SafeString:
+def _render_position_and_version_in_export(entry: MessageEntry) -> SafeString:
     version = build_html(" v{}", entry.version) if entry.version else ""
     return build_html(_OFFLINE_MARKS, entry.position, entry.position + 1, version)
 
@@ -151,7 +151,7 @@ def _render_parts(entry: MessageEntry, variables: Mapping[str, Any]) -> SafeStri
 
 
 def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeString:
-    if isinstance(part, TextPart) and not program_tags_in_messages.has_program_tags(part.text):
+    if isinstance(part, TextPart) and not program_tags_in_messages.has_program_written_text(part.text):
         return render_foldable_message_text(part.text, variables["more_url"], variables["whole"], variables["brief"])
     html = get_template("sessions/parts/part.html").render({**variables, "part": part})
     return mark_safe(html)  # noqa: S308 - a template's

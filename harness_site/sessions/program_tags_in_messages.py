@@ -74,7 +74,7 @@ class TextPiece:
         return len(self.text) <= _SHORT and "\n" not in self.text
 
 
-def has_program_tags(text: str) -> bool:
+def has_program_written_text(text: str) -> bool:
     return (
         ("<" in text and _OPENING.search(text) is not None)
         or _split_editor_state(text) is not None

@@ -122,7 +122,7 @@ def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
     return ("bad", gettext("Error")) if card.result.is_error else ("ok", gettext("Completed"))
 
 
-def explain_call_status(record: CallRecord) -> str:
+def explain_imported_call_without_result(record: CallRecord) -> str:
     """Say in a few words why a call was discarded, to follow its status; empty if there is nothing to add."""
     is_without_result = record.is_imported and record.status == CallStatus.DISCARDED
     return gettext("no result in the file") if is_without_result else ""

@@ -69,7 +69,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
         conditions.append(Q(has_times=True))
     return SessionFilter(
         standing=Standing(status) if status in Standing.values else None,
-        agent=read_unmasked_text_parameter(asked, "agent"),
+        agent=read_and_decrypt_text_parameter(asked, "agent"),
         since=times.since if by_start else None,
         until=times.until if by_start else None,
         least=_parse_amount(asked.get("least", "")),
@@ -125,19 +125,19 @@ def find_session_pks_matching_words(workspace: int, asked: QueryDict) -> frozens
 
     For exports of all matches: the number of keys may exceed the parameter limit of one statement.
     """
-    query = SearchQuery.parse(read_unmasked_text_parameter(asked, "q"))
+    query = SearchQuery.parse(read_and_decrypt_text_parameter(asked, "q"))
     return frozenset(passage_search.list_session_pks_matching_every_term(workspace, query)) if query else None
 
 
-def read_unmasked_text_parameter(asked: QueryDict, name: str) -> str:
+def read_and_decrypt_text_parameter(asked: QueryDict, name: str) -> str:
     return decrypt_name_if_encrypted(asked.get(name, "").replace("\0", "").strip())[:LONGEST]
 
 
 def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
     return [
-        (trait, read_unmasked_text_parameter(query, name))
+        (trait, read_and_decrypt_text_parameter(query, name))
         for name, trait in _TRAITS.items()
-        if read_unmasked_text_parameter(query, name)
+        if read_and_decrypt_text_parameter(query, name)
     ]
 
 

@@ -101,7 +101,7 @@ def build_session_lines(
                 ),
                 status_shape=shape,
                 status=status,
-                activity=_render_activity(row),
+                activity=_render_owner_host_or_duration(row),
                 version=format_count(row.version),
                 messages=format_count(row.messages),
                 cost=render_cost_or_tokens(row.cost, row.tokens),
@@ -120,7 +120,7 @@ def _get_css_class(row: SessionRow) -> str:
     return "unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else ""
 
 
-def _render_activity(row: SessionRow) -> SafeString | str:
+def _render_owner_host_or_duration(row: SessionRow) -> SafeString | str:
     owner = row.owner
     if row.is_finished and not row.has_times:
         return ""

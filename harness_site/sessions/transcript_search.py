@@ -78,7 +78,7 @@ def find_first_hit_position(at: TranscriptVersion, query: SearchQuery) -> int | 
 def _iterate_hit_positions(
     at: TranscriptVersion, query: SearchQuery, *, start: int, back: bool = False
 ) -> Iterator[int]:
-    for position, body in find_words_errors_and_decisions.iterate_messages_with_words(
+    for position, body in find_words_errors_and_decisions.iterate_messages_with_all_words(
         at, query.words, beyond=start, back=back
     ):
         parts = parse_message_parts.parse_message_parts(body)

@@ -311,7 +311,7 @@ def mask_and_render_copy_button(text: str) -> SafeString:
     return _build_copy_button_of_masked_text(mask_text(text))
 
 
-def render_copy_button_for_url(address: str, label: str) -> SafeString:
+def render_button_copying_text_at_url(address: str, label: str) -> SafeString:
     """Render a button with an icon that copies the text at `address`, which may be more than this page displays."""
     return build_html(
         '<button type="button" class="copy needs-js" data-copy-url="{}" title="{}" aria-label="{}">{}</button>',
@@ -323,7 +323,7 @@ def render_copy_button_for_url(address: str, label: str) -> SafeString:
 
 
 @register.simple_tag(name="copy_from")
-def render_labelled_copy_button_for_url(address: str, label: str) -> SafeString:
+def render_labelled_button_copying_text_at_url(address: str, label: str) -> SafeString:
     """Render a button that does the same and shows its label."""
     return build_html(
         '<button type="button" class="copy needs-js" data-copy-url="{}">{}{}</button>',

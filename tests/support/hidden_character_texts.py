@@ -167,7 +167,7 @@ def _make_hostile_decisions(call: ToolCall, text: str, number: int) -> None:
     make_late_result(call=call, result=text)
     evidence: dict[str, Any] = {"link": f"http://x.example/{text}", "text": text, text: text}
     if number == 0:
-        file = evidence_files.store_evidence_file(
+        file = evidence_files.delete_orphans_and_store_evidence_file(
             call, SimpleUploadedFile("seen.txt", stored(text).encode()), given_by="dave"
         )
         file.name = stored(text)[:200]

@@ -45,7 +45,7 @@ def parse_same_approval_group(query: QueryDict) -> SameApprovalGroup:
     return SameApprovalGroup(tool, int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1)
 
 
-def count_calls_awaiting_same_approval(
+def list_groups_of_calls_awaiting_same_approval(
     workspace: Workspace, filters: CallFilters, *, except_calls: Collection[int]
 ) -> list[SameApprovalGroup]:
     """Count the matching calls that await the same approval, where there are several, in the order of the first ones.

@@ -38,8 +38,8 @@ _URGENCY: Final = (
 )
 
 
-@register.simple_tag
-def differing_arguments(args: Any, names: Set[str], sentence: str, amount: str = "") -> str:
+@register.simple_tag(name="differing_arguments")
+def describe_differing_arguments_not_shown(args: Any, names: Set[str], sentence: str, amount: str = "") -> str:
     """Describe the arguments with these names that neither the sentence nor the amount beside it shows."""
     return describe_differing_arguments(args, names, sentence, is_amount_shown=bool(amount))
 

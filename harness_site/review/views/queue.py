@@ -28,7 +28,7 @@ from harness_site.review.interrupt_calls_of_lost_runs import interrupt_calls_of_
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
-from harness_site.review.selectors.calls_awaiting_same_approval import count_calls_awaiting_same_approval
+from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
 from harness_site.review.selectors.changes_of_waiting_calls import UNCHANGED, load_changes_of_waiting_calls
 from harness_site.review.selectors.outage_groups import Outage
@@ -179,7 +179,7 @@ def _load_pending_context(
         **_list_tool_and_agent_suggestions((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
         "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in first_calls.items()],
-        "same_approvals": count_calls_awaiting_same_approval(
+        "same_approvals": list_groups_of_calls_awaiting_same_approval(
             workspace, matching, except_calls=waiting.pks_of_others | waiting.pks_answered
         )
         if tab == "awaiting" and request.membership.has_role(Role.APPROVER)

@@ -208,7 +208,7 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
     """
     at = first
     for begin, end in list_displayed_ranges(first, version.length):
-        for message in message_windows.load_verified_messages_within_size(
+        for message in message_windows.load_and_verify_newest_messages_within_size(
             version.segment_id, begin, end, size=COMPARED_SIZE
         ):
             line = kind(_build_compared_message(message))
@@ -220,7 +220,9 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
 
 def _load_messages_unless_too_large(version: Version, first: int) -> list[ComparedMessage] | None:
     upto = min(version.length, first + COMPARED)
-    stored = message_windows.load_verified_messages_within_size(version.segment_id, first, upto, size=COMPARED_SIZE)
+    stored = message_windows.load_and_verify_newest_messages_within_size(
+        version.segment_id, first, upto, size=COMPARED_SIZE
+    )
     return [_build_compared_message(message) for message in stored] if len(stored) == upto - first else None
 
 
@@ -242,7 +244,7 @@ def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) 
     for position in positions:
         if not at - EXPANDED_MESSAGES < position < end or position < fold.position:
             continue
-        for message in message_windows.load_verified_messages_within_size(
+        for message in message_windows.load_and_verify_newest_messages_within_size(
             new.segment_id, max(at, position), min(position + EXPANDED_MESSAGES, end)
         ):
             if message.position > at:

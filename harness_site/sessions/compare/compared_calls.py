@@ -41,7 +41,7 @@ class ComparedCalls:
         for messages in (list(_iterate_old_messages(found.lines)), list(_iterate_new_messages(found.lines))):
             self._add_results(messages)
 
-    def find_call(self, call: CallPart) -> ComparedCall:
+    def build_compared_call(self, call: CallPart) -> ComparedCall:
         """Find what is known about a call, which has to be an object of one of the lines."""
         result, record = self._results.get(id(call)), self._find_record(call)
         card = CallCard(call, result, None, () if record is None else (record,))

@@ -67,7 +67,7 @@ class TurnUsage:
     model: str
 
     @property
-    def has_no_usage(self) -> bool:
+    def has_known_zero_usage(self) -> bool:
         """Whether the version is known to have used nothing, as one that only adds the results of tools."""
         return self.tokens.total == 0 and not self.cost
 
@@ -155,7 +155,7 @@ def load_usage_page(
     page = versions if before is None else versions.filter(version__lt=before)
     rows = list(page.values_list(*columns)[: PAGE + 1])
     turns = tuple(_build_turn_usage(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
-    listed = tuple(turn for turn in turns if not turn.has_no_usage)
+    listed = tuple(turn for turn in turns if not turn.has_known_zero_usage)
     usage = _parse_usage_or_empty(newest)
     return UsagePage(
         listed,

@@ -67,7 +67,7 @@ class MessageTime:
     at: datetime
 
 
-def iterate_messages_with_words(
+def iterate_messages_with_all_words(
     at: TranscriptVersion, words: Iterable[str], *, beyond: int, back: bool = False
 ) -> Iterator[tuple[int, str]]:
     """Yield position and body of the messages that contain all `words`, ignoring case, nearest first.
@@ -115,7 +115,7 @@ def find_next_error_or_decision(
     spots = [
         spot
         for spot in (
-            _find_next_error_result(at, wanted, beyond, back),
+            _find_next_error_result_if_wanted(at, wanted, beyond, back),
             _find_next_failed_or_decided_call(session, at, wanted, beyond, back),
         )
         if spot
@@ -142,7 +142,9 @@ def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot 
     return None
 
 
-def _find_next_error_result(at: TranscriptVersion, landmark: Landmark, start: int, back: bool) -> LandmarkSpot | None:
+def _find_next_error_result_if_wanted(
+    at: TranscriptVersion, landmark: Landmark, start: int, back: bool
+) -> LandmarkSpot | None:
     """Find the next result flagged as an error; it is displayed at the position of its call."""
     if landmark is not Landmark.ERROR:
         return None

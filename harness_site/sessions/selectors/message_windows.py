@@ -69,7 +69,7 @@ def count_shared_messages(one: Sequence[SegmentRange], other: Sequence[SegmentRa
     return common
 
 
-def load_verified_messages_within_size(
+def load_and_verify_newest_messages_within_size(
     segment_id: int, first: int, upto: int, *, using: str = DEFAULT_DB_ALIAS, size: int = WINDOW_SIZE
 ) -> list[StoredMessage]:
     """Load and verify the messages `first` to `upto` (exclusive) of the transcript that ends in `segment_id`, in order.
@@ -99,7 +99,7 @@ def load_verified_messages_within_size(
 
 def load_message_window_or_raise_if_gap(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
     """Load a window of messages that a version has. Raises `IntegrityError` if one of them is missing or altered."""
-    messages = load_verified_messages_within_size(segment_id, first, upto)
+    messages = load_and_verify_newest_messages_within_size(segment_id, first, upto)
     expected = upto - 1
     for message in reversed(messages):
         if message.position != expected:

@@ -162,7 +162,7 @@ def _parse_first_text(beginning: str) -> str:
 
 def _extract_text_and_is_command(text: str) -> tuple[str, bool]:
     """Return what a person wrote: the text beside the tags of programs, else a command, and whether it is one."""
-    if not program_tags_in_messages.has_program_tags(text):
+    if not program_tags_in_messages.has_program_written_text(text):
         return text, False
     pieces = program_tags_in_messages.split_tagged_text(text)
     written = "\n".join(piece.text for piece in pieces if piece.chip is None)

@@ -57,15 +57,15 @@ class CallLogFilter:
     interrupted: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.has_filters_of_calls or self.times)
+        return bool(self.has_filters_besides_times or self.times)
 
     @property
-    def has_filters_of_calls(self) -> bool:
+    def has_filters_besides_times(self) -> bool:
         """Return whether there is a filter besides the times."""
-        return bool(self.agent or self.has_filters_without_rates)
+        return bool(self.agent or self.has_filters_ignored_by_rates)
 
     @property
-    def has_filters_without_rates(self) -> bool:
+    def has_filters_ignored_by_rates(self) -> bool:
         """Return whether there is a filter that the rates of the tools do not apply: they apply agent and times."""
         return bool(self.calls or self.interrupted)
 
@@ -158,7 +158,7 @@ def load_call_log_page(
     calls = _order_newest_first(calls)
     end = (
         _find_last_call_if_more(list(_query_calls_around_limit(calls, LOOKED_AT)))
-        if wanted.has_filters_of_calls
+        if wanted.has_filters_besides_times
         else None
     )
     matches = calls

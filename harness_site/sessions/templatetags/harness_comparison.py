@@ -103,13 +103,15 @@ def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[st
 
     The result is not a part of it: it is a line of its own.
     """
-    compared_call = calls.find_call(call)
+    compared_call = calls.build_compared_call(call)
     card = compared_call.card
     view = tool_view_registry.build_first_fitting_tool_view(CallCard(call, None, None, ()))
     return {
         "view": view if view is not None and view.kind == "diff" else None,
         "state": session_formatting.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None,
-        "reason": "" if card.newest_attempt is None else session_formatting.explain_call_status(card.newest_attempt),
+        "reason": ""
+        if card.newest_attempt is None
+        else session_formatting.explain_imported_call_without_result(card.newest_attempt),
     }
 
 

@@ -52,7 +52,11 @@ def list_result_parts_not_in_view(card: CallCard, view: ToolView | None) -> tupl
 @register.simple_tag
 def split_text_at_tags_or_empty(text: str) -> list[TextPiece]:
     """Split a text at the tags of programs; empty if it has none."""
-    return program_tags_in_messages.split_tagged_text(text) if program_tags_in_messages.has_program_tags(text) else []
+    return (
+        program_tags_in_messages.split_tagged_text(text)
+        if program_tags_in_messages.has_program_written_text(text)
+        else []
+    )
 
 
 @register.simple_tag

@@ -89,7 +89,7 @@ register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
 register.filter("get_call_record_status_chip", session_formatting.get_call_record_shape_and_label)
-register.filter(session_formatting.explain_call_status)
+register.filter(session_formatting.explain_imported_call_without_result)
 register.filter(session_formatting.get_call_card_shape_and_label)
 register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
@@ -164,8 +164,8 @@ def render_own_code_without_masking(source: str, language: str) -> SafeString:
     return syntax_highlighting.highlight_code_without_masking(source, language)
 
 
-@register.inclusion_tag("sessions/parts/stored_json.html")
-def render_stored_json_or_link(stored: str, more_url: str) -> dict[str, Any]:
+@register.inclusion_tag("sessions/parts/stored_json.html", name="render_stored_json_or_link")
+def build_stored_json_or_link_context(stored: str, more_url: str) -> dict[str, Any]:
     """Render stored JSON as text, or a link to its pages if it is long."""
     if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH:
         return {"html": mask_and_render_indented_json(formatting.parse_json_or_text(stored))}

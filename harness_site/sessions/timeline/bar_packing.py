@@ -32,7 +32,7 @@ class PackedBar(Generic[T]):
         return round(self.right - self.x, 1)
 
 
-def pack_bars(
+def pack_and_merge_bars_into_levels(
     bars: Iterable[tuple[float, float, T]], *, levels: int = LEVELS, small: float = SMALL
 ) -> list[list[PackedBar[T]]]:
     """Return levels of bars from (left, right, item) sorted by left; every item is in exactly one bar.

@@ -217,7 +217,7 @@ class _RunItemsLayout:
         lefts = self._axis.convert_all_to_x(map(START, entries))
         rights = self._axis.convert_all_to_x(map(END, entries))
         bars: list[Bar] = []
-        for row in bar_packing.pack_bars(zip(lefts, rights, entries, strict=True)):
+        for row in bar_packing.pack_and_merge_bars_into_levels(zip(lefts, rights, entries, strict=True)):
             row_height = height + _EDGE if any(len(packed.items) > 1 for packed in row) else height
             bars += (self._compute_bar_layout(packed, y, row_height, self._axis.breaks) for packed in row)
             y += row_height + _BETWEEN
@@ -227,7 +227,7 @@ class _RunItemsLayout:
         """Lay out signs; signs that would touch are merged into one with a count."""
         places = self._axis.convert_all_to_x(map(START, entries))
         bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
-        for row in bar_packing.pack_bars(bars, levels=1, small=float("inf")):
+        for row in bar_packing.pack_and_merge_bars_into_levels(bars, levels=1, small=float("inf")):
             for packed in row:
                 yield self._compute_bar_layout(packed, y - half, 2 * half, ())
 

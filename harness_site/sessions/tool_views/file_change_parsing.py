@@ -51,9 +51,9 @@ def parse_edit_arguments(args: Mapping[str, Any]) -> FileChange | None:
     if not path:
         return None
     if isinstance(edits, list) and edits:
-        hunks = [_parse_hunk(edit) for edit in edits[:_MAX_CHANGES] if isinstance(edit, dict)]
+        hunks = [_build_hunk_from_edit_arguments(edit) for edit in edits[:_MAX_CHANGES] if isinstance(edit, dict)]
     else:
-        hunks = [_parse_hunk(args)]
+        hunks = [_build_hunk_from_edit_arguments(args)]
     known = tuple(hunk for hunk in hunks if hunk is not None)
     return FileChange(path, "edited", known) if known else None
 
@@ -92,7 +92,7 @@ def find_patch_text_or_empty(args: Mapping[str, Any]) -> str:
     return ""
 
 
-def _parse_hunk(edit: Mapping[str, Any]) -> Hunk | None:
+def _build_hunk_from_edit_arguments(edit: Mapping[str, Any]) -> Hunk | None:
     old = next((edit[name] for name in _OLD if isinstance(edit.get(name), str)), None)
     new = next((edit[name] for name in _NEW if isinstance(edit.get(name), str)), None)
     if old is None and new is None:
@@ -125,7 +125,7 @@ def _make_marked_file_change(kind: str, path: str, moved_to: str, lines: list[st
         return FileChange(path, "deleted")
     if kind == "Add":
         return FileChange(path, "written", (Hunk("", "\n".join(line.removeprefix("+") for line in lines), 1),))
-    return FileChange(path, "moved" if moved_to else "edited", tuple(_iterate_hunks(lines)), moved_to)
+    return FileChange(path, "moved" if moved_to else "edited", tuple(_iterate_patch_hunks(lines)), moved_to)
 
 
 def _iterate_unified_diff_file_changes(text: str) -> Iterator[FileChange]:
@@ -150,13 +150,13 @@ def _strip_diff_path_prefix(path: str) -> str:
 def _make_unified_file_change(old_path: str, path: str, lines: list[str]) -> FileChange:
     if path == "/dev/null":
         return FileChange(old_path, "deleted")
-    hunks = tuple(_iterate_hunks(lines))
+    hunks = tuple(_iterate_patch_hunks(lines))
     if old_path == "/dev/null":
         return FileChange(path, "written", (Hunk("", "\n".join(hunk.new for hunk in hunks), 1),))
     return FileChange(path, "edited", hunks)
 
 
-def _iterate_hunks(lines: list[str]) -> Iterator[Hunk]:
+def _iterate_patch_hunks(lines: list[str]) -> Iterator[Hunk]:
     """Yield the hunks of a patch: what `@@` begins."""
     old: list[str] = []
     new: list[str] = []

@@ -24,7 +24,7 @@ from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionRow
-from harness_site.sessions.session_list_filter_parameters import read_unmasked_text_parameter
+from harness_site.sessions.session_list_filter_parameters import read_and_decrypt_text_parameter
 from harness_site.sessions.session_lookup import parse_displayed_session_keys, parse_number_parameter_or_none
 from harness_site.sessions.session_row_display import SessionLine
 
@@ -89,7 +89,7 @@ def show_hits_or_redirect_to_correction(
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
         "cursor": cursor,
-        "instead": read_unmasked_text_parameter(request.GET, "instead"),
+        "instead": read_and_decrypt_text_parameter(request.GET, "instead"),
         "rows": ",".join(str(row.pk) for row in rows),
     }
     return render(request, "sessions/search_results.html", context)
@@ -118,7 +118,7 @@ def _search_or_reload(
             workspace, query, displayed_pks, newest=newest, times=times
         )
         return replace(found, next=SearchCursor.parse(request.GET.get("then", ""))), displayed_pks
-    few = _list_matching_sessions_if_few(workspace, wanted)
+    few = _list_matching_session_keys_if_few(workspace, wanted)
     found = passage_search.search_sessions(
         workspace, query, cursor=cursor, wanted=wanted, sessions=few, first=exact_match, times=times
     )
@@ -128,7 +128,7 @@ def _search_or_reload(
     return found, tuple(dict.fromkeys(pks))
 
 
-def _list_matching_sessions_if_few(workspace: int, wanted: SessionFilter) -> tuple[int, ...] | None:
+def _list_matching_session_keys_if_few(workspace: int, wanted: SessionFilter) -> tuple[int, ...] | None:
     """List the keys of the sessions that match the filters; None without filters, and for many sessions."""
     if not wanted:
         return None

@@ -20,7 +20,10 @@ from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.views.transcript import get_requested_transcript_version_or_404, load_stored_message_or_none
+from harness_site.sessions.views.transcript import (
+    get_requested_transcript_version_or_404,
+    load_verified_message_or_none,
+)
 
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -65,7 +68,9 @@ def _load_session_head_and_message_parts(
     request: MemberRequest, pk: int, position: int
 ) -> tuple[SessionHead, tuple[Part, ...]]:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    stored = load_stored_message_or_none(get_requested_transcript_version_or_404(request, head, head.stored), position)
+    stored = load_verified_message_or_none(
+        get_requested_transcript_version_or_404(request, head, head.stored), position
+    )
     return head, parse_message_parts.parse_message_parts(stored.body) if stored else ()
 
 

@@ -23,7 +23,7 @@ from harness_site.sessions.session_list_filter_parameters import (
     describe_invalid_filters,
     get_required_index_kinds,
     parse_session_filter,
-    read_unmasked_text_parameter,
+    read_and_decrypt_text_parameter,
 )
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -56,7 +56,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
         ),
     }
-    if query := SearchQuery.parse(read_unmasked_text_parameter(request.GET, "q")):
+    if query := SearchQuery.parse(read_and_decrypt_text_parameter(request.GET, "q")):
         return show_hits_or_redirect_to_correction(
             request, query, filters, {**common, "known": list_recent_agents_and_labels(workspace)}
         )

@@ -66,7 +66,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version_or_404(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter_or_none(request, "at")
-    piece = _get_requested_direction(request)
+    piece = _get_direction_to_extend_open_page(request)
     hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
     if hit is not None:
         query = urlencode({"v": place.version, "find": str(words), "at": hit})
@@ -147,7 +147,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     entries = [
         item for item in window.items if isinstance(item, MessageEntry) and item.has_message_or_result_at(position)
     ]
-    stored = load_stored_message_or_none(place, position)
+    stored = load_verified_message_or_none(place, position)
     if not entries or stored is None:
         raise _build_missing_message_error(head, place, position)
     if part_name := request.GET.get("as"):
@@ -202,7 +202,7 @@ def find_text_page_requested_or_with_words(
         text = (
             next(stored_texts)
             if key == long_text_pagination.STORED
-            else long_text_pagination.find_long_text_by_key(chain(texts, stored_texts), key)
+            else long_text_pagination.find_long_text_by_fingerprint(chain(texts, stored_texts), key)
         )
         return (
             None
@@ -254,7 +254,7 @@ def _get_error_or_decision_search_start(
     return window.first - 1 if "after" in request.GET else window.upto
 
 
-def _get_requested_direction(request: MemberRequest) -> str:
+def _get_direction_to_extend_open_page(request: MemberRequest) -> str:
     """Return which end of an open page requests more messages.
 
     The other end already has a link to them.
@@ -281,11 +281,11 @@ def _load_requested_window(request: MemberRequest, head: SessionHead, place: Tra
     return load()
 
 
-def load_stored_message_or_none(place: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
+def load_verified_message_or_none(place: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
     """Load and verify a message of a version; None if the version has no such message."""
     if place.segment_id is None or position >= place.length:
         return None
-    messages = message_windows.load_verified_messages_within_size(place.segment_id, position, position + 1)
+    messages = message_windows.load_and_verify_newest_messages_within_size(place.segment_id, position, position + 1)
     return messages[0] if messages else None
 
 

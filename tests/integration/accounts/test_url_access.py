@@ -73,7 +73,9 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     notice = Notice.objects.create(workspace=workspace, event=Event.TEST, send_at="2999-01-01T00:00Z")
     delivery = Delivery.objects.create(notice=notice, webhook=webhook, due_at="2999-01-01T00:00Z")
     call = make_call(session=session, verifiable=True)
-    file = evidence_files.store_evidence_file(call, SimpleUploadedFile("seen.txt", b"seen"), given_by="dave")
+    file = evidence_files.delete_orphans_and_store_evidence_file(
+        call, SimpleUploadedFile("seen.txt", b"seen"), given_by="dave"
+    )
     make_decision(
         call=call,
         kind=DecisionKind.PROBE_UNKNOWN,

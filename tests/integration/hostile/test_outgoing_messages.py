@@ -171,7 +171,7 @@ def test_download_name_is_valid_on_every_system(client: Client, text: str) -> No
     assert name == name.strip(" .")
     assert name.partition(".")[0].strip().upper() not in {"CON", "NUL", "AUX", "PRN"}
     call = next(iter(make_hostile_calls(make_run(session=make_session()), "x")))
-    file = evidence_files.store_evidence_file(
+    file = evidence_files.delete_orphans_and_store_evidence_file(
         call, SimpleUploadedFile("seen.txt", b"password=hunter22"), given_by="dave"
     )
     EvidenceFile.objects.filter(pk=file.pk).update(name=stored(text)[:255])

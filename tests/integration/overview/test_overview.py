@@ -995,7 +995,7 @@ def test_few_hours_make_up_the_days_of_a_zone() -> None:
     """A year of hours would be read for each page otherwise."""
     query = QueryDict("first=2026-01-01&last=2026-02-14&zone=Europe/Berlin")
     period, _problem = periods.parse_period_and_problem(query, datetime.now(UTC))
-    parts = period.list_parts_of_steps()
+    parts = period.map_hours_and_utc_days_to_signed_steps()
     assert sum(not hourly for hourly, _start in parts) == 90
     assert sum(hourly for hourly, _start in parts) == 47
 

@@ -35,13 +35,13 @@ def test_shared_messages_are_not_read(session: Session, monkeypatch: pytest.Monk
     say(session, "c")
     make_checkpoint(session=session)
     read: list[tuple[int, int]] = []
-    window = message_windows.load_verified_messages_within_size
+    window = message_windows.load_and_verify_newest_messages_within_size
 
     def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
         read.append((first, upto))
         return window(segment_id, first, upto, **limits)
 
-    monkeypatch.setattr(message_windows, "load_verified_messages_within_size", counted)
+    monkeypatch.setattr(message_windows, "load_and_verify_newest_messages_within_size", counted)
     found = compared(session, 1, 2)
     assert (found.shared, lines(found)) == (2, [(2, 0), ("+", "c")])
     assert read == [(2, 3)]

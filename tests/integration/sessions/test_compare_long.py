@@ -69,14 +69,14 @@ def test_only_displayed_messages_of_a_long_range_are_read(session: Session, monk
     say(session, *[f"message {number}" for number in range(100)])
     make_checkpoint(session=session)
     read: list[int] = []
-    window = message_windows.load_verified_messages_within_size
+    window = message_windows.load_and_verify_newest_messages_within_size
 
     def counting(*args: Any, **options: Any) -> list[StoredMessage]:
         found = window(*args, **options)
         read.extend(message.position for message in found)
         return found
 
-    monkeypatch.setattr(message_windows, "load_verified_messages_within_size", counting)
+    monkeypatch.setattr(message_windows, "load_and_verify_newest_messages_within_size", counting)
     for a, b in ((1, 2), (2, 1)):
         read.clear()
         compared(session, a, b)

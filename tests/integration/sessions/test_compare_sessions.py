@@ -132,13 +132,13 @@ def test_equal_prefixes_of_independent_sessions_are_shared(origin: Session, monk
     make_messages(session=twin, texts=["Hello.", "What is it?", "A vase."])
     make_checkpoint(session=twin)
     read: list[tuple[int, int]] = []
-    window = message_windows.load_verified_messages_within_size
+    window = message_windows.load_and_verify_newest_messages_within_size
 
     def counted(segment_id: int, first: int, upto: int, **limits: Any) -> Any:
         read.append((first, upto))
         return window(segment_id, first, upto, **limits)
 
-    monkeypatch.setattr(message_windows, "load_verified_messages_within_size", counted)
+    monkeypatch.setattr(message_windows, "load_and_verify_newest_messages_within_size", counted)
     found = compared(origin, 1, twin, 1)
     assert found.shared == 2
     assert read == [(2, 3)]

@@ -109,7 +109,10 @@ def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open
     assert [(prompt.position, prompt.title[:18]) for prompt in load_prompt_outline(at).prompts] == [
         (0, "Where is the LAMP?")
     ]
-    bodies = [message.body for message in message_windows.load_verified_messages_within_size(at.segment_id or 0, 0, 3)]
+    bodies = [
+        message.body
+        for message in message_windows.load_and_verify_newest_messages_within_size(at.segment_id or 0, 0, 3)
+    ]
     assert [json.loads(body) for body in bodies] == said
     verification.require_session_unaltered(cp.store.using, session)
 

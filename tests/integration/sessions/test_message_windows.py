@@ -26,7 +26,7 @@ def branch(session: Session, parent: Segment, at: int) -> Segment:
 
 
 def texts(segment: Segment, first: int, upto: int, size: int = message_windows.WINDOW_SIZE) -> list[tuple[int, str]]:
-    found = message_windows.load_verified_messages_within_size(segment.pk, first, upto, size=size)
+    found = message_windows.load_and_verify_newest_messages_within_size(segment.pk, first, upto, size=size)
     return [(message.position, parse_json(message.body)["content"]) for message in found]
 
 
@@ -125,7 +125,7 @@ def test_texts_are_read_exactly(session: Session) -> None:
 def test_window_takes_one_statement(session: Session, root: Segment, django_assert_num_queries: Queries) -> None:
     edited = branch(session, branch(session, root, 3), 3)
     with django_assert_num_queries(1):
-        message_windows.load_verified_messages_within_size(edited.pk, 0, 3)
+        message_windows.load_and_verify_newest_messages_within_size(edited.pk, 0, 3)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_program_tags_become_chips_and_other_text_is_kept() -> None:
     ]
     (interruption,) = program_tags_in_messages.split_tagged_text("[Request interrupted by user for tool use]")
     assert (interruption.chip is not None, interruption.text) == (True, "Request interrupted by user for tool use")
-    assert not program_tags_in_messages.has_program_tags("What does [Request interrupted by user] mean?")
+    assert not program_tags_in_messages.has_program_written_text("What does [Request interrupted by user] mean?")
 
 
 def test_commands_of_an_editor_with_an_open_file_are_shown_as_files_and_differences() -> None:
