@@ -219,7 +219,7 @@ def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
         chain.verified_at,
         chain.verified_number,
         chain.problem,
-        _find_report_seal_problem(chain) if chain.has_verdict else "",
+        _find_report_seal_problem_or_empty(chain) if chain.has_verdict else "",
     )
 
 
@@ -239,7 +239,7 @@ def load_last_integrity_check(workspace_pk: int) -> RowsCheck | None:
     named = parse_json_or_return_text(check.named)
     entries = [entry for entry in named if isinstance(entry, dict)] if isinstance(named, list) else []
     return RowsCheck(
-        _find_report_seal_problem(check),
+        _find_report_seal_problem_or_empty(check),
         check.finished,
         check.reached_at,
         check.sessions,
@@ -249,7 +249,7 @@ def load_last_integrity_check(workspace_pk: int) -> RowsCheck | None:
     )
 
 
-def _find_report_seal_problem(report: IntegrityCheck | AuditChain) -> str:
+def _find_report_seal_problem_or_empty(report: IntegrityCheck | AuditChain) -> str:
     try:
         row_seals.verify_row(report)
     except RowNotSealed:

@@ -161,7 +161,9 @@ def _find_words_for_hook_or_machine(name: str, kind: str) -> str | None:
     return None
 
 
-def format_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+def list_shown_detail_names_and_values(
+    details: Mapping[str, Any], hidden: frozenset[str] = frozenset()
+) -> list[tuple[str, str]]:
     """Return the words for the names and values of the details, without those that are `hidden` or None."""
     return [
         (format_detail_name(key), mask_and_format_detail_value(value, key))

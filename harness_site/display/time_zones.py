@@ -46,7 +46,7 @@ def is_time_zone_name(name: str) -> bool:
     return name in _get_time_zone_names_with_aliases()
 
 
-def find_time_zone_name(text: str) -> str:
+def find_time_zone_name_or_empty(text: str) -> str:
     """Return the canonical name of a time zone that is written in any letter case; empty if there is none."""
     return _map_normalized_to_zone_names().get(_normalize_time_zone_name(text), "")
 
@@ -63,7 +63,7 @@ def suggest_time_zone_name(text: str) -> str:
     whole = get_close_matches(
         key, map(_normalize_time_zone_name, list_time_zone_names_without_aliases()), n=1, cutoff=_NEAR
     )
-    return find_time_zone_name(whole[0]) if whole else ""
+    return find_time_zone_name_or_empty(whole[0]) if whole else ""
 
 
 def get_reader_time_zone(request: HttpRequest) -> tzinfo:

@@ -45,7 +45,7 @@ class DisplayForm(forms.Form):
 
     def clean_time_zone(self) -> str:
         text = str(self.cleaned_data["time_zone"]).strip()
-        name = time_zones.find_time_zone_name(text)
+        name = time_zones.find_time_zone_name_or_empty(text)
         if not text or name:
             return name
         if suggestion := time_zones.suggest_time_zone_name(text):

@@ -268,7 +268,9 @@ def get_message_delivery_status(workspace: Workspace) -> Status:
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
     if waiting.exists():
         summary = _("Messages that are due wait to be sent.")
-        advice = _("No process sends them. Run %(serve)s, or %(deliver)s from cron.") % _format_background_commands()
+        advice = (
+            _("No process sends them. Run %(serve)s, or %(deliver)s from cron.") % _map_names_to_background_commands()
+        )
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
     if not count and settings.MAIL_SERVER is None:
         summary = _("None, and no mail server is set up. Nobody is told about calls that wait for a decision.")
@@ -291,7 +293,7 @@ def get_background_work_status() -> Status:
                 "Lost runs are noticed and messages are sent only if another process does it. Start the site with "
                 "%(serve)s, or run %(sweep)s and %(deliver)s from cron."
             )
-            % _format_background_commands()
+            % _map_names_to_background_commands()
         )
         return Status("background", title, Level.ATTENTION, summary, advice)
     if failing := [task for task in tasks if task.is_failing]:
@@ -322,7 +324,7 @@ def get_run_lease_status() -> Status:
             "%(count)d runs lost their leases more than a minute ago, and nobody has noticed.",
             overdue_count,
         ) % {"count": overdue_count}
-        commands = _format_background_commands()
+        commands = _map_names_to_background_commands()
         advice = _("No sweeper runs. Start the site with %(serve)s, or run this command from cron:") % commands
         return Status("leases", title, Level.PROBLEM, summary, advice, commands["sweep"])
     if not live_count:
@@ -473,7 +475,7 @@ def get_disk_space_status() -> Status:
     return Status("disk", title, Level.OK, summary, advice)
 
 
-def _format_background_commands() -> dict[str, str]:
+def _map_names_to_background_commands() -> dict[str, str]:
     """Format the commands that do background work, by their names."""
     return {name: format_management_command(name) for name in ("serve", "sweep", "deliver")}
 

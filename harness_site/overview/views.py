@@ -90,15 +90,15 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "overdue": first_calls.overdue,
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
-        "charts": _draw_charts(drawn_period, sums),
+        "charts": _draw_charts_by_name(drawn_period, sums),
         "slowest_tools": sums.slowest_tools,
         "interrupted_tools": sums.most_interrupted_tools,
         "sums_at": find_time_up_to_which_sums_count(),
     }
-    return render(request, "overview/overview.html", context | _describe_sums_and_changes(period, sums))
+    return render(request, "overview/overview.html", context | _build_sums_and_changes_context(period, sums))
 
 
-def _draw_charts(period: Period, sums: PeriodTotals) -> dict[str, Any]:
+def _draw_charts_by_name(period: Period, sums: PeriodTotals) -> dict[str, Any]:
     return {
         "sessions": charts.draw_session_outcome_chart(period, sums.steps),
         "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
@@ -108,7 +108,7 @@ def _draw_charts(period: Period, sums: PeriodTotals) -> dict[str, Any]:
     }
 
 
-def _describe_sums_and_changes(period: Period, sums: PeriodTotals) -> dict[str, str]:
+def _build_sums_and_changes_context(period: Period, sums: PeriodTotals) -> dict[str, str]:
     """Put the totals of a period in words, and compare them with the period before."""
     return {
         "failed_words": _describe_failed_share_and_change(sums.total, sums.preceding),

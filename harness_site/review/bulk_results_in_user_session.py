@@ -30,7 +30,7 @@ class BulkResults:
         return [row for row in self.rows if row.refused is not None]
 
 
-def store_bulk_results(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
+def store_bulk_results_and_get_name(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
     """Store these results in place of the previous ones; return the name by which they are loaded again."""
     name = token_urlsafe(6)
     request.session[_KEY] = {

@@ -84,7 +84,7 @@ def reload_statuses_and_remove_claims(calls: Sequence[ToolCall], *, by: Membersh
         call.status = statuses.get(call.pk, call.status)
     is_own_claim = Q(call__in=[call.pk for call in calls], member=by)
     Claim.objects.filter(is_own_claim | Q(call__in=[call.pk for call in calls if not call.undecided])).delete()
-    claims_and_presence.delete_expired_presence_and_claims_and_orphaned_comments()
+    claims_and_presence.delete_stale_claims_presence_and_comments()
 
 
 def record_claim_event_and_notify_pages(

@@ -138,7 +138,7 @@ def record_presence_and_extend_claim(call: ToolCall, *, by: Membership, mine: bo
         Claim.objects.filter(build_live_claim_condition(now), call=call, member=by).update(seen_at=now)
 
 
-def delete_expired_presence_and_claims_and_orphaned_comments() -> None:
+def delete_stale_claims_presence_and_comments() -> None:
     """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
     for model in (Presence, Claim):
         model.objects.filter(seen_at__lt=clock.now() - _RETENTION).delete()

@@ -379,7 +379,7 @@ def _preview_effects_by_kind_or_error(
     call: ToolCall, agreed: Sequence[Agreement], options: Sequence[AnswerOption], reader: str
 ) -> dict[DecisionKind, str]:
     try:
-        return decision_effect_texts.preview_decision_effects(call, agreed, reader)
+        return decision_effect_texts.preview_decision_effects_by_kind(call, agreed, reader)
     except CheckpointsError as error:
         unknown = _("This cannot be predicted: {problem}").format(problem=error.detail)
         return dict.fromkeys((option.kind for option in options), unknown)

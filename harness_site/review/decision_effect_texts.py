@@ -29,7 +29,9 @@ def find_run_waiting_for_decision(session: Session) -> Run | None:
     return run if run is not None and run.status == RunStatus.WAITING else None
 
 
-def preview_decision_effects(call: ToolCall, agreed: Sequence[Agreement], reader: str) -> dict[DecisionKind, str]:
+def preview_decision_effects_by_kind(
+    call: ToolCall, agreed: Sequence[Agreement], reader: str
+) -> dict[DecisionKind, str]:
     """Describe the effect of each decision kind of the user `reader` on an undecided call.
 
     Raises `CheckpointsError` if the session cannot be read.

@@ -189,11 +189,11 @@ def is_reason_given(call: ToolCall, decision: Decision) -> bool:
     names = {""}
     for language, _name in settings.LANGUAGES:
         with translation.override(language):
-            names.add(find_answer_name(call, decision.kind))
+            names.add(find_answer_name_or_empty(call, decision.kind))
     return decision.reason not in names
 
 
-def find_answer_name(call: ToolCall, field_value: str) -> str:
+def find_answer_name_or_empty(call: ToolCall, field_value: str) -> str:
     """Return the name of the answer with this value of the form field, in any status of the call; empty if unknown."""
     for choice in list_question_choices(call):
         if choice.form_value == field_value:

@@ -10,7 +10,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.review import evidence_files
-from harness_site.review.decision_options import find_answer_name
+from harness_site.review.decision_options import find_answer_name_or_empty
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import get_result_of_call_that_happened, restore_masked_result
 
@@ -65,7 +65,7 @@ def _get_chosen_answer_or_empty(call: ToolCall, form: OutcomeForm | ApprovalForm
         return form.choice.stored_label
     kind = form.cleaned_data["kind"]
     is_yes_or_no = call.is_question and kind in {DecisionKind.APPROVE, DecisionKind.REJECT}
-    return find_answer_name(call, kind) if is_yes_or_no else ""
+    return find_answer_name_or_empty(call, kind) if is_yes_or_no else ""
 
 
 def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) -> str | None:

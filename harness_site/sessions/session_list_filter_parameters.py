@@ -50,9 +50,9 @@ _TOLD_BY: Final = {
 def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     """Parse all filters of the session list except the search words.
 
-    Invalid values are ignored, and `describe_invalid_filters` says so. The time range filters by start if the list is
-    sorted by start, else by activity. With `interrupted`, `lost` or `decided`, the activity is an interrupted call, a
-    lost run, or a decision of a person.
+    Invalid values are ignored, and `describe_invalid_filters_by_parameter` says so. The time range filters by start if
+    the list is sorted by start, else by activity. With `interrupted`, `lost` or `decided`, the activity is an
+    interrupted call, a lost run, or a decision of a person.
     """
     status, sort = asked.get("status", ""), asked.get("sort", "")
     times, by_start = TimeRange.parse_query(asked), sort == Sort.STARTED
@@ -80,7 +80,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     )
 
 
-def describe_invalid_filters(asked: QueryDict) -> dict[str, str]:
+def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
     """Describe for each parameter with an invalid value what is wrong with it. Such a parameter filters nothing."""
     times = TimeRange.parse_query(asked)
     no_day = gettext("“%(value)s” is not a day or a time, so it does not filter.")

@@ -58,7 +58,9 @@ class Command(export_session.Command):
             None if options["unmasked"] else load_masking_rules.load_workspace_masking_rules(workspace)
         ):
             session_secrets_from_call_arguments.mask_session_secrets_until_response(head.row.pk)
-            size = self._write_pieces_to_file(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
+            size = self._write_pieces_to_file_and_count_bytes(
+                Path(options["path"]).absolute(), _FORMS[options["format"]](head)
+            )
         _record_export_event(workspace, head, options["format"], masked=not options["unmasked"])
         self.stdout.write(f"Version {head.row.version}, {size:,} bytes: {options['path']}")
 
@@ -69,7 +71,7 @@ class Command(export_session.Command):
             raise CommandError(f"There is no session {session_id!r} in workspace {workspace.slug!r}.")
         return head
 
-    def _write_pieces_to_file(self, path: Path, pieces: Iterator[bytes]) -> int:
+    def _write_pieces_to_file_and_count_bytes(self, path: Path, pieces: Iterator[bytes]) -> int:
         written_bytes = reported = 0
         try:
             with open_atomic_replacement(path) as file:

@@ -40,7 +40,7 @@ def load_conversation_around_call(call: ToolCall, until: datetime | None) -> Con
         IntegrityError: A version or a message was altered.
     """
     last: Conversation | None = None
-    for version in _list_versions_that_may_contain_call(call, until):
+    for version in _iterate_versions_that_may_contain_call(call, until):
         conversation = conversation_window.load_conversation_before_step(call.session, version, size=_CONTEXT_MESSAGES)
         if conversation is None:
             continue
@@ -54,7 +54,7 @@ def load_conversation_around_call(call: ToolCall, until: datetime | None) -> Con
     return ConversationAroundCall(last, last.place.version, is_call_in_message=False)
 
 
-def _list_versions_that_may_contain_call(call: ToolCall, until: datetime | None) -> Iterator[int]:
+def _iterate_versions_that_may_contain_call(call: ToolCall, until: datetime | None) -> Iterator[int]:
     """Yield the versions to look at, the likeliest first, each once."""
     yield call.step
     newest = call.step

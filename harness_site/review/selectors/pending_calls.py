@@ -109,7 +109,7 @@ def count_pending_calls(
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
 
 
-def list_pending_page_keys(
+def list_keys_of_pending_page_and_count_next(
     workspace: Workspace,
     status: CallStatus,
     filters: CallFilters = CallFilters(),

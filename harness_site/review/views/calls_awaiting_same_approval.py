@@ -76,7 +76,7 @@ def _decide_selected_calls(request: MemberRequest) -> HttpResponse:
     results = bulk_decisions.record_decisions_from_answers(
         form.build_answers(), by=request.membership, actor=build_decision_actor(request)
     )
-    name = bulk_results_in_user_session.store_bulk_results(request, results)
+    name = bulk_results_in_user_session.store_bulk_results_and_get_name(request, results)
     return redirect(f"{group.url}&settled={name}")
 
 

@@ -10,8 +10,8 @@ from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.decision_card_context import may_member_decide_call
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import (
-    list_colleagues_who_may_decide,
     load_call_masked_and_interrupted_if_lost_or_404,
+    map_names_to_colleagues_who_may_decide,
     render_decision_card,
 )
 
@@ -40,7 +40,7 @@ def release_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
 def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
     """Add a comment, and hand the call over to a colleague if one was chosen."""
     call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
-    colleagues = list_colleagues_who_may_decide(call, member)
+    colleagues = map_names_to_colleagues_who_may_decide(call, member)
     form = CommentForm(request.POST, colleagues=sorted(colleagues))
     if not form.is_valid():
         return render_decision_card(request, call, comment_form=form, status=422)

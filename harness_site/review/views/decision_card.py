@@ -40,7 +40,7 @@ from harness_site.review.decision_error_texts import (
     build_problem_of_earlier_decision,
     find_session_problem_with_decision,
 )
-from harness_site.review.decision_options import find_answer_name
+from harness_site.review.decision_options import find_answer_name_or_empty
 from harness_site.review.forms import (
     ApprovalForm,
     CommentForm,
@@ -182,7 +182,7 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     return redirect("harness_review:card", pk)
 
 
-def list_colleagues_who_may_decide(call: ToolCall, member: Membership) -> dict[str, Membership]:
+def map_names_to_colleagues_who_may_decide(call: ToolCall, member: Membership) -> dict[str, Membership]:
     """List the other members of the workspace who may decide about a call now, by username."""
     others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
     colleagues = {}
@@ -231,7 +231,7 @@ def render_decision_card(
 ) -> HttpResponse:
     """Render the decision page of a call, with the forms that were sent."""
     if comment_form is None:
-        comment_form = CommentForm(colleagues=sorted(list_colleagues_who_may_decide(call, request.membership)))
+        comment_form = CommentForm(colleagues=sorted(map_names_to_colleagues_who_may_decide(call, request.membership)))
     kept_revision = _get_revision_of_kept_form(request)
     context: dict[str, Any] = {
         **decision_card_context.load_card_context(call, request.membership),
@@ -261,7 +261,7 @@ def render_decision_card(
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
-        context["typed_answer"] = find_answer_name(call, form["kind"].value() or "") if form else ""
+        context["typed_answer"] = find_answer_name_or_empty(call, form["kind"].value() or "") if form else ""
     if isinstance(context.get("form"), DecisionForm):
         context["form"].focus_first_invalid_field()
     mark_session_shown_in_response(request, call.session_id)

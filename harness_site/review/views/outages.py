@@ -156,9 +156,8 @@ def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
     results = record_decisions_from_late_results(
         choices, by=request.membership, actor=build_decision_actor(request), reason=form.cleaned_data["reason"]
     )
-    return redirect(
-        f"{window.first_page_url}&settled={bulk_results_in_user_session.store_bulk_results(request, results)}"
-    )
+    name = bulk_results_in_user_session.store_bulk_results_and_get_name(request, results)
+    return redirect(f"{window.first_page_url}&settled={name}")
 
 
 @require_POST
@@ -181,9 +180,8 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
             request, window, ReasonForm(), shared_form=shared_form, answer_forms=forms_by_pk, status=422
         )
     results = record_decisions_from_answers(answers, by=request.membership, actor=build_decision_actor(request))
-    return redirect(
-        f"{window.first_page_url}&settled={bulk_results_in_user_session.store_bulk_results(request, results)}"
-    )
+    name = bulk_results_in_user_session.store_bulk_results_and_get_name(request, results)
+    return redirect(f"{window.first_page_url}&settled={name}")
 
 
 def _render_outage_page(

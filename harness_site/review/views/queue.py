@@ -44,7 +44,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
     filters = query_filters.build_call_filters(request.membership)
     waiting = count_calls_by_decider(request.membership)
-    counts = _count_calls_of_tabs(request, filters, waiting)
+    counts = _count_calls_by_tab(request, filters, waiting)
     urgent = {
         name: _list_first_urgent_calls_of_tab_and_count(request, name, filters) if count else UrgentCalls()
         for name, count in counts.items()
@@ -82,7 +82,7 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
     return render(request, "parts/waiting.html", {"waiting": count_calls_by_decider(request.membership).own})
 
 
-def _count_calls_of_tabs(
+def _count_calls_by_tab(
     request: MemberRequest, filters: CallFilters, waiting: CallsByDecider
 ) -> dict[str, BoundedCount]:
     """Count the calls of each tab; without filters, and if there are few, they are counted already."""
@@ -149,7 +149,7 @@ def _load_pending_context(
     if in_groups or first_pks:
         elsewhere = ~Q(pk__in=[*in_groups, *first_pks])
         filters = replace(filters, condition=elsewhere if filters.condition is None else filters.condition & elsewhere)
-    page_keys, following = pending_calls.list_pending_page_keys(
+    page_keys, following = pending_calls.list_keys_of_pending_page_and_count_next(
         workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
     outages_on_page = [] if after_key else grouped
@@ -176,7 +176,7 @@ def _load_pending_context(
         "more": _build_next_page_url(request.GET, page_keys[-1] if following else None, tab=tab),
         "following": following,
         "is_empty": not calls and not outages_on_page,
-        **_list_tool_and_agent_suggestions((call.tool, call.session.agent) for call in shown),
+        **_build_tool_and_agent_suggestions_context((call.tool, call.session.agent) for call in shown),
         "first_time": is_first_use,
         "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in first_calls.items()],
         "same_approvals": list_groups_of_calls_awaiting_same_approval(
@@ -203,13 +203,13 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
         "more": _build_next_page_url(request.GET, next_key),
         "following": following,
         "is_empty": not decided,
-        **_list_tool_and_agent_suggestions(
+        **_build_tool_and_agent_suggestions_context(
             (decisions[-1].tool_call.tool, decisions[-1].session.agent) for decisions in decided
         ),
     }
 
 
-def _list_tool_and_agent_suggestions(tools_and_agents: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _build_tool_and_agent_suggestions_context(tools_and_agents: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """List the tools and agents of a page, as suggestions for its filters."""
     pairs = set(tools_and_agents)
     agents = {agent for _tool, agent in pairs if agent}

@@ -196,7 +196,9 @@ def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> di
 
 def _load_question_keys_by_call_id(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
     """Map the call ids of the questions that the events asked or withdrew to their keys."""
-    requests = [_parse_event_details(event.details) for event in events if event.kind in _get_question_event_labels()]
+    requests = [
+        _parse_event_details(event.details) for event in events if event.kind in _map_question_event_kinds_to_labels()
+    ]
     call_ids = {str(each.get("call_id")).replace("\0", "") for each in requests if each.get("tool") == INTERRUPT_TOOL}
     if not call_ids:
         return {}
@@ -209,7 +211,7 @@ def _get_call_id_step_and_attempt(event: AuditEvent) -> CallPlace:
     return str(details.get("call_id")), str(details.get("step")), str(details.get("attempt"))
 
 
-def _get_question_event_labels() -> dict[str, str]:
+def _map_question_event_kinds_to_labels() -> dict[str, str]:
     return {
         AuditKind.APPROVAL_REQUESTED: gettext("Asked a question"),
         AuditKind.CALL_DISCARDED: gettext("Question withdrawn"),
@@ -220,7 +222,7 @@ def _build_event_item(
     event: AuditEvent, interrupted: Mapping[CallPlace, ToolCall], questions: Mapping[str, int], *, intact: bool
 ) -> HistoryItem:
     call = interrupted.get(_get_call_id_step_and_attempt(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
-    question_labels = _get_question_event_labels()
+    question_labels = _map_question_event_kinds_to_labels()
     question_pk = questions.get(_get_call_id_step_and_attempt(event)[0]) if event.kind in question_labels else None
     details = _parse_event_details(event.details)
     return HistoryItem(

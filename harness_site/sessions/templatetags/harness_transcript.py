@@ -303,7 +303,7 @@ def mask_and_format_call_outcome(record: CallRecord | None) -> str:
 
 
 @register.filter
-def count_steps_by_status(steps: Sequence[StepRow]) -> list[tuple[tuple[str, str], int]]:
+def count_workflow_steps_by_status(steps: Sequence[StepRow]) -> list[tuple[tuple[str, str], int]]:
     """Count the steps of a workflow by their status chips, in the order of the first step with each."""
     return list(Counter(_get_step_shape_and_label(step) for step in steps).items())
 
@@ -332,7 +332,9 @@ register.filter("format_actor", event_details.mask_and_format_actor)
 def list_details_not_said_in_line(row: HistoryItem) -> list[tuple[str, str]]:
     """Return the words for the details of a history entry, without those that its line already says."""
     named = frozenset({"tool"}) if row.call_pk is not None else frozenset()
-    return event_details.format_shown_details(row.details, _SAID_IN_LINE.get(row.kind, frozenset()) | named)
+    return event_details.list_shown_detail_names_and_values(
+        row.details, _SAID_IN_LINE.get(row.kind, frozenset()) | named
+    )
 
 
 @register.filter

@@ -240,14 +240,14 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             return TimelineItem(entry.kind, start, seconds, run, name, outcome, call_pk=entry.call_pk)
         case Turn():
             name = texts.turns[entry.kind] % {"version": entry.version}
-            last = _get_last_message_position(entry.length)
+            last = _get_last_message_position_or_none(entry.length)
             worked = entry.worked_microseconds / 1_000_000
             return TimelineItem(
                 entry.kind, start, worked, run, name, texts.sentences["saved"], version=entry.version, position=last
             )
         case VersionMark():
             name = texts.sentences["version"] % {"version": entry.version}
-            last = _get_last_message_position(entry.length)
+            last = _get_last_message_position_or_none(entry.length)
             phase = status_labels.format_phase(entry.phase) if entry.by_run else texts.sentences["appended"]
             by = run if entry.by_run else None
             return TimelineItem("version", start, seconds, by, name, phase, version=entry.version, position=last)
@@ -292,5 +292,5 @@ def list_wait_label_candidates(duration: str) -> tuple[str, ...]:
     return (*(str(label) % {"duration": duration} for label in labels), duration)
 
 
-def _get_last_message_position(length: int) -> int | None:
+def _get_last_message_position_or_none(length: int) -> int | None:
     return length - 1 if length else None

@@ -26,9 +26,9 @@ def build_read_view(use: ToolUse) -> ToolView | None:
     text, chips = _split_text_and_reminders(use.result or "")
     if use.is_error or parse_json_container(text) is not None:
         return None
-    first, plain = _get_first_number_and_plain_text(text)
+    first, plain = _remove_line_numbers_and_get_first(text)
     if first is None:
-        first = (use.get_first_number_argument("offset", "start_line") or 1) if text else 1
+        first = (use.get_first_number_argument_or_none("offset", "start_line") or 1) if text else 1
     shown = use.build_masked_preview(plain)
     lines = diff_lines.build_numbered_lines(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
     return ToolView(
@@ -52,7 +52,7 @@ def _split_text_and_reminders(result: str) -> tuple[str, list[str]]:
     return (result[:at].rstrip("\n"), chips) if chips else (result, [])
 
 
-def _get_first_number_and_plain_text(text: str) -> tuple[int | None, str]:
+def _remove_line_numbers_and_get_first(text: str) -> tuple[int | None, str]:
     """Remove the numbers that begin the lines; return the first of them, None if the lines have none."""
     match = _NUMBERED.match(text)
     if match is None:
@@ -70,8 +70,11 @@ def _get_first_number_and_plain_text(text: str) -> tuple[int | None, str]:
 
 
 def _describe_read_line_range(use: ToolUse) -> str:
-    start, count = use.get_first_number_argument("offset", "start_line"), use.get_first_number_argument("limit")
-    end = use.get_first_number_argument("end_line")
+    start, count = (
+        use.get_first_number_argument_or_none("offset", "start_line"),
+        use.get_first_number_argument_or_none("limit"),
+    )
+    end = use.get_first_number_argument_or_none("end_line")
     view_range = use.args.get("view_range")
     if isinstance(view_range, list) and len(view_range) == 2 and all(isinstance(number, int) for number in view_range):
         start, end = view_range

@@ -65,13 +65,13 @@ def build_notebook_read_view(use: ToolUse) -> ToolView | None:
 
 def build_notebook_edit_view(use: ToolUse) -> ToolView | None:
     """Show the new source of a cell, and what the tool answered."""
-    path, source = file_change_parsing.get_path_argument(use.args), use.get_first_text_argument("new_source")
-    mode = use.get_first_text_argument("edit_mode") or "replace"
+    path, source = file_change_parsing.get_path_argument(use.args), use.get_first_text_argument_or_empty("new_source")
+    mode = use.get_first_text_argument_or_empty("edit_mode") or "replace"
     if not path or not isinstance(use.args.get("new_source", ""), str) or not (source or mode == "delete"):
         return None
-    number = use.get_first_number_argument("cell_number", "cell_index")
-    name = use.get_first_text_argument("cell_id") or ("" if number is None else str(number))
-    cell = Cell(name, use.get_first_text_argument("cell_type") or "code", "python", source)
+    number = use.get_first_number_argument_or_none("cell_number", "cell_index")
+    name = use.get_first_text_argument_or_empty("cell_id") or ("" if number is None else str(number))
+    cell = Cell(name, use.get_first_text_argument_or_empty("cell_type") or "code", "python", source)
     note = {"insert": _("new cell"), "delete": _("cell deleted")}.get(mode, _("cell replaced"))
     return _build_cells_view(
         use, path, [cell], note=note, size=get_byte_size(source), returned=(use.result or "").strip()

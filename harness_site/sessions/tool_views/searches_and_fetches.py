@@ -21,14 +21,14 @@ _LINKS_LINE: Final = re.compile(r"^Links: (\[\{.*\}\])$", re.MULTILINE)
 
 def build_search_view(use: ToolUse) -> ToolView | None:
     """Show what was searched for, and the lines that were found."""
-    query = use.get_first_text_argument(*_QUERIES)
+    query = use.get_first_text_argument_or_empty(*_QUERIES)
     result = use.result or ""
     if not query or use.is_error or parse_json_container(result) is not None:
         return None
     filters = [
-        use.mask_line_for_display(use.get_first_text_argument(name))
+        use.mask_line_for_display(use.get_first_text_argument_or_empty(name))
         for name in _FILTERS
-        if use.get_first_text_argument(name) not in {"", query}
+        if use.get_first_text_argument_or_empty(name) not in {"", query}
     ]
     shown = use.build_masked_preview(result)
     count = sum(1 for line in result.splitlines()[:10_000] if line.strip())
@@ -45,20 +45,20 @@ def build_search_view(use: ToolUse) -> ToolView | None:
 
 def build_fetch_view(use: ToolUse) -> ToolView | None:
     """Show the address of a page and the text that came back."""
-    address = use.get_first_text_argument(*_URLS)
+    address = use.get_first_text_argument_or_empty(*_URLS)
     if not address or "://" not in address[:20]:
         return None
-    return _build_web_view(use, _("Web page"), address, use.get_first_text_argument("prompt"))
+    return _build_web_view(use, _("Web page"), address, use.get_first_text_argument_or_empty("prompt"))
 
 
 def build_web_search_view(use: ToolUse) -> ToolView | None:
-    query = use.get_first_text_argument("query", "q", "search_term")
+    query = use.get_first_text_argument_or_empty("query", "q", "search_term")
     return _build_web_view(use, _("Web search"), query, "") if query else None
 
 
 def _build_web_view(use: ToolUse, label: str, target: str, prompt: str) -> ToolView:
     result = (use.result or "").strip()
-    links, remainder = _split_links(result)
+    links, remainder = _split_links_from_result_text(result)
     shown = use.build_masked_preview(remainder)
     return ToolView(
         "web",
@@ -79,7 +79,7 @@ def _build_web_view(use: ToolUse, label: str, target: str, prompt: str) -> ToolV
     )
 
 
-def _split_links(result: str) -> tuple[list[dict[str, str]], str]:
+def _split_links_from_result_text(result: str) -> tuple[list[dict[str, str]], str]:
     """Split the pages that a search found, title and address, from the text of its result."""
     match = _LINKS_LINE.search(result[:LONGEST])
     links = parse_json_container(match[1]) if match else None

@@ -54,12 +54,12 @@ def build_command_view(use: ToolUse) -> ToolView | None:
     return ToolView(
         "command",
         use.mask_line_for_display(use.name),
-        chip=_get_exit_shape_and_label(code, use),
-        note=use.mask_line_for_display(use.get_first_text_argument("description", "justification")),
+        chip=_get_exit_shape_and_label_or_none(code, use),
+        note=use.mask_line_for_display(use.get_first_text_argument_or_empty("description", "justification")),
         content={
             "command": shown.text,
             "folder": use.mask_line_for_display(
-                use.get_first_text_argument("workdir", "cwd", "directory", "dir_path")
+                use.get_first_text_argument_or_empty("workdir", "cwd", "directory", "dir_path")
             ).removeprefix("."),
             "output": ansi_colors.render_ansi_as_html(returned.text) if output.strip() else "",
             "is_silent": use.result is not None and not output.strip(),
@@ -159,7 +159,7 @@ def split_output_and_exit_code(result: str) -> tuple[str, int | None]:
     return result[start:], code
 
 
-def _get_exit_shape_and_label(code: int | None, use: ToolUse) -> tuple[str, str] | None:
+def _get_exit_shape_and_label_or_none(code: int | None, use: ToolUse) -> tuple[str, str] | None:
     if code is None:
         return ("bad", _("Error")) if use.is_error else None
     return ("ok" if code == 0 else "bad", _("exit %(code)d") % {"code": code})

@@ -9,15 +9,15 @@ from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 def build_subagent_launch_view(use: ToolUse) -> ToolView | None:
     """Show the task of a subagent and its answer."""
-    prompt = use.get_first_text_argument("prompt", "task", "message", "instructions")
+    prompt = use.get_first_text_argument_or_empty("prompt", "task", "message", "instructions")
     if not prompt:
         return None
     task, answer = use.build_masked_preview(prompt), use.build_masked_preview((use.result or "").strip())
     return ToolView(
         "subagent",
         _("Subagent"),
-        use.mask_line_for_display(use.get_first_text_argument("description", "title") or prompt[:80]),
-        note=use.mask_line_for_display(use.get_first_text_argument("subagent_type", "agent_type", "agent")),
+        use.mask_line_for_display(use.get_first_text_argument_or_empty("description", "title") or prompt[:80]),
+        note=use.mask_line_for_display(use.get_first_text_argument_or_empty("subagent_type", "agent_type", "agent")),
         content={"prompt": task.text, "answer": answer.text},
         has_result=not use.is_error,
         is_complete=task.whole and answer.whole,

@@ -105,7 +105,7 @@ def build_editor_command_view(use: ToolUse) -> ToolView | None:
     view = file_edits.build_change_view(use, (replace(change, path=path),), _("Edit"))
     if view is None:
         return None
-    match = _EDIT.fullmatch(use.get_first_text_argument("command"))
+    match = _EDIT.fullmatch(use.get_first_text_argument_or_empty("command"))
     note = _("lines %(start)d to %(end)d") % {"start": int(match[1]), "end": int(match[2])} if match else ""
     return replace(view, note=note, chip=("bad", _("Error")) if use.is_error else None)
 

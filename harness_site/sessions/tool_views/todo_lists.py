@@ -25,7 +25,10 @@ def build_todo_list_view(use: ToolUse) -> ToolView | None:
         "todo",
         _("Todo list"),
         note=_("%(done)d of %(total)d done") % {"done": plan.done_count, "total": len(plan.steps)},
-        content={"plan": plan, "explanation": use.mask_line_for_display(use.get_first_text_argument("explanation"))},
+        content={
+            "plan": plan,
+            "explanation": use.mask_line_for_display(use.get_first_text_argument_or_empty("explanation")),
+        },
         has_result=not use.is_error,
     )
 

@@ -48,12 +48,12 @@ class ToolUse:
     is_error: bool = False
     is_whole: bool = False
 
-    def get_first_text_argument(self, *names: str) -> str:
+    def get_first_text_argument_or_empty(self, *names: str) -> str:
         """Return the first of these arguments that is a text with content; empty if there is none."""
         values = (self.args.get(name) for name in names)
         return next((value for value in values if isinstance(value, str) and value), "")
 
-    def get_first_number_argument(self, *names: str) -> int | None:
+    def get_first_number_argument_or_none(self, *names: str) -> int | None:
         values = (self.args.get(name) for name in names)
         return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 

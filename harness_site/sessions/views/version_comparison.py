@@ -58,7 +58,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     numbers_a = numbers_b = version_list.list_version_choices(pk, around=head.row.version)
     if other is not head:
         numbers_b = version_list.list_version_choices(other.row.pk, around=other.row.version)
-    a, b = _get_version_parameter_or_404(request, "a", head), _get_version_parameter_or_404(request, "b", other)
+    a, b = _parse_optional_version_or_404(request, "a", head), _parse_optional_version_or_404(request, "b", other)
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
     if a is None:
@@ -113,7 +113,7 @@ def _build_other_session_url_or_404(request: MemberRequest, head: SessionHead, s
     return f"{request.path}?{urlencode({'with': session_pk} | ({} if version is None else {'a': version}))}"
 
 
-def _get_version_parameter_or_404(request: MemberRequest, name: str, head: SessionHead) -> int | None:
+def _parse_optional_version_or_404(request: MemberRequest, name: str, head: SessionHead) -> int | None:
     """Return the version that a parameter names; None if it is absent. Raises `PageNotFound`."""
     text, version = request.GET.get(name, ""), parse_number_parameter_or_none(request, name)
     if text and (version is None or version_list.load_version(head.row.pk, version) is None):

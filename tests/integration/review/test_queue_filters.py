@@ -95,7 +95,7 @@ def test_pages_of_a_chosen_order_are_consecutive(people: dict[str, Client], lost
     risks, limits = list(Risk), [None, timedelta(hours=1), timedelta(hours=2)]
     for number in range(pending_calls.PAGE + 5):
         lost(number % 7 + number % 2 / 8, risk=risks[number % 3], decide_within=limits[number % 4 % 3])
-    whole, _following = pending_calls.list_pending_page_keys(
+    whole, _following = pending_calls.list_keys_of_pending_page_and_count_next(
         lost().workspace, CallStatus.INTERRUPTED, sort=QueueSort(sort), limit=99
     )
     first = people["carol"].get(f"/review/?sort={sort}")

@@ -152,12 +152,12 @@ def load_timeframe(
     """
     span = _TimeSpan(since, until)
     decisions = [
-        _DecisionRow(*row) for row in reversed(list(timeline_queries.prepare_decisions_query(session_pk, most=LIMIT)))
+        _DecisionRow(*row) for row in reversed(list(timeline_queries.query_newest_decisions(session_pk, most=LIMIT)))
     ]
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
     calls, earlier_calls = _load_call_rows_and_cut_start(session_pk, span, group_size, decisions_by_call)
-    pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT)) if has_pauses else []
-    peer_query = timeline_queries.prepare_agent_calls_query(session_pk, since, until, most=LIMIT + 1) if pauses else ()
+    pauses = list(timeline_queries.query_newest_pauses(session_pk, most=LIMIT)) if has_pauses else []
+    peer_query = timeline_queries.query_agent_calls_in_time(session_pk, since, until, most=LIMIT + 1) if pauses else ()
     peer_rows, earlier_peer_calls = _load_newest_rows_and_cut_start(peer_query, begin=3)
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
@@ -190,13 +190,13 @@ def _load_call_rows_and_cut_start(
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return rows of `LoggedCallRow`, oldest first, and the start of the oldest if there are more."""
     if group_size is not None:
-        groups = timeline_queries.prepare_grouped_calls_query(
+        groups = timeline_queries.query_grouped_calls_in_time(
             session_pk, span.since, span.until, group_size, decided, most=LIMIT + 1
         )
         rows, cut = _load_newest_rows_and_cut_start(groups, begin=4)
         if sum(row[-1] for row in rows) > SINGLE_CALLS:
             return rows, cut
-    calls = timeline_queries.prepare_calls_query(session_pk, span.since, span.until, most=LIMIT + 1)
+    calls = timeline_queries.query_newest_calls_in_time(session_pk, span.since, span.until, most=LIMIT + 1)
     return _load_newest_rows_and_cut_start(calls, begin=4)
 
 
@@ -221,9 +221,9 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
     Includes runs whose calls end after them.
     """
     if span.is_unlimited:
-        return list(timeline_queries.prepare_all_runs_query(session_pk, most=LANES + 1))
+        return list(timeline_queries.query_newest_runs(session_pk, most=LANES + 1))
     keys = [UUID(key) for key in run_keys]
-    return list(timeline_queries.prepare_runs_in_time_query(session_pk, *span.datetime_bounds, keys, most=LANES + 1))
+    return list(timeline_queries.query_newest_runs_in_time(session_pk, *span.datetime_bounds, keys, most=LANES + 1))
 
 
 def _load_version_marks_and_cut_start(
@@ -231,12 +231,10 @@ def _load_version_marks_and_cut_start(
 ) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
     rows_inside, cuts = _load_newest_rows_and_cut_start(
-        timeline_queries.prepare_versions_query(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
+        timeline_queries.query_newest_versions_in_time(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
     )
-    before = (
-        timeline_queries.prepare_last_version_before_query(session_pk, span.since) if span.since is not None else []
-    )
-    after = timeline_queries.prepare_first_version_after_query(session_pk, span.until) if span.until is not None else []
+    before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
+    after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []
     rows = (*before, *rows_inside, *after)
     return list(run_lanes.iterate_runs_and_version_marks(rows)), cuts
 

@@ -36,7 +36,7 @@ def build_saved_between_condition(since: datetime | None, until: datetime | None
     return Q(**{name: moment for name, moment in bounds.items() if moment is not None})
 
 
-def prepare_calls_query(
+def query_newest_calls_in_time(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
@@ -59,7 +59,7 @@ class _TextOfGroupKey(Cast):
         return [column for source in self.get_source_expressions() for column in source.get_group_by_cols()]
 
 
-def prepare_grouped_calls_query(
+def query_grouped_calls_in_time(
     session: int,
     since: datetime | None,
     until: datetime | None,
@@ -98,7 +98,7 @@ def prepare_grouped_calls_query(
     return groups.order_by("-start", "-first").values_list(*columns)[:most]
 
 
-def prepare_agent_calls_query(
+def query_agent_calls_in_time(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[PeerCall, tuple[Any, ...]]:
     """Query run, peer, status, start and end of calls to other agents."""
@@ -111,12 +111,12 @@ def prepare_agent_calls_query(
     )
 
 
-def prepare_pauses_query(session: int, *, most: int) -> QuerySet[PausedTask, tuple[str, int, int | None]]:
+def query_newest_pauses(session: int, *, most: int) -> QuerySet[PausedTask, tuple[str, int, int | None]]:
     pauses = PausedTask.objects.filter(session=session).order_by("-pk")[:most]
     return pauses.values_list(cast_field_to_text("run"), Instant("paused_at"), Instant("taken_at"))
 
 
-def prepare_decisions_query(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
+def query_newest_decisions(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
     """Query the newest decisions: call key, call id, tool, kind, final, actor, actor kind, number of people who
     have to agree, and time."""
     return _select_decisions_newest_first().filter(session=session)[:most]
@@ -130,11 +130,11 @@ def _select_decisions_newest_first() -> QuerySet[Decision, tuple[Any, ...]]:
     return decisions.values_list(*columns)
 
 
-def prepare_all_runs_query(session: int, *, most: int) -> QuerySet[Run]:
+def query_newest_runs(session: int, *, most: int) -> QuerySet[Run]:
     return run_lanes.select_lane_runs_newest_first().filter(session=session)[:most]
 
 
-def prepare_runs_in_time_query(
+def query_newest_runs_in_time(
     session: int, since: datetime, until: datetime, involved: list[UUID], *, most: int
 ) -> QuerySet[Run]:
     is_alive = Q(ended_at__isnull=False) | Q(heartbeat_at__gte=since) | Q(status=RunStatus.RUNNING)
@@ -143,7 +143,7 @@ def prepare_runs_in_time_query(
     return runs[:most]
 
 
-def prepare_versions_query(
+def query_newest_versions_in_time(
     session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     versions = run_lanes.select_version_rows_newest_first().filter(
@@ -152,11 +152,11 @@ def prepare_versions_query(
     return versions[:most]
 
 
-def prepare_last_version_before_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+def query_last_version_before(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return run_lanes.select_version_rows_newest_first().filter(session=session, created_at__lt=moment)[:1]
 
 
-def prepare_first_version_after_query(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
+def query_first_version_after(session: int, moment: datetime) -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return (
         run_lanes.select_version_rows_newest_first()
         .filter(session=session, created_at__gt=moment)
