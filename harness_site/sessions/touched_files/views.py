@@ -89,7 +89,7 @@ class _CharacterBudget:
 
     remaining_chars: int
 
-    def count_changed_lines_within_budget(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
+    def spend_budget_and_count_changed_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
         """Return the number of added and removed lines of a file; None if its difference is too large."""
         self.remaining_chars -= sum(len(hunk.old) + len(hunk.new) for hunk in file.hunks)
         if self.remaining_chars < 0:
@@ -110,7 +110,7 @@ def _build_file_row(
     lines = (
         (shown.added, shown.removed)
         if shown is not None and is_complete
-        else budget.count_changed_lines_within_budget(file)
+        else budget.spend_budget_and_count_changed_lines(file)
         if file.is_changed
         else (None, None)
     )
