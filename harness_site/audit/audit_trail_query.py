@@ -210,7 +210,7 @@ def iterate_entries(
         before, left, size = events[-1].pk, None if left is None else left - size, 2 * size
 
 
-def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
+def load_chain_state_and_last_verdict(workspace_pk: int) -> ChainIntegrity:
     chain = _query_audit_chain(workspace_pk).first() or AuditChain()
     return ChainIntegrity(
         chain.number,

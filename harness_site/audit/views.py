@@ -41,7 +41,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     )
     calls = calls_of_entries.load_calls_of_unfolded_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
-    integrity = audit_trail_query.load_chain_integrity(workspace)
+    integrity = audit_trail_query.load_chain_state_and_last_verdict(workspace)
     context = {
         "page": page,
         "calls": calls,

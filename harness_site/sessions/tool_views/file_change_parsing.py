@@ -39,14 +39,14 @@ class FileChange:
     moved_to: str = ""
 
 
-def get_path_argument(args: Mapping[str, Any]) -> str:
+def get_path_argument_or_empty(args: Mapping[str, Any]) -> str:
     """Return the path of the file that arguments name; empty if they name none."""
     return next((args[name] for name in PATHS if isinstance(args.get(name), str) and args[name]), "")
 
 
 def parse_edit_arguments(args: Mapping[str, Any]) -> FileChange | None:
     """Read one or several replacements of a passage of a file."""
-    path = get_path_argument(args)
+    path = get_path_argument_or_empty(args)
     edits = args.get("edits")
     if not path:
         return None
@@ -60,13 +60,13 @@ def parse_edit_arguments(args: Mapping[str, Any]) -> FileChange | None:
 
 def parse_write_arguments(args: Mapping[str, Any]) -> FileChange | None:
     """Read the whole new text of a file."""
-    path = get_path_argument(args)
+    path = get_path_argument_or_empty(args)
     content = next((args[name] for name in _CONTENTS if isinstance(args.get(name), str)), None)
     return FileChange(path, "written", (Hunk("", content, 1),)) if path and content is not None else None
 
 
 def parse_notebook_edit_arguments(args: Mapping[str, Any]) -> FileChange | None:
-    path, source = get_path_argument(args), args.get("new_source")
+    path, source = get_path_argument_or_empty(args), args.get("new_source")
     if not path or not isinstance(source, str):
         return None
     return FileChange(path, "edited", (Hunk("", source),))

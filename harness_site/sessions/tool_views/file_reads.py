@@ -19,7 +19,7 @@ _NUMBERED: Final = re.compile(r" *L?(\d{1,7})(?:→|\t|: ?|\|)")
 
 def build_read_view(use: ToolUse) -> ToolView | None:
     """Show a file with the numbers of its lines."""
-    path = file_change_parsing.get_path_argument(use.args)
+    path = file_change_parsing.get_path_argument_or_empty(use.args)
     command = use.args.get("command")
     if not path or (command is not None and command != "view"):
         return None

@@ -53,7 +53,7 @@ class ShownCell:
 
 def build_notebook_read_view(use: ToolUse) -> ToolView | None:
     """Show the cells of a notebook; None for a file without any."""
-    path = file_change_parsing.get_path_argument(use.args)
+    path = file_change_parsing.get_path_argument_or_empty(use.args)
     if use.is_error or not use.result or not (path.lower().endswith(".ipynb") or "notebook_path" in use.args):
         return None
     cells = list(islice(_iterate_cells_of_result(use.result), _MOST_CELLS + 1))
@@ -65,7 +65,10 @@ def build_notebook_read_view(use: ToolUse) -> ToolView | None:
 
 def build_notebook_edit_view(use: ToolUse) -> ToolView | None:
     """Show the new source of a cell, and what the tool answered."""
-    path, source = file_change_parsing.get_path_argument(use.args), use.get_first_text_argument_or_empty("new_source")
+    path, source = (
+        file_change_parsing.get_path_argument_or_empty(use.args),
+        use.get_first_text_argument_or_empty("new_source"),
+    )
     mode = use.get_first_text_argument_or_empty("edit_mode") or "replace"
     if not path or not isinstance(use.args.get("new_source", ""), str) or not (source or mode == "delete"):
         return None

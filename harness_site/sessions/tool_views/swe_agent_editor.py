@@ -48,7 +48,7 @@ def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | Non
 
 def _parse_editor_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """Read a command from its arguments."""
-    path = file_change_parsing.get_path_argument(args)
+    path = file_change_parsing.get_path_argument_or_empty(args)
     if path and tool == "create":
         return file_change_parsing.parse_write_arguments(args) or FileChange(path, "written")
     if (path and tool == "open") or (tool in _MOVES and not path):

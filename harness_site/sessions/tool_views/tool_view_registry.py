@@ -95,7 +95,7 @@ def build_first_fitting_tool_view(card: CallCard, *, is_whole: bool = False) -> 
     return None if view is None or (is_whole and not view.is_complete) else view
 
 
-def is_command_tool(name: str) -> bool:
+def is_shell_command_tool(name: str) -> bool:
     """Return whether a tool runs shell commands, which may contain patches."""
     return shell_commands.build_command_view in list_view_builders_of_tool(name)
 

@@ -106,7 +106,7 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
 
 def _may_tool_touch_files(tool: str) -> bool:
     builders = tool_view_registry.list_view_builders_of_tool(tool)
-    return any(build in _FILE_VIEWS for build in builders) or tool_view_registry.is_command_tool(tool)
+    return any(build in _FILE_VIEWS for build in builders) or tool_view_registry.is_shell_command_tool(tool)
 
 
 def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
@@ -144,10 +144,12 @@ def _add_call_to_files_and_get_open_path(
 def iterate_file_reads_and_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_registry.list_view_builders_of_tool(tool)
-    if file_edits.build_patch_view in builders or tool_view_registry.is_command_tool(tool):
+    if file_edits.build_patch_view in builders or tool_view_registry.is_shell_command_tool(tool):
         changes = list(file_change_parsing.parse_patch(file_change_parsing.find_patch_text_or_empty(args)))
         read_files = (
-            [] if changes else shell_commands.list_files_displayed_by_command(shell_commands.get_command_text(args))
+            []
+            if changes
+            else shell_commands.list_files_displayed_by_command(shell_commands.get_unwrapped_command_or_empty(args))
         )
         yield from changes or (FileChange(path, "edited") for path in read_files)
         return
@@ -167,7 +169,7 @@ def iterate_file_reads_and_changes(tool: str, args: dict[str, Any]) -> Iterator[
         if change is not None:
             yield change
         return
-    path = file_change_parsing.get_path_argument(args)
+    path = file_change_parsing.get_path_argument_or_empty(args)
     if path and file_reads.build_read_view in builders and args.get("command", "view") == "view":
         yield FileChange(path, "edited")
 

@@ -24,7 +24,7 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     )
     before = (events, decisions) if events is not None and decisions is not None else None
     page = events_and_decisions.load_history_page(pk, before=before)
-    integrity = audit_trail_query.load_chain_integrity(request.membership.workspace_id)
+    integrity = audit_trail_query.load_chain_state_and_last_verdict(request.membership.workspace_id)
     unverified_entries = audit_trail_query.query_entries_since_verification_except_views(
         request.membership.workspace_id, integrity
     )
