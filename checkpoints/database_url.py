@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ _PARTS_NOT_CLEAR: Final = (
     "the parts of the PostgreSQL URL are not clear. Its port is a number, and in its user name, password and database "
     "name / is written as %2F, @ as %40, : as %3A, # as %23, ? as %3F, [ as %5B and % as %25"
 )
+#: Begin of a value that was meant as a URL, or as user:password@host. One letter may be the drive of a path.
+_BROKEN_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 #: Held while the connections of this process are searched and one is added.
 _connections_lock = threading.Lock()
 
@@ -31,7 +34,7 @@ _connections_lock = threading.Lock()
 def database_from_url(url: str) -> dict[str, Any]:
     """Build the entry of `settings.DATABASES` for `sqlite:///path`, a bare path, or `postgresql://…`.
 
-    Raises `InvalidDatabaseUrl`. Query parameters of a PostgreSQL URL become connection options
+    Raises `InvalidDatabaseUrl`, also for a bare path that is a URL without `//`, and for the path of a folder. Query parameters of a PostgreSQL URL become connection options
     (`?sslmode=require`). Statements are prepared on the server; a connection pooler in transaction mode may not allow
     that: `?prepare_threshold=none` turns it off.
     """
@@ -39,6 +42,8 @@ def database_from_url(url: str) -> dict[str, Any]:
         raise InvalidDatabaseUrl("no path or URL was given")
     scheme = url.partition("://")[0] if "://" in url else "path"
     if scheme == "path":
+        if _BROKEN_URL.match(url):  # the text may have a password
+            raise InvalidDatabaseUrl("the value has a colon as a URL has, but no :// after its first word")
         return _build_sqlite_settings(url)
     if scheme == "sqlite":
         return _build_sqlite_settings(_parse_sqlite_path(url))
@@ -55,6 +60,8 @@ def _parse_sqlite_path(url: str) -> str:
 
 
 def _build_sqlite_settings(path: str) -> dict[str, Any]:
+    if path.endswith("/") or not Path(path).name or Path(path).is_dir():
+        raise InvalidDatabaseUrl(f"{path!r} is a folder, not a file")
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(Path(path).absolute()),

@@ -1,5 +1,6 @@
 """System checks for unsafe settings, and for missing parts in a project that includes the site."""
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from django.db import DEFAULT_DB_ALIAS, router
 from django.template import Engine, TemplateDoesNotExist, engines
 from django.urls import NoReverseMatch, reverse
 
-from harness_site import base_settings
+from harness_site import base_settings, env
 from harness_site.core import hidden_character_template_backend
 
 _JSON = "django.contrib.sessions.serializers.JSONSerializer"
@@ -198,6 +199,15 @@ def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options
         hint = "Use harness_site.accounts.throttle_cache.ThrottleCache, or a cache that all processes share."
         problems.append(Warning("Each process counts attempts to sign in by itself.", hint=hint, id="harness.W003"))
     return problems
+
+
+@register("harness")
+def check_no_misspelt_variables(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """Warn about environment variables that nothing reads, and whose names are like one that is read."""
+    return [
+        Warning(f"Nothing reads the environment variable {name}.", hint=f"Did you mean {meant}?", id="harness.W005")
+        for name, meant in env.find_misspelt_variables(os.environ).items()
+    ]
 
 
 def _comes_after(names: Sequence[str], name: str, other: str) -> bool:

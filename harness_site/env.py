@@ -3,9 +3,10 @@
 import os
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from platformdirs import user_data_path
@@ -18,6 +19,21 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 
 T = TypeVar("T")
+
+#: Environment variables that the site, the library and their programs read, without the prefix HARNESS_. Each may have
+#: the ending _FILE.
+_VARIABLES: Final = frozenset(
+    """
+    ADDRESS ALLOWED_HOSTS ANONYMOUS_BODY_KILOBYTES API_REQUESTS_PER_MINUTE BEHIND_PROXY BODY_MEGABYTES BODY_SECONDS
+    CONNECTIONS DATABASE_URL DEBUG DECISION_SIGNING_KEY DECISION_VERIFY_KEYS EMAIL_FROM EMAIL_URL EVIDENCE_MEGABYTES
+    GRACE_SECONDS HEADER_SECONDS HSTS_SECONDS HSTS_SUBDOMAINS HTTPS IDLE_SECONDS LOG_LEVEL MINIMUM_RATE OIDC_CLIENT_ID
+    OIDC_CLIENT_SECRET OIDC_NAME OIDC_ORIGINS OIDC_URL OLD_SECRET_KEYS SEAL_KEY SEAL_REQUIRED SECRET_KEY SESSION
+    STATE_DIR TOKEN TRUSTED_ORIGINS URL WEBHOOK_HOSTS WITNESS WITNESS_SYNC WRITE_SECONDS
+    """.split()
+)
+_PREFIX: Final = "HARNESS_"
+#: Likeness of two names from which one is taken for a misspelling of the other.
+_LIKENESS: Final = 0.82
 
 #: Wrong settings that were found so far.
 _problems: list[str] = []
@@ -56,6 +72,23 @@ def raise_collected_problems() -> None:
         lines = "\n".join(_problems)
         _problems.clear()
         raise ImproperlyConfigured(lines)
+
+
+def find_misspelt_variables(names: Iterable[str]) -> dict[str, str]:
+    """Map each name that nothing reads, and that is like one that is read, to that one.
+
+    Other unknown names are left out: they may belong to programs of the operator.
+    """
+    misspelt = {}
+    for name in sorted(names):
+        word = name.removeprefix(_PREFIX)
+        ending = "_FILE" if word.endswith("_FILE") else ""
+        word = word.removesuffix("_FILE")
+        if not name.startswith(_PREFIX) or word in _VARIABLES:
+            continue
+        if matches := get_close_matches(word, _VARIABLES, n=1, cutoff=_LIKENESS):
+            misspelt[name] = f"{_PREFIX}{matches[0]}{ending}"
+    return misspelt
 
 
 def read_boolean_setting(name: str, *, default: bool) -> bool:

@@ -232,3 +232,21 @@ class TestMessages:
         assert shown(expression, **key) == "('https://harness.example', 'Harness <harness@harness.example>')"
         other = {"HARNESS_ADDRESS": "https://h.example/", "HARNESS_EMAIL_FROM": "Agents <agents@example.com>"}
         assert shown(expression, **key, **other) == "('https://h.example', 'Agents <agents@example.com>')"
+
+
+def test_check_names_a_misspelt_variable_and_what_was_meant(tmp_path: Path) -> None:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "DJANGO_"))}
+    environment = {**inherited, "HARNESS_STATE_DIR": str(tmp_path), "HARNESS_ADRESS": "https://harness.example"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "(harness.W005) Nothing reads the environment variable HARNESS_ADRESS." in done.stderr
+    assert "Did you mean HARNESS_ADDRESS?" in done.stderr
+
+
+def test_check_refuses_an_address_of_a_database_without_both_slashes(tmp_path: Path) -> None:
+    said = refused(HARNESS_DATABASE_URL="postgres:/x", HARNESS_STATE_DIR=str(tmp_path))
+    assert "HARNESS_DATABASE_URL: The database cannot be opened: the value has a colon as a URL has, but no ://" in said
+    assert "Use sqlite:///file.db, a path, or postgresql://" in said
+    assert not list(tmp_path.glob("*.sqlite3"))

@@ -111,3 +111,32 @@ def test_characters_that_have_to_be_escaped_are_named_without_the_password(passw
     with pytest.raises(InvalidDatabaseUrl, match="/ is written as %2F, @ as %40") as refused:
         database_from_url(f"postgresql://harness:{password}@127.0.0.1:5432/harness")
     assert "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres:/harness",
+        "postgresql:harness",
+        "sqlite:/srv/agent.db",
+        "agent:secret@db.internal/harness",
+        "db.internal:5432/harness",
+        "/",
+        ".",
+        "harness/",
+        "sqlite:///.",
+        "sqlite:////srv/",
+    ],
+)
+def test_address_that_is_no_file_and_no_url_says_what_to_write(url: str) -> None:
+    with pytest.raises(
+        InvalidDatabaseUrl, match="(colon|folder).* Use sqlite:///file.db, a path, or postgresql://"
+    ) as refusal:
+        database_from_url(url)
+
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("path", ["C:/agents.db", "./desk:1.db", "sqlite:///desk:1.db"])
+def test_colon_in_a_path_is_allowed_where_it_is_clear(path: str) -> None:
+    assert database_from_url(path)["ENGINE"] == "django.db.backends.sqlite3"

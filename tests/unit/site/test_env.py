@@ -1,3 +1,4 @@
+import re
 import stat
 from pathlib import Path
 
@@ -112,3 +113,34 @@ def test_relative_state_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("HARNESS_STATE_DIR", "state")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_STATE_DIR is 'state': give an absolute path"):
         env.get_state_dir()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("HARNESS_ADRESS", "HARNESS_ADDRESS"),
+        ("HARNESS_ALLOWED_HOST", "HARNESS_ALLOWED_HOSTS"),
+        ("HARNESS_SECRETKEY_FILE", "HARNESS_SECRET_KEY_FILE"),
+        ("HARNESS_DATABSE_URL", "HARNESS_DATABASE_URL"),
+    ],
+)
+def test_misspelt_variable_is_told_with_what_was_meant(name: str, meant: str) -> None:
+    assert env.find_misspelt_variables([name, "PATH", "ADRESS"]) == {name: meant}
+
+
+def test_no_variable_that_any_part_reads_is_taken_for_misspelt() -> None:
+    """The names are searched in the sources of all parts and in the pages of the documentation."""
+    root = Path(__file__).parents[3]
+    folders = ("checkpoints", "harness_site", "examples", "benchmarks", "docs", "tests/support", "tests/mutations")
+    paths = [path for folder in folders for path in (root / folder).rglob("*") if path.suffix in {".py", ".md"}]
+    names = {name for path in paths for name in re.findall(r"HARNESS_[A-Z_]*[A-Z]", path.read_text())}
+    assert {"HARNESS_SEAL_KEY", "HARNESS_TOKEN_FILE", "HARNESS_TEST_EXHAUSTIVE", "HARNESS_WITNESS"} <= names
+    assert env.find_misspelt_variables(names) == {}
+
+
+def test_every_setting_of_the_documentation_is_known() -> None:
+    """A name like the one of a setting that is not known would get the advice to take another one."""
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    settings = re.findall(r"^\| `(HARNESS_[A-Z_]+)`", page, re.MULTILINE)
+    assert len(settings) > 20
+    assert {f"{name}S" for name in settings} == set(env.find_misspelt_variables(f"{name}S" for name in settings))
