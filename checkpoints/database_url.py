@@ -34,9 +34,9 @@ _connections_lock = threading.Lock()
 def database_from_url(url: str) -> dict[str, Any]:
     """Build the entry of `settings.DATABASES` for `sqlite:///path`, a bare path, or `postgresql://…`.
 
-    Raises `InvalidDatabaseUrl`, also for a bare path that is a URL without `//`, and for the path of a folder. Query parameters of a PostgreSQL URL become connection options
-    (`?sslmode=require`). Statements are prepared on the server; a connection pooler in transaction mode may not allow
-    that: `?prepare_threshold=none` turns it off.
+    Raises `InvalidDatabaseUrl`, also for a bare path that is a URL without `//`, and for the path of a folder. Query
+    parameters of a PostgreSQL URL become connection options (`?sslmode=require`). Statements are prepared on the
+    server; a connection pooler in transaction mode may not allow that: `?prepare_threshold=none` turns it off.
     """
     if not url:
         raise InvalidDatabaseUrl("no path or URL was given")

@@ -23,13 +23,49 @@ T = TypeVar("T")
 #: Environment variables that the site, the library and their programs read, without the prefix HARNESS_. Each may have
 #: the ending _FILE.
 _VARIABLES: Final = frozenset(
-    """
-    ADDRESS ALLOWED_HOSTS ANONYMOUS_BODY_KILOBYTES API_REQUESTS_PER_MINUTE BEHIND_PROXY BODY_MEGABYTES BODY_SECONDS
-    CONNECTIONS DATABASE_URL DEBUG DECISION_SIGNING_KEY DECISION_VERIFY_KEYS EMAIL_FROM EMAIL_URL EVIDENCE_MEGABYTES
-    GRACE_SECONDS HEADER_SECONDS HSTS_SECONDS HSTS_SUBDOMAINS HTTPS IDLE_SECONDS LOG_LEVEL MINIMUM_RATE OIDC_CLIENT_ID
-    OIDC_CLIENT_SECRET OIDC_NAME OIDC_ORIGINS OIDC_URL OLD_SECRET_KEYS SEAL_KEY SEAL_REQUIRED SECRET_KEY SESSION
-    STATE_DIR TOKEN TRUSTED_ORIGINS URL WEBHOOK_HOSTS WITNESS WITNESS_SYNC WRITE_SECONDS
-    """.split()
+    {
+        "ADDRESS",
+        "ALLOWED_HOSTS",
+        "ANONYMOUS_BODY_KILOBYTES",
+        "API_REQUESTS_PER_MINUTE",
+        "BEHIND_PROXY",
+        "BODY_MEGABYTES",
+        "BODY_SECONDS",
+        "CONNECTIONS",
+        "DATABASE_URL",
+        "DEBUG",
+        "DECISION_SIGNING_KEY",
+        "DECISION_VERIFY_KEYS",
+        "EMAIL_FROM",
+        "EMAIL_URL",
+        "EVIDENCE_MEGABYTES",
+        "GRACE_SECONDS",
+        "HEADER_SECONDS",
+        "HSTS_SECONDS",
+        "HSTS_SUBDOMAINS",
+        "HTTPS",
+        "IDLE_SECONDS",
+        "LOG_LEVEL",
+        "MINIMUM_RATE",
+        "OIDC_CLIENT_ID",
+        "OIDC_CLIENT_SECRET",
+        "OIDC_NAME",
+        "OIDC_ORIGINS",
+        "OIDC_URL",
+        "OLD_SECRET_KEYS",
+        "SEAL_KEY",
+        "SEAL_REQUIRED",
+        "SECRET_KEY",
+        "SESSION",
+        "STATE_DIR",
+        "TOKEN",
+        "TRUSTED_ORIGINS",
+        "URL",
+        "WEBHOOK_HOSTS",
+        "WITNESS",
+        "WITNESS_SYNC",
+        "WRITE_SECONDS",
+    }
 )
 _PREFIX: Final = "HARNESS_"
 #: Likeness of two names from which one is taken for a misspelling of the other.
