@@ -129,9 +129,8 @@ def test_characters_that_have_to_be_escaped_are_named_without_the_password(passw
     ],
 )
 def test_address_that_is_no_file_and_no_url_says_what_to_write(url: str) -> None:
-    with pytest.raises(
-        InvalidDatabaseUrl, match="(colon|folder).* Use sqlite:///file.db, a path, or postgresql://"
-    ) as refusal:
+    advice = r"(colon|folder).* Use sqlite:///file\.db, a path, or postgresql://"
+    with pytest.raises(InvalidDatabaseUrl, match=advice) as refusal:
         database_from_url(url)
 
     assert "secret" not in str(refusal.value)
