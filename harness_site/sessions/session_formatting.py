@@ -33,6 +33,7 @@ from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSumma
 
 _CENT = Decimal("0.01")
 _MICRO = Decimal("0.000001")
+_MILLION = 1_000_000
 #: Longer results are not parsed as JSON (characters).
 _STRUCTURED = 200_000
 #: Largest excerpt, in characters and in lines.
@@ -249,11 +250,19 @@ def render_rounded_money(amount: Decimal | None) -> SafeString | str:
 
 
 def render_cost_or_tokens(amount: Decimal | None, tokens: int) -> SafeString | str:
-    """Format an amount in US dollars with cents; where it is unknown, the number of tokens says how much was used."""
+    """Format an amount in US dollars with cents; where it is unknown, the number of tokens says how much was used.
+
+    Millions are rounded, and the exact number is shown on hover.
+    """
     if amount is not None or not tokens:
         return render_rounded_money(amount)
-    number = ngettext("%(number)s token", "%(number)s tokens", tokens) % {"number": format_count(tokens)}
-    return build_html('<span class="in-tokens muted" title="{}">{}</span>', gettext("The cost is unknown"), number)
+    exact = ngettext("%(number)s token", "%(number)s tokens", tokens) % {"number": format_count(tokens)}
+    shown = exact
+    if tokens >= _MILLION:
+        # Translators: a rounded number of tokens: 18.6 M tokens
+        shown = gettext("%(number)s M tokens") % {"number": formatting.format_number(Decimal(tokens) / _MILLION, 1)}
+    title = gettext("%(tokens)s, the cost is unknown") % {"tokens": exact}
+    return build_html('<span class="in-tokens muted" title="{}">{}</span>', title, shown)
 
 
 def format_money_delta(amount: Decimal | None, digits: int | None = None) -> str:
