@@ -1,5 +1,6 @@
 """The quick start: its files and commands do what the page says, up to the decision in the browser."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.page_files import commands_of, environment, files_of, run
+from tests.support.processes import ROOT
 
 PAGE = "quick-start.md"
 FILES = files_of(PAGE)
@@ -34,8 +36,8 @@ page = browser.get(card).content.decode()
 for words in ("It happened", "It did not happen", "Run it once more"):
     assert words in page
 decision = {
-    "kind": "confirm_landed",
-    "result": "Refunded 40.00 for order 17.",
+    "kind": os.environ["DECISION"],
+    "result": "Refunded 40.00 for order 17." if os.environ["DECISION"] == "confirm_landed" else "",
     "reason": "The ledger has it.",
     "revision": re.search(r'name="revision" value="(\\d+)"', page)[1],
 }
@@ -81,19 +83,38 @@ def site(tmp_path: Path) -> dict[str, str]:
 
 
 def test_crash_is_resolved_in_the_browser(tmp_path: Path, site: dict[str, str]) -> None:
-    (tmp_path / "refund_desk.py").write_text(FILES["refund_desk.py"])
+    crash(tmp_path, site)
+    decide_while_agent_waits(tmp_path, site, "confirm_landed")
 
-    run("refund_desk.py", "--crash", folder=tmp_path, status=-signal.SIGKILL, variables=site)
+
+def test_call_that_did_not_happen_is_made_by_the_answer_that_the_page_names(
+    tmp_path: Path, site: dict[str, str]
+) -> None:
+    (sentence,) = re.findall(r"\(If the\s+ledger were empty,[^)]*\)", (ROOT / "docs" / PAGE).read_text())
+    assert re.findall(r"\*\*(.+?)\*\*", sentence) == ["Run it once more"]
+    crash(tmp_path, site)
+    (tmp_path / "ledger.txt").write_text("")
+    decide_while_agent_waits(tmp_path, site, "approve_rerun")
+
+
+def crash(folder: Path, site: dict[str, str]) -> None:
+    (folder / "refund_desk.py").write_text(FILES["refund_desk.py"])
+    run("refund_desk.py", "--crash", folder=folder, status=-signal.SIGKILL, variables=site)
+
+
+def decide_while_agent_waits(folder: Path, site: dict[str, str], decision: str) -> None:
+    """Start the agent again and decide: the refund is in the ledger once."""
     second = subprocess.Popen(
         [sys.executable, "refund_desk.py"],
-        cwd=tmp_path,
+        cwd=folder,
         env=environment(site),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    variables = {"DJANGO_SETTINGS_MODULE": "harness_site.settings", "DECISION": decision}
     try:
-        run("-c", DECIDE, folder=tmp_path, variables=site | {"DJANGO_SETTINGS_MODULE": "harness_site.settings"})
+        run("-c", DECIDE, folder=folder, variables=site | variables)
         printed, errors = second.communicate(timeout=60)
     finally:
         if second.poll() is None:
@@ -101,4 +122,4 @@ def test_crash_is_resolved_in_the_browser(tmp_path: Path, site: dict[str, str]) 
             second.communicate()
 
     assert (printed, errors, second.returncode) == ("Refunded 40.00 for order 17.\n", "", 0)
-    assert (tmp_path / "ledger.txt").read_text() == "order 17: 40.00\n"
+    assert (folder / "ledger.txt").read_text() == "order 17: 40.00\n"
