@@ -14,10 +14,12 @@ from django.utils.translation import gettext as _
 from checkpoints.models import Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.installation.failed_mail_test import format_failed_mail_test
 from harness_site.installation.installation_checks import (
     Level,
     Status,
     get_database_status,
+    get_mail_server_status,
     get_mail_settings_status,
     get_migration_status,
     get_site_address_status,
@@ -57,7 +59,7 @@ def list_first_steps(request: MemberRequest) -> list[Step]:
         _build_admin_step(request),
         _build_status_step(get_site_address_status(request)),
         _build_database_step(),
-        _build_mail_step(),
+        _build_mail_step(request),
         _build_agent_step(request.membership.workspace),
     ]
 
@@ -96,18 +98,18 @@ def _build_status_step(status: Status) -> Step:
     done = _is_status_ok(status)
     url = f"{reverse('harness_installation:system')}#{status.key}"
     # Advice that ends with a line to copy stands on the system page, beside that line.
-    summary = status.summary if done or status.line else f"{status.summary} {status.advice}"
+    summary = status.summary if done or status.line or not status.advice else f"{status.summary} {status.advice}"
     return Step(status.title, done, summary, url, _("Details") if done else _("Set up"))
 
 
-def _build_mail_step() -> Step:
+def _build_mail_step(request: HttpRequest) -> Step:
     """The step of mail is done once a mail server has accepted a message: settings alone do not show that it does."""
-    status = get_mail_settings_status()
-    step = _build_status_step(status)
-    if not step.done or has_mail_server_accepted_message():
-        return step
-    summary = _("%(settings)s The mail server has not accepted a message yet. Send a test message.")
-    return replace(step, done=False, summary=summary % {"settings": status.summary}, action=_("Test mail"))
+    step = _build_status_step(get_mail_server_status())
+    if hint := format_failed_mail_test(request):
+        step = replace(step, summary=f"{step.summary} {hint}")
+    if not step.done and _is_status_ok(get_mail_settings_status()):
+        return replace(step, action=_("Test mail"))
+    return step
 
 
 def _build_database_step() -> Step:

@@ -37,8 +37,10 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_task_states
 from harness_site.core.management_command_format import format_management_command
+from harness_site.installation.failed_mail_test import format_failed_mail_test
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
+from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Webhook
 from harness_site.search.index_status import load_index_status
 from harness_site.site_address import LOCAL_HOSTS, describe_address_problem, is_address_configured
@@ -78,7 +80,10 @@ _LABELS: Final[dict[Level, Promise]] = {
 
 @dataclass(frozen=True)
 class Status:
-    """Result of one check: `summary` says what is the case, `advice` what to do, `line` is a setting to copy."""
+    """Result of one check: `summary` says what is the case, `advice` what to do, `line` is a setting to copy.
+
+    `hint` says what has happened once, and leaves `level` as it is.
+    """
 
     key: str
     title: str
@@ -86,6 +91,7 @@ class Status:
     summary: str
     advice: str = ""
     line: str = ""
+    hint: str = ""
 
 
 def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[Status]:
@@ -95,7 +101,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("database", _("Database"), get_database_status),
         ("migrations", _("Migrations"), get_migration_status),
         ("address", _("Address of this site"), lambda: get_site_address_status(request)),
-        ("mail", _("Mail"), get_mail_delivery_status),
+        ("mail", _("Mail"), lambda: replace(get_mail_delivery_status(), hint=format_failed_mail_test(request))),
         ("webhooks", _("Webhooks"), lambda: get_message_delivery_status(workspace)),
         ("background", _("Sweeper and background work"), get_background_work_status),
         ("leases", _("Leases"), get_run_lease_status),
@@ -235,14 +241,23 @@ def _has_sender_of_a_domain() -> bool:
     return "." in sender_host.rstrip("0123456789.")
 
 
+def get_mail_server_status() -> Status:
+    """Check the settings of the mail server, and whether it has accepted a message: settings alone do not show that."""
+    status = get_mail_settings_status()
+    if status.level is not Level.OK or has_mail_server_accepted_message():
+        return status
+    summary = _("%(settings)s The mail server has not accepted a message yet. Send a test message.")
+    return replace(status, level=Level.ATTENTION, summary=summary % {"settings": status.summary})
+
+
 def get_mail_delivery_status() -> Status:
-    """Check the settings of the mail server, and whether the newest message of the last day was sent."""
+    """Check the mail server and its settings, and whether the newest message of the last day was sent."""
     status = get_mail_settings_status()
     attempted = Delivery.objects.filter(webhook=None, attempted_at__gt=clock.now() - timedelta(days=1))
     newest = attempted.order_by("-attempted_at").values("status", "problem").first()
     failed = newest is not None and newest["status"] in (DeliveryStatus.WAITING, DeliveryStatus.GIVEN_UP)
     if newest is None or not failed or settings.MAIL_SERVER is None:
-        return status
+        return get_mail_server_status()
     summary = _("%(settings)s The newest message was not sent.") % {"settings": status.summary}
     return replace(status, level=Level.PROBLEM, summary=summary, advice=newest["problem"])
 

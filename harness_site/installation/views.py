@@ -1,6 +1,5 @@
 """First steps, connecting agents, the system page and its test message, for admins."""
 
-from dataclasses import replace
 from typing import Final
 
 from django import forms
@@ -18,6 +17,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
+from harness_site.installation.failed_mail_test import forget_failed_mail_test, remember_failed_mail_test
 from harness_site.installation.first_steps import find_oldest_session, has_few_sessions, list_first_steps
 from harness_site.installation.installation_checks import Level, run_installation_checks
 from harness_site.link_email import compose_link_email
@@ -97,7 +97,10 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
         send_email_through_server(email, link)
     except MAIL_ERRORS as error:
         log_mail_error("The test message", error)
-        return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)
+        reason = describe_connection_error(error)
+        remember_failed_mail_test(request, reason)
+        return _render_system_page(request, form=form, mail_problem=reason, status=409)
+    forget_failed_mail_test(request)
     audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
     request.session[_ACCEPTED_FOR] = address
     return redirect(f"{reverse('harness_installation:system')}#test-message")
@@ -118,10 +121,9 @@ def _render_system_page(
     request: MemberRequest, *, form: TestMailForm | None = None, mail_problem: str = "", status: int = 200
 ) -> HttpResponse:
     statuses = run_installation_checks(request, request.membership.workspace)
-    if mail_problem:
-        statuses = [replace(one, level=Level.PROBLEM) if one.key == "mail" else one for one in statuses]
     context = {
         "open_statuses": [one for level in _OPEN_LEVELS for one in statuses if one.level is level],
+        "has_hint": any(one.hint for one in statuses),
         "ok_statuses": [one for one in statuses if one.level is Level.OK],
         "problem_count": sum(one.level in (Level.PROBLEM, Level.ATTENTION) for one in statuses),
         "unset_count": sum(one.level is Level.OFF for one in statuses),

@@ -12,14 +12,14 @@ def record_acceptance_by_mail_server(**_signal: object) -> None:
     """Record that the configured server has accepted a message; receiver of `mail_accepted`."""
     server: MailServer | None = settings.MAIL_SERVER
     if server is not None:
-        AcceptingMailServer.objects.get_or_create(address=_format_server_address(server))
+        AcceptingMailServer.objects.get_or_create(address=format_server_address(server))
 
 
 def has_mail_server_accepted_message() -> bool:
     """Return whether the configured mail server has accepted a message. One row is read by its index."""
     server: MailServer | None = settings.MAIL_SERVER
-    return server is not None and AcceptingMailServer.objects.filter(address=_format_server_address(server)).exists()
+    return server is not None and AcceptingMailServer.objects.filter(address=format_server_address(server)).exists()
 
 
-def _format_server_address(server: MailServer) -> str:
+def format_server_address(server: MailServer) -> str:
     return f"{server.host}:{server.port}"

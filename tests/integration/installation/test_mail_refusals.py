@@ -5,6 +5,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 
 import pytest
 from django.db.models.functions import Now
@@ -13,9 +14,11 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
 from harness_site import send_email
+from harness_site.installation import failed_mail_test
 from harness_site.installation.first_steps import Step
-from harness_site.installation.installation_checks import Level, get_mail_settings_status
+from harness_site.installation.installation_checks import Level, Status, get_mail_settings_status
 from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.mail_server_acceptance import record_acceptance_by_mail_server
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
 from tests.support.client_login import sign_in
 from tests.support.factories import make_user, make_workspace
@@ -223,3 +226,55 @@ def test_first_steps_say_why_mail_is_not_done(admin: Client, settings: Settings)
     page = admin.get("/settings/first-steps/")
     assert "The password travels without encryption. Use smtp+starttls://" in visible_text(page)
     assert page.content.decode().count("btn primary") == 1
+
+
+def get_mail_part(page: object) -> Status:
+    parts: list[Status] = [*page.context["open_statuses"], *page.context["ok_statuses"]]  # type: ignore[attr-defined]
+    return next(part for part in parts if part.key == "mail")
+
+
+def test_all_pages_agree_on_a_mail_server_that_has_accepted_nothing(admin: Client, settings: Settings) -> None:
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", free_port())
+    settings.MAIL_FROM = "harness@example.com"
+    before = get_mail_part(admin.get("/settings/system/"))
+    assert (before.level, before.hint) == (Level.ATTENTION, "")
+    assert before.summary.endswith("The mail server has not accepted a message yet. Send a test message.")
+    answer = get_mail_part(admin.post("/settings/system/mail/", {"address": "dora@example.com"}))
+    assert answer.hint.startswith("The test message of 20")
+    assert answer.hint.endswith("was not sent. The server refused the connection. Check host and port.")
+    page = admin.get("/settings/system/")
+    assert get_mail_part(page) == answer
+    assert (answer.level, answer.summary) == (before.level, before.summary)
+    assert answer.hint in visible_text(page)
+    step = get_mail_step(admin)
+    assert (step.done, step.summary) == (False, f"{answer.summary} {answer.hint}")
+
+
+def test_failed_test_is_a_hint_and_no_problem_of_a_mail_server_that_works(
+    start_mail_server: StartServer, admin: Client, settings: Settings
+) -> None:
+    port = start_mail_server()
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", port)
+    settings.MAIL_FROM = "harness@example.com"
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", start_mail_server(RCPT=("550 5.1.1 no such user",)))
+    record_acceptance_by_mail_server()
+    admin.post("/settings/system/mail/", {"address": "dorra@example.com"})
+    page = admin.get("/settings/system/")
+    part = get_mail_part(page)
+    assert part.level is Level.OK
+    assert "The mail server refused the recipient. Check the address: 550 5.1.1" in part.hint
+    assert '<details class="parts-ok" open>' in page.content.decode()
+    step = get_mail_step(admin)
+    assert (step.done, step.summary) == (True, f"{part.summary} {part.hint}")
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", port)
+    assert get_mail_part(admin.get("/settings/system/")).hint == "", "the test was one of another server"
+    admin.post("/settings/system/mail/", {"address": "dora@example.com"})
+    assert "failed_mail_test" not in admin.session
+
+
+def test_failed_test_is_told_for_an_hour(admin: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", free_port())
+    admin.post("/settings/system/mail/", {"address": "dora@example.com"})
+    assert get_mail_part(admin.get("/settings/system/")).hint
+    monkeypatch.setattr(failed_mail_test, "_LIFETIME", timedelta(0))
+    assert get_mail_part(admin.get("/settings/system/")).hint == ""

@@ -186,7 +186,7 @@ def test_refusing_mail_server_is_reported_with_a_hint(admin: Client, settings: S
     assert "The test message was not sent. The server refused the connection. Check host and port." in visible_text(
         refused
     )
-    assert [one.level for one in refused.context["open_statuses"] if one.key == "mail"] == [Level.PROBLEM]
+    assert [one.level for one in refused.context["open_statuses"] if one.key == "mail"] == [Level.ATTENTION]
     settings.MAIL_SERVER = MailServer(Security.CONSOLE)
     sent = admin.post("/settings/system/mail/", {"address": "dora@example.com"}, follow=True)
     assert "The mail server accepted the test message for dora@example.com." in visible_text(sent)
