@@ -61,8 +61,6 @@ def _is_output_closed() -> bool:
 
 
 def _run_command(command_line: list[str]) -> None:
-    from django.core.management import execute_from_command_line
-
     if command_line[1:] in (["version"], ["--version"]):
         from checkpoints import __version__
 
@@ -82,12 +80,32 @@ def _run_command(command_line: list[str]) -> None:
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
         _configure_django_for_command(command_line[1])
     try:
-        execute_from_command_line(command_line)
+        _execute_management_command(command_line)
     except Exception as error:
         problem = _describe_configuration_error(error, command_line[1])
         if not problem or "--traceback" in command_line:
             raise
         raise SystemExit("\n".join(f"harness: {line}" for line in problem.splitlines())) from None
+
+
+def _execute_management_command(command_line: list[str]) -> None:
+    """Execute a command of Django or of an app; the site's own `createsuperuser` takes the place of Django's."""
+    from django.apps import apps
+    from django.core.management import BaseCommand, ManagementUtility, execute_from_command_line
+
+    if command_line[1] != "createsuperuser":
+        execute_from_command_line(command_line)
+        return
+
+    class Utility(ManagementUtility):
+        def fetch_command(self, subcommand: str) -> BaseCommand:
+            if not apps.is_installed("harness_site.accounts"):
+                return super().fetch_command(subcommand)
+            from harness_site.accounts.create_superuser_command import Command
+
+            return Command()
+
+    Utility(command_line).execute()
 
 
 def _describe_configuration_error(error: Exception, command: str) -> str:

@@ -65,15 +65,15 @@ def make_superuser_admin_if_none_exists(user: User, *, request: HttpRequest) -> 
 
     Whoever created the superuser can change the database, so this gives no permission that they could not take.
     """
-    if not user.is_superuser or _has_active_admin():
+    if not user.is_superuser or has_active_admin():
         return
     with transaction.atomic():
         workspace = _get_or_create_locked_default_workspace()
-        if not _has_active_admin():
+        if not has_active_admin():
             _grant_admin_role(user, workspace, request=request)
 
 
-def _has_active_admin() -> bool:
+def has_active_admin() -> bool:
     return Membership.objects.filter(role=Role.ADMIN, user__is_active=True).exists()
 
 

@@ -164,3 +164,36 @@ def test_output_that_nobody_reads_ends_the_command_quietly(arguments: list[str],
     finally:
         os.close(write_end)
     assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def run_harness(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "DJANGO_"))}
+    variables = {"HARNESS_STATE_DIR": str(folder), "DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery"}
+    code = "from harness_site.command_line import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**inherited, **variables},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_createsuperuser_names_only_commands_that_exist_and_says_when_nobody_becomes_a_member(tmp_path: Path) -> None:
+    command = ("createsuperuser", "--noinput", "--email=", "--username")
+    early = run_harness(tmp_path, *command, "ann")
+    assert (early.returncode, early.stdout) == (1, "")
+    assert early.stderr == (
+        "harness: The tables are missing (no such table: auth_user). Run harness migrate first, with the same "
+        "HARNESS_DATABASE_URL.\n"
+    )
+    assert run_harness(tmp_path, "migrate").returncode == 0
+    assert run_harness(tmp_path, *command, "ann").stdout == "Superuser created successfully.\n"
+    assert run_harness(tmp_path, "add_member", "ann", "admin").returncode == 0
+    second = run_harness(tmp_path, *command, "root2")
+    assert second.returncode == 0
+    assert second.stdout.startswith(
+        "Superuser created successfully.\nThis installation has an admin already, so root2 is no member of a workspace "
+        "yet. Make root2 one with "
+    )
+    assert second.stdout.endswith(" add_member root2 ROLE.\n")
