@@ -26,12 +26,15 @@ from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
+from harness_site.sessions.tool_views.tool_view_types import remove_error_tag
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_time
 
 #: Largest number of characters of a sentence, of a call id, and of the name of a session.
 _LONGEST_SENTENCE: Final = 160
 _LONGEST_CALL_ID: Final = 60
 _LONGEST_SESSION_NAME: Final = 100
+#: Largest number of characters of an error, which stands on one line.
+_LONGEST_ERROR: Final = 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class CallLine:
     status_shape: str
     status: str
     status_reason: str
+    error: str
     logged: SafeString
     repeats: str
     run: str
@@ -130,6 +134,7 @@ def _make_call_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], C
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
+            error=formatting.mask_and_shorten_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when),  # noqa: S308 - escaped above
             repeats=_format_attempt_and_replays(record),
             run=run % {"number": record.run_number},

@@ -10,8 +10,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Final
 
-from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import BooleanField, Case, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet, When
+from django.db.models.functions import Length, Now
 
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import (
@@ -24,6 +24,7 @@ from checkpoints.enums import (
     DecisionKind,
 )
 from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
+from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.ids import is_storable_text
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.seals import row_seals
@@ -38,6 +39,9 @@ from harness_site.core.unreadable_rows import (
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
 OPEN_LIMIT = 100
+#: Longer results are not loaded to say why a call failed (characters).
+_LONGEST_ERROR: Final = 100_000
+_HAS_RESULT_AS_ERROR: Final = Q(status=CallStatus.FAILED, error_type="")
 _ALIVE: Final = ExpressionWrapper(
     Q(run__status__in=sorted(OWNING_RUN_STATUSES), run__lease_expires_at__gt=Now()), output_field=BooleanField()
 )
@@ -73,7 +77,8 @@ class CallRecord:
     """One logged attempt at a call. `args` is canonical JSON text; `approvals` is the number of people who have to
     agree.
 
-    `result` is None without a result, and in lists, which do not load it.
+    `result` is None without a result, and in lists, which do not load it. `error` says why the call failed or was
+    interrupted: the error that the tool raised, else the result of a failed call. It is empty if nothing says it.
     """
 
     pk: int
@@ -90,6 +95,7 @@ class CallRecord:
     result: str | None
     error_type: str
     error_message: str
+    error: str
     replays: int
     revision: int
     approvals: int
@@ -299,7 +305,8 @@ def select_call_records() -> QuerySet[ToolCall]:
 def select_call_records_without_results() -> QuerySet[ToolCall]:
     """Select all calls with the columns of records without results; a seal covers the result, which is read only for
     that."""
-    calls = select_call_records()
+    short_error = Case(When(_HAS_RESULT_AS_ERROR & Q(result_size__lte=_LONGEST_ERROR), then=F("result")))
+    calls = select_call_records().alias(result_size=Length("result")).annotate(short_error=short_error)
     return calls.defer("result") if get_seal_keys() is None else calls
 
 
@@ -351,6 +358,7 @@ def _build_verified_call_record(
         result=call.result_text if results else None,
         error_type=call.error_type,
         error_message=call.error_message,
+        error=_get_error_text_or_empty(call, results=results),
         replays=call.replay_count,
         revision=call.revision,
         approvals=call.approvals,
@@ -367,6 +375,17 @@ def _build_verified_call_record(
         rulings=tuple(map(_build_call_decision, decisions)),
         late=tuple(map(_build_late_call_result, late_results)),
     )
+
+
+def _get_error_text_or_empty(call: ToolCall, *, results: bool) -> str:
+    if call.status not in {CallStatus.FAILED, CallStatus.INTERRUPTED}:
+        return ""
+    if call.error_type:
+        return f"{call.error_type}: {call.error_message}" if call.error_message else call.error_type
+    if call.status == CallStatus.INTERRUPTED:
+        return ""
+    stored: str | None = call.result if results else call.short_error  # type: ignore[attr-defined]
+    return decode_json_string_or_return_text(stored) if stored else ""
 
 
 def _load_decisions_and_late_results_by_call(

@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
-from checkpoints.enums import RunStatus
+from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_json, parse_json_or_return_text, parse_message_parts, to_canonical_json
 from checkpoints.formats.caller_argument_order import restore_argument_order
@@ -70,6 +70,12 @@ class CallCard:
     @property
     def newest_attempt(self) -> CallRecord | None:
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the tool reported an error, as the result says or else the log."""
+        is_logged_as_failed = self.newest_attempt is not None and self.newest_attempt.status == CallStatus.FAILED
+        return is_logged_as_failed or (self.result is not None and self.result.is_error)
 
 
 @dataclass(frozen=True, slots=True)

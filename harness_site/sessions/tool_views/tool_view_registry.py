@@ -8,7 +8,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-from checkpoints.formats.parse_message_parts import ResultPart, TextPart
+from checkpoints.formats.parse_message_parts import TextPart
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import (
@@ -87,9 +87,8 @@ def build_first_fitting_tool_view(card: CallCard, *, is_whole: bool = False) -> 
         return None
     parts = get_call_result_parts(card)
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if parts else None
-    is_error = isinstance(card.result, ResultPart) and card.result.is_error
     use = mask_fields_and_make_tool_use_or_none(
-        card.call.name, card.call.args, text, is_error=is_error, is_whole=is_whole
+        card.call.name, card.call.args, text, is_error=card.has_failed, is_whole=is_whole
     )
     view = next((view for build in builders if (view := build(use)) is not None), None) if use else None
     return None if view is None or (is_whole and not view.is_complete) else view

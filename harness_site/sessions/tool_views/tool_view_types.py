@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,7 +20,7 @@ PREVIEW_LINES: Final = 24
 LONGEST: Final = 50_000
 _UNLIMITED_LINES: Final = 1_000_000
 #: Tag that programs write around errors of their tools.
-_ERROR_TAG: Final = re.compile(r"\s*<tool_use_error>(.*)</tool_use_error>\s*", re.DOTALL)
+_ERROR_TAG: Final = "tool_use_error"
 #: Characters of a name, path, query or URL in the header of a call.
 _TARGET: Final = 300
 
@@ -109,10 +108,18 @@ def mask_fields_and_make_tool_use_or_none(
         return None
     if is_whole and max(map(get_byte_size, _list_argument_and_result_texts(args, result)), default=0) > LONGEST:
         return None
-    if is_error and (tagged := _ERROR_TAG.fullmatch(result or "")):
-        result = tagged[1]
+    if is_error and result is not None:
+        result = remove_error_tag(result)
     values = {field.key: MASK if field.hidden else field.value for field in list_fields_with_masked_names(args)}
     return ToolUse(name, values, result, is_error, is_whole)
+
+
+def remove_error_tag(text: str) -> str:
+    """Return the text of an error without the tag that programs write around it; the end may be cut off."""
+    stripped = text.strip()
+    if not stripped.startswith(f"<{_ERROR_TAG}>"):
+        return text
+    return stripped.removeprefix(f"<{_ERROR_TAG}>").removesuffix(f"</{_ERROR_TAG}>")
 
 
 def _list_argument_and_result_texts(args: dict[str, Any], result: str | None) -> list[str]:

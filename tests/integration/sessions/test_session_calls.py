@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from checkpoints import audit
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Run, Session
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
@@ -103,6 +104,52 @@ def test_call_of_a_lost_run_is_not_shown_as_running(session: Session, reader: Cl
     page = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
     assert page.index("gone") < page.index("No sign of life") < page.index("alive")
     assert page.count("No sign of life") == 1
+
+
+def test_lists_of_calls_say_why_a_call_failed_and_its_page_shows_the_whole_error(
+    session: Session, reader: Client
+) -> None:
+    error = "<tool_use_error>Exit code 1\nFAILED test_cart.py, password=hunter2hunter2\n" + "line\n" * 60
+    edit = {"file_path": "a.py", "old_string": "b = 1", "new_string": "b = 2"}
+    imported = make_call(
+        session=session,
+        call_id="edit",
+        tool="Edit",
+        args=edit,
+        status=CallStatus.FAILED,
+        side_effects="imported",
+        result=f"{error}</tool_use_error>",
+        settled_at=THEN + timedelta(seconds=1),
+    )
+    make_call(session=session, call_id="ok", status=CallStatus.COMPLETED, result="It was paid.")
+    raised: dict[str, Any] = {"error_type": "ConnectionError", "error_message": "bank: reset"}
+    make_call(session=session, call_id="pay", reason=InterruptReason.AMBIGUOUS_ERROR, **raised)
+    make_call(session=session, call_id="decided", status=CallStatus.COMPLETED, result="paid", **raised)
+    make_call(session=session, call_id="long", status=CallStatus.FAILED, result="too long" * 20_000)
+    for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
+        page = reader.get(address).content.decode()
+        errors = re.findall(r'<small class="error" dir="auto" title="([^"]*)">\1</small>', page)
+        assert [error[:60] for error in errors] == [
+            "ConnectionError: bank: reset",
+            "Exit code 1 FAILED test_cart.py, password=‹masked› line line",
+        ]
+        assert len(errors[1]) == 140
+    page = reader.get(f"/sessions/{session.pk}/calls/{imported.pk}/").content.decode()
+    assert '<span class="chip bad">+1 −1</span>' in page
+    assert '<div class="res failed"><div class="tool-output">Exit code 1' in page
+    assert "Answer of the tool" not in page
+
+
+def test_record_of_a_call_has_the_times_of_its_decisions(session: Session, reader: Client) -> None:
+    call = make_call(session=session, status=CallStatus.COMPLETED, settled_at=THEN + timedelta(hours=2), approvals=2)
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", final=False, revision=1, created_at=THEN)
+    later = THEN + timedelta(hours=1, milliseconds=57)
+    make_decision(call=call, kind=DecisionKind.APPROVE, revision=2, created_at=later)
+    page = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    assert (
+        "Decision 2025-03-04 10:42:07.118 — bob: Approved (one of 2 approvals) "
+        "Decision 2025-03-04 11:42:07.175 — alice: Approved Result recorded 2025-03-04 12:42:07.118"
+    ) in page
 
 
 def test_call_page_shows_all_attempts(session: Session, reader: Client) -> None:
