@@ -101,10 +101,15 @@ def build_claimed_call_condition(by: Membership | None = None) -> Q:
     return Q(Exists(claims if by is None else claims.filter(member=by)))
 
 
-def count_undecided_calls_handed_to(reader: Membership) -> int:
-    """Count the calls that colleagues have handed over to a member and that still wait for a decision."""
+def list_undecided_calls_handed_to(reader: Membership) -> dict[int, CallStatus]:
+    """List the calls that colleagues have handed over to a member and that still wait for a decision.
+
+    They are in the order of the handovers, each primary key with its status.
+    """
     live = Claim.objects.filter(build_live_claim_condition(clock.now()), member=reader, handed_by__gt="")
-    return live.filter(call__status__in=[CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL]).count()
+    waiting = live.filter(call__status__in=[CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
+    rows = waiting.order_by("since", "call").values_list("call", "call__status")
+    return {pk: CallStatus(status) for pk, status in rows}
 
 
 def _build_claims_and_presence(

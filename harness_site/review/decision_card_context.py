@@ -45,6 +45,8 @@ from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
     build_incomplete_agreements_from_votes,
     list_earlier_agreeing_votes_of_others,
+    list_incomplete_agreements,
+    list_overruled_votes,
 )
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
@@ -92,6 +94,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     votes = build_electorate_function(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
     agreements = build_incomplete_agreements_from_votes(call, evidence.decisions, votes)
     person = reader.user.get_username()
+    overruled = list_overruled_votes(decision, evidence.decisions, votes) if decision and votes else []
     card: dict[str, Any] = {
         "call": call,
         "reader": person,
@@ -103,7 +106,10 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "overdue": _is_overdue(call),
         "may_decide": may_member_decide_call(call, reader),
         "late_for": reader.role != Role.ADMIN,
-        "heading": _get_heading_of_own_decision(call, evidence, agreements, person) or get_card_heading(call, decision),
+        "heading": _get_heading_of_own_decision(call, evidence, agreements, person)
+        or _get_heading_of_overdue_call(call, reader)
+        or _get_heading_of_overruled_reader(call, decision, overruled, person)
+        or get_card_heading(call, decision),
         "known": evidence,
         "idle": has_never_run(call, evidence),
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
@@ -115,6 +121,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "agreed_before": list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)
         if decision and votes
         else [],
+        "overruled": [vote for vote, _person in overruled],
         "agreements": agreements,
         "own_votes": undecided and has_agreement_of_person(agreements, person),
         "edit": call_or_use_fallback(
@@ -139,13 +146,8 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
+        "has_answered": _can_reader_only_wait_for_others(call, evidence.decisions, agreements, person),
     }
-    last_own = _find_last_decision_about_current_arguments(call, evidence, person)
-    card["has_answered"] = (
-        undecided
-        and call.approvals > 1
-        and calls_by_decider.can_only_wait_for_others(last_own.kind if last_own else None, agreements, person)
-    )
     waits_for_others = (
         card["has_answered"] or card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
     )
@@ -153,6 +155,44 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     if card["leads_onward"]:
         card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, after=call)
     return card
+
+
+def has_reader_answered(call: ToolCall, reader: Membership) -> bool:
+    """Return whether the reader has answered about an undecided call of several people, and waits for the others."""
+    if not call.undecided or call.approvals == 1:
+        return False
+    decisions = list(call.decisions.order_by(*Decision.IN_ORDER))
+    agreements = list_incomplete_agreements(call, decisions, build_electorate_function(reader.workspace))
+    return _can_reader_only_wait_for_others(call, decisions, agreements, reader.user.get_username())
+
+
+def _can_reader_only_wait_for_others(
+    call: ToolCall, decisions: Sequence[Decision], agreements: Sequence[Agreement], reader: str
+) -> bool:
+    if not call.undecided or call.approvals == 1:
+        return False
+    last_own = _find_last_decision_about_current_arguments(call, decisions, reader)
+    return calls_by_decider.can_only_wait_for_others(last_own.kind if last_own else None, agreements, reader)
+
+
+def _get_heading_of_overdue_call(call: ToolCall, reader: Membership) -> str:
+    """Return that the reader may not decide about an overdue call; empty if they may, or if it is not overdue."""
+    if not call.undecided or call.session.quarantined_at is not None or reader.role == Role.ADMIN:
+        return ""
+    return _("Overdue: only an admin can decide") if _is_overdue(call) else ""
+
+
+def _get_heading_of_overruled_reader(
+    call: ToolCall, decision: Decision | None, overruled: Sequence[tuple[Decision, str]], reader: str
+) -> str:
+    """Return what was decided against the vote of the reader; empty for other readers."""
+    own = next((vote for vote, person in overruled if person == reader), None)
+    if decision is None or own is None:
+        return ""
+    if not call.is_question and (decision.kind, own.kind) == (DecisionKind.REJECT, DecisionKind.APPROVE):
+        name = mask_and_reveal_hidden(decision.actor)
+        return _("%(name)s rejected it; you had approved it") % {"name": name}
+    return _("%(decided)s (you had answered otherwise)") % {"decided": get_card_heading(call, decision)}
 
 
 def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
@@ -199,7 +239,7 @@ def _get_heading_of_own_decision(
         return ""
     own = next((agreement for agreement in agreements if reader in agreement.persons), None)
     if own is None:
-        last = _find_last_decision_about_current_arguments(call, evidence, reader)
+        last = _find_last_decision_about_current_arguments(call, evidence.decisions, reader)
         is_edit = last is not None and last.kind == DecisionKind.EDIT
         return _get_heading_of_own_edit(call, agreements) if is_edit else ""
     if len(agreements) > 1:
@@ -236,11 +276,11 @@ def _get_heading_of_own_edit(call: ToolCall, agreements: Sequence[Agreement]) ->
 
 
 def _find_last_decision_about_current_arguments(
-    call: ToolCall, evidence: call_evidence.CallEvidence, person: str
+    call: ToolCall, decisions: Sequence[Decision], person: str
 ) -> Decision | None:
     own = [
         decision
-        for decision in evidence.decisions
+        for decision in decisions
         if decision.actor_kind == ActorKind.PERSON
         and decision.actor == person
         and decision.args_digest == call.args_digest
@@ -278,10 +318,15 @@ def _build_withdrawal_context(call: ToolCall, decision: Decision | None) -> dict
     return {"used": used, "version": min(call.step, call.session.latest_version) if used else 0}
 
 
-def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) -> Decision | None:
-    """Return the withdrawal after which the call waits again, or None."""
+def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) -> dict[str, Any] | None:
+    """Return the `last` decision, a withdrawal after which the call waits again, and whose decision it ended; or None.
+
+    `decider` is the person whose decision was withdrawn, empty if it is not known.
+    """
     moving = [decision for decision in evidence.decisions if decision.kind in DECIDING_KINDS and decision.final]
-    return moving[-1] if moving and moving[-1].kind == DecisionKind.WITHDRAW else None
+    if not moving or moving[-1].kind != DecisionKind.WITHDRAW:
+        return None
+    return {"last": moving[-1], "decider": moving[-2].actor if len(moving) > 1 else ""}
 
 
 def build_prefilled_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:

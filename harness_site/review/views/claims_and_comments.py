@@ -7,7 +7,7 @@ from django.views.decorators.http import require_POST
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.review import add_comment, claim_services, claims_and_presence
-from harness_site.review.decision_card_context import may_member_decide_call
+from harness_site.review.decision_card_context import has_reader_answered, may_member_decide_call
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import (
     load_call_masked_and_interrupted_if_lost_or_404,
@@ -69,6 +69,7 @@ def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResp
             "call": call,
             "company": people,
             "may_decide": may_member_decide_call(call, request.membership),
+            "has_answered": has_reader_answered(call, request.membership),
             "reader": request.membership.user.get_username(),
         },
     )

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
-from checkpoints.enums import Role
+from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
@@ -49,11 +49,13 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         name: _list_first_urgent_calls_of_tab_and_count(request, name, filters) if count else UrgentCalls()
         for name, count in counts.items()
     }
-    tab = _get_selected_or_default_tab(request.GET.get("tab", ""), counts, urgent)
+    selected = request.GET.get("tab", "")
+    handed = {} if selected == "decided" else claims_and_presence.list_undecided_calls_handed_to(request.membership)
+    tab = _get_selected_or_default_tab(selected, counts, urgent, handed)
     tab_context = (
         _load_decided_context(request, filters, query_filters)
         if tab == "decided"
-        else _load_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks, waiting)
+        else _load_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks, handed, waiting)
     )
     context = {
         **tab_context,
@@ -65,9 +67,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "found": counts["interrupted"] + counts["awaiting"],
         "pending": waiting,
         "waiting_calls": waiting.own,
-        "handed_calls": 0
-        if tab == "decided"
-        else claims_and_presence.count_undecided_calls_handed_to(request.membership),
+        "handed_calls": len(handed),
         "is_filtered": query_filters.has_filters,
         "here": request.GET.urlencode(),
         "refresh_url": _build_refresh_url(request, tab, is_empty=tab_context["is_empty"]),
@@ -108,11 +108,20 @@ def _list_first_urgent_calls_of_tab_and_count(request: MemberRequest, tab: str, 
 
 
 def _get_selected_or_default_tab(
-    tab: str, counts: Mapping[str, BoundedCount], urgent: Mapping[str, UrgentCalls]
+    tab: str,
+    counts: Mapping[str, BoundedCount],
+    urgent: Mapping[str, UrgentCalls],
+    handed: Mapping[int, CallStatus],
 ) -> str:
-    """Return the tab of the query string, or the default: the one with the most urgent call, else one with calls."""
+    """Return the tab of the query string, or the default.
+
+    That is the one with a call that was handed to the reader, else that with the most urgent call, else one with calls.
+    """
     if tab in TABS:
         return tab
+    for name, status in STATUS_OF.items():
+        if status in handed.values() and counts[name]:
+            return name
     deadlines = {name: calls.nearest_deadline for name, calls in urgent.items() if calls.nearest_deadline is not None}
     if deadlines:
         return min(deadlines, key=deadlines.__getitem__)
@@ -134,18 +143,25 @@ def _load_pending_context(
     filters: CallFilters,
     query_filters: QueueFilters,
     urgent_pks: Sequence[int],
+    handed: Mapping[int, CallStatus],
     waiting: CallsByDecider,
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call.
 
-    The urgent calls come first in the list of the longest waiting; those of an outage stay in its row.
+    In the list of the longest waiting, the calls that were handed to the reader come first, unless it is filtered, then
+    the urgent ones; those of an outage stay in its row.
     """
     workspace, matching = request.membership.workspace, filters
     after_key = _parse_page_start_key(request.GET)
     outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
     in_groups = {pk for outage in grouped for pk in outage.call_pks}
-    first_pks = [pk for pk in urgent_pks if pk not in in_groups] if query_filters.sort == QueueSort.OLDEST else []
+    handed_pks = [] if query_filters.has_filters else [pk for pk, status in handed.items() if status == STATUS_OF[tab]]
+    first_pks = (
+        [pk for pk in dict.fromkeys((*handed_pks, *urgent_pks)) if pk not in in_groups]
+        if query_filters.sort == QueueSort.OLDEST
+        else []
+    )
     if in_groups or first_pks:
         elsewhere = ~Q(pk__in=[*in_groups, *first_pks])
         filters = replace(filters, condition=elsewhere if filters.condition is None else filters.condition & elsewhere)
@@ -157,8 +173,8 @@ def _load_pending_context(
     loaded = pending_calls.load_calls_with_sessions(
         [*first_on_page, *page_keys, *chain.from_iterable(outage.first_call_pks for outage in outages_on_page)]
     )
-    urgent_calls, other_calls = ([loaded[pk] for pk in pks if pk in loaded] for pks in (first_on_page, page_keys))
-    calls = [*urgent_calls, *other_calls]
+    leading_calls, other_calls = ([loaded[pk] for pk in pks if pk in loaded] for pks in (first_on_page, page_keys))
+    calls = [*leading_calls, *other_calls]
     first_calls = {outage: [loaded[pk] for pk in outage.first_call_pks if pk in loaded] for outage in outages_on_page}
     is_first_use = (
         tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
@@ -169,8 +185,10 @@ def _load_pending_context(
     builder = PendingRowBuilder(request.GET, secrets)
     rows = _build_pending_rows(request, calls, outages, builder)
     return {
-        "urgent_rows": rows[: len(urgent_calls)],
-        "other_rows": rows[len(urgent_calls) :],
+        "has_handed_first": not in_groups.issuperset(handed_pks) and bool(first_on_page),
+        "has_urgent_first": bool(set(first_on_page) - set(handed_pks)),
+        "first_rows": rows[: len(leading_calls)],
+        "other_rows": rows[len(leading_calls) :],
         "rows": rows,
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, page_keys[-1] if following else None, tab=tab),

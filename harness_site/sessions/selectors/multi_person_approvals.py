@@ -97,6 +97,25 @@ def _query_decisions_of_calls(calls: list[int]) -> QuerySet[Decision]:
     return Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER)
 
 
+def list_overruled_votes(
+    decision: Decision, decisions: Sequence[Decision], votes: Mapping[int, Vote]
+) -> list[tuple[Decision, str]]:
+    """List the votes that another answer has overruled, each with the name of its person.
+
+    Args:
+        decision: The decision that moved the call.
+        decisions: All decisions about the call, in their order.
+        votes: Person of each decision by its primary key, as an electorate function gives it.
+    """
+    earlier = [each for each in decisions if each.pk < decision.pk and each.kind in DECIDING_KINDS]
+    decider = votes[decision.pk].person if decision.pk in votes else ""
+    return [
+        (vote, votes[vote.pk].person)
+        for vote in list_open_votes(decision.args_digest, earlier, votes)
+        if not is_same_answer(vote, decision) and votes[vote.pk].person != decider
+    ]
+
+
 def list_earlier_agreeing_votes_of_others(
     decision: Decision, decisions: Sequence[Decision], votes: Mapping[int, Vote]
 ) -> list[Decision]:

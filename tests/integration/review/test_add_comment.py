@@ -6,11 +6,12 @@ from datetime import timedelta
 from django.test import Client
 
 from checkpoints.db import clock
-from checkpoints.enums import AuditKind
+from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.models import AuditEvent
 from harness_site.review.models import Claim, Comment
 from tests.integration.review.interrupted_calls import lost_call
-from tests.integration.review.payment_agents import url
+from tests.integration.review.payment_agents import awaiting, url
+from tests.support.factories import make_call, make_session
 from tests.support.page_text import visible_text
 
 
@@ -42,6 +43,7 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     assert [told in people[name].get("/review/").content.decode() for name in ("bob", "dora")] == [True, False]
     assert "Handed to you by alice" in visible_text(people["bob"].get("/review/?claimed=me"))
     assert "Handed to bob by alice" in visible_text(people["dora"].get("/review/"))
+    assert "Handed to you first." not in visible_text(people["dora"].get("/review/"))
     event = AuditEvent.objects.get(kind=AuditKind.HANDED_OVER)
     assert (event.actor, '"to_member":"bob"' in event.details.replace(" ", "")) == ("alice", True)
 
@@ -54,6 +56,25 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     refused = people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "carol"})
     assert refused.status_code == 422
     assert "This person cannot decide about the call. Choose somebody else." in visible_text(refused)
+
+
+def test_calls_handed_to_the_reader_come_first_in_the_tab_that_opens(people: dict[str, Client]) -> None:
+    lost_call()
+    other, handed = (
+        awaiting(),
+        make_call(session=make_session(session_id="order-18"), status=CallStatus.AWAITING_APPROVAL),
+    )
+    people["alice"].post(f"{url(handed)}comment/", {"to": "bob"})
+
+    def list_calls(name: str) -> list[str]:
+        page = people[name].get("/review/").content.decode()
+        return re.findall(r'href="(/review/calls/\d+/)"', page.partition('class="rows pending"')[2])
+
+    assert list_calls("bob")[:2] == [url(handed), url(other)]
+    assert "Handed to you first. Longest waiting first." in visible_text(people["bob"].get("/review/"))
+    assert url(handed) not in list_calls("dora")  # the other tab opens
+    people["bob"].post(f"{url(handed)}release/")
+    assert url(handed) not in list_calls("bob")
 
 
 def test_handover_leads_onward_and_is_undone_by_the_member_who_made_it(people: dict[str, Client]) -> None:

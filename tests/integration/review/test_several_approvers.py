@@ -161,6 +161,26 @@ def test_voter_is_told_that_another_person_has_overruled_the_vote(people: dict[s
     assert ": rejected. One person can do that. Your decision was not recorded." in late
     assert "bob decided first, at " in visible_text(people["dora"].post(url(call), {**APPROVE, "revision": 2}))
 
+    at = Decision.objects.order_by("pk")[0].created_at
+    hers, others = (visible_text(people[name].get(url(call))) for name in ("alice", "dora"))
+    assert "bob rejected it; you had approved it" in hers
+    assert "Rejected: it does not run" in others
+    for page, name in ((hers, "alice (you)"), (others, "alice")):
+        assert f"{name} approved at {at:%H:%M:%S} · overruled: one rejection is enough The contract says so." in page
+        assert "The agent gets this message as the error of the call." in page
+
+
+def test_card_names_the_answer_that_more_people_did_not_give(people: dict[str, Client]) -> None:
+    call = interrupted(approvals=2)
+    for revision, (name, answer) in enumerate(
+        (("alice", {**LANDED, "kind": "mark_failed"}), ("bob", LANDED), ("dora", LANDED)), 1
+    ):
+        assert people[name].post(url(call), {**answer, "revision": revision}).status_code == 302
+    page = visible_text(people["alice"].get(url(call)))
+    assert "Decided: it happened (you had answered otherwise)" in page
+    assert "· overruled: 2 people gave the other answer" in page
+    assert "(you had answered otherwise)" not in visible_text(people["dora"].get(url(call)))
+
 
 def test_editor_is_done_until_others_have_approved(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
@@ -175,6 +195,13 @@ def test_editor_is_done_until_others_have_approved(people: dict[str, Client]) ->
     assert "May this happen?" in visible_text(responses["bob"])
     for expected in (folded, onward):
         assert [expected in responses[name].content.decode() for name in ("alice", "bob")] == [True, False]
+    assert "These members can: bob, dora." in visible_text(responses["alice"])
+    for response in (responses["alice"], people["alice"].post(f"{url(call)}present/")):
+        assert "Not claimed" not in visible_text(response)
+    for response in (responses["bob"], people["bob"].post(f"{url(call)}present/")):
+        assert "Not claimed" in visible_text(response)
+    needs = "Needs 2 approvals. One person can reject or edit."
+    assert [needs in visible_text(responses[name]) for name in ("alice", "bob")] == [False, True]
 
     assert people["bob"].post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     response = people["alice"].get(url(call))
@@ -381,6 +408,8 @@ def test_overdue_call_is_escalated_to_admins(people: dict[str, Client]) -> None:
     assert "The deadline passed at 2025-03-04 11:42:07 UTC Only an admin can decide now." in visible_text(response)
     assert "Nothing runs until then. These members can: dora." in visible_text(response)
     assert "data-decide" not in response.content.decode()
+    title = "Overdue: only an admin can decide"
+    assert [title in visible_text(people[name].get(url(call))) for name in ("bob", "dora")] == [True, False]
     carol = visible_text(people["carol"].get(url(call)))
     assert "Your role is auditor; an admin has to decide now. These members can: dora." in carol
     refused = people["bob"].post(url(call), APPROVE)

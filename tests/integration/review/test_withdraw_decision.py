@@ -23,9 +23,10 @@ def test_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -
     answer = people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "It is in the export."})
     assert (answer.status_code, ToolCall.objects.get().status) == (302, CallStatus.INTERRUPTED)
     page = visible_text(people["alice"].get(url(call)))
-    assert "bob withdrew the decision at " in page
+    assert "bob withdrew your decision at " in page
     assert "It is in the export." in page
-    assert "You withdrew the decision at " in visible_text(people["bob"].get(url(call)))
+    assert "You withdrew alice’s decision at " in visible_text(people["bob"].get(url(call)))
+    assert "bob withdrew alice’s decision at " in visible_text(people["carol"].get(url(call)))
     assert "bob: Decision withdrawn — “It is in the export.”" in page
     assert "bob withdrew the decision" in visible_text(people["carol"].get("/review/"))
     assert "It is in the export." not in visible_text(people["carol"].get("/review/?tab=decided"))  # it waits again
@@ -55,6 +56,7 @@ def test_approval_is_withdrawn_before_the_call_runs(people: dict[str, Client]) -
     people["alice"].post(url(call), APPROVE)
     assert "Withdraw decision" in visible_text(people["alice"].get(url(call)))
     people["alice"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Wrong payee."})
+    assert "You withdrew your decision at " in visible_text(people["alice"].get(url(call)))
     assert ToolCall.objects.get().status == CallStatus.AWAITING_APPROVAL
     assert people["bob"].post(f"{url(call)}withdraw/", {"revision": 3, "reason": "Late."}).status_code == 409
 
