@@ -108,7 +108,7 @@ def list_undecided_calls_handed_to(reader: Membership) -> dict[int, CallStatus]:
     """
     live = Claim.objects.filter(build_live_claim_condition(clock.now()), member=reader, handed_by__gt="")
     waiting = live.filter(call__status__in=[CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
-    rows = waiting.order_by("since", "call").values_list("call", "call__status")
+    rows = waiting.order_by("since", "call").values_list("call__pk", "call__status")
     return {pk: CallStatus(status) for pk, status in rows}
 
 

@@ -205,4 +205,4 @@ def test_message_that_is_the_reason_too_is_shown_once_beside_the_events(reader: 
     make_decision(call=call, kind=DecisionKind.REJECT, reason="Wrong payee.", result="Wrong payee.")
     decision = page(reader, call).partition("Message to the agent")
     assert "Wrong payee." not in decision[0].rpartition("Decision")[2]
-    assert decision[2].startswith(" Wrong payee. Back to review Open session")
+    assert decision[2].startswith(" Wrong payee. The agent gets this message as the error of the call. Back to review")
