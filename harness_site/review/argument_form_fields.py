@@ -25,14 +25,16 @@ _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 class ArgumentField:
     """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
 
-    `kind` is `text` (taken literally), `number`, `boolean`, or `json` for everything else. `error` says what is wrong
-    with the typed text; it is empty until `copy_fields_with_errors` has set it.
+    `kind` is `text` (taken literally), `number`, `boolean`, or `json` for everything else. `stored` is the text of the
+    argument as it is, before any typing. `error` says what is wrong with the typed text; it is empty until
+    `copy_fields_with_errors` has set it.
     """
 
     name: str
     key: str
     kind: str
     typed: str
+    stored: str
     error: str = ""
 
     @property
@@ -77,7 +79,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
     )
     fields = enumerate((name, *_choose_field_kind_and_text(value)) for name, value in masked_values)
     return tuple(
-        ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text))
+        ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text), text)
         for index, (name, kind, text) in fields
     )
 

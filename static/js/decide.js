@@ -1,5 +1,6 @@
 // The decision form: the keys 1 to 9 choose an answer, the button names the decision, Ctrl+Enter records it.
 
+import { showArgumentChanges } from "./argument_changes.js";
 import { gettext, ngettext } from "./translations.js";
 
 const form = () => document.querySelector("form[data-decide]");
@@ -138,6 +139,7 @@ for (const type of ["change", "input"]) {
     const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
     if (type === "change") labelButton(decide);
+    showArgumentChanges(decide);
     selectCalls(decide, event.target);
     labelDecisions(decide);
     addAmounts(decide);
@@ -443,6 +445,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   if (target.id === "call-events" && heading.textContent !== headingBefore) document.getElementById("announcement").textContent = heading.textContent;
   if (!decide) return;
   labelButton(decide);
+  showArgumentChanges(decide);
   if (target.id === "change") markInvalidArguments(decide);
   if (target.id === "main") focusInvalid(decide);
   if (sent?.matches?.("[data-take-change]")) continueWithNewState(decide);
@@ -455,6 +458,7 @@ countAllAnswers();
 document.getElementById("previous")?.focus({ preventScroll: true }); // it says that the decision before is recorded
 if (form()) {
   labelButton(form());
+  showArgumentChanges(form());
   focusInvalid(form());
   const chosen = form().querySelector("input[name='kind']:checked");
   if (chosen?.autofocus) {

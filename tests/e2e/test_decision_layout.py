@@ -106,6 +106,36 @@ def test_required_field_and_button_are_visible_together(
         page.evaluate("sessionStorage.clear()")
 
 
+def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
+    site: Site, start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page.set_viewport_size(ViewportSize(width=1366, height=768))
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, "Edit")
+    button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"])
+    assert is_visible_in_viewport(button)
+    changes, field = page.locator("[data-changes]"), page.locator("[data-stored]").first
+    name, before = field.get_attribute("data-argument"), field.input_value()
+    expect(changes).to_be_hidden()
+
+    field.fill("7")
+    expect(changes).to_have_text(f"Changes {name}: {before} → 7")
+    was = page.locator("[data-was]").filter(visible=True)
+    expect(was).to_have_text(re.compile(f"was {re.escape(before)} · Undo"))
+    expect(page.locator("#change .differences")).to_be_visible()
+    assert is_visible_in_viewport(button)
+    page.reload()
+    expect(changes).to_have_text(f"Changes {name}: {before} → 7")  # the draft is back
+
+    was.get_by_role("button").click()
+    expect(field).to_have_value(before)
+    expect(field).to_be_focused()
+    expect(was).to_have_count(0)
+    expect(changes).to_be_hidden()
+
+
 def test_offline_and_sign_out_are_reported_beside_the_button(
     private_site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
