@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -12,13 +12,17 @@ from typing import Any, Final, TypeVar
 from django.db.models import Max, QuerySet
 
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
+from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
+from harness_site.search.text_extraction import extract_masked_message_text_without_calls, list_call_ids_in_message
 
 #: Characters before the longest match, and in total.
 _BEFORE: Final = 60
 _LENGTH: Final = 240
+#: Largest stored size of a message that is compared with the calls it holds.
+_MAX_COMPARED: Final = 200_000
 
 Row = TypeVar("Row", Message, ToolCall, Decision)
 #: Breaks between the lines of a text, with the mark of an item of a list; an excerpt is one line.
@@ -56,14 +60,15 @@ class SearchHit:
 def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery) -> dict[int, list[SearchHit]]:
     """Load the hits by session, both in the order of the passages.
 
-    Hits whose source is deleted are left out.
+    Hits whose source is deleted are left out, and so are messages that match only because of calls that are hits
+    themselves.
     """
     hits: defaultdict[int, list[SearchHit]] = defaultdict(list)
     messages = _load_source_rows(_query_messages, passages, Kind.MESSAGE)
     calls = _load_source_rows(_query_calls, passages, Kind.CALL)
     decisions = _load_source_rows(_query_decisions, passages, Kind.DECISION)
     versions = _load_last_versions_of_old_segments(messages.values())
-    sources: set[tuple[str, int]] = set()
+    sources = {(Kind.MESSAGE.value, pk) for pk in _find_messages_that_repeat_calls(messages, calls, passages, query)}
     for passage in passages:
         message = messages.get(passage.source) if passage.kind == Kind.MESSAGE else None
         call = calls.get(passage.source) if passage.kind == Kind.CALL else None
@@ -89,6 +94,40 @@ def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery)
             )
         )
     return dict(hits)
+
+
+def _find_messages_that_repeat_calls(
+    messages: Mapping[int, Message], calls: Mapping[int, ToolCall], passages: Iterable[Passage], query: SearchQuery
+) -> set[int]:
+    """Find the messages that match only because of a call or a result which is a hit as the call itself.
+
+    An id that several calls of a session have does not tell which one a message means, so these messages stay, and
+    so do very long ones.
+    """
+    call_ids: defaultdict[int, set[str]] = defaultdict(set)
+    for passage in passages:
+        if passage.kind == Kind.CALL and passage.source in calls:
+            call_ids[passage.session_id].add(calls[passage.source].call_id)
+    pks = [pk for pk, message in messages.items() if message.session_id in call_ids]
+    small = Message.objects.alias(size=StoredSize("body")).filter(pk__in=pks, size__lte=_MAX_COMPARED)
+    bodies = dict(small.values_list("pk", "body")) if pks else {}
+    repeated = {
+        pk: ids
+        for pk, body in bodies.items()
+        if (ids := list_call_ids_in_message(body) & call_ids[messages[pk].session_id])
+    }
+    if not repeated:
+        return set()
+    same_ids = ToolCall.objects.filter(
+        session__in={messages[pk].session_id for pk in repeated}, call_id__in=set().union(*repeated.values())
+    )
+    numbers = Counter(same_ids.values_list("session_id", "call_id"))
+    found: set[int] = set()
+    for pk, ids in repeated.items():
+        known = {call_id for call_id in ids if numbers[messages[pk].session_id, call_id] == 1}
+        if known and not query.matches_text(extract_masked_message_text_without_calls(bodies[pk], known).text):
+            found.add(pk)
+    return found
 
 
 def _strip_leading_ids_and_tool_name(

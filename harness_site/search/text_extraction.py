@@ -5,7 +5,7 @@ for each reader is not feasible. Members who may see secrets read them in the tr
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
@@ -54,6 +54,22 @@ def extract_masked_message_text(body: str, message_id: str) -> ExtractedText:
         words.add_text(message_id)
         words.add_parts(parts)
         return words.build_masked_text()
+
+
+def list_call_ids_in_message(body: str) -> frozenset[str]:
+    """List the ids of the calls that a message makes or answers."""
+    parts = parse_message_parts.parse_message_parts(body)
+    return frozenset(part.call_id for part in parts if isinstance(part, CallPart | ResultPart))
+
+
+def extract_masked_message_text_without_calls(body: str, call_ids: Collection[str]) -> ExtractedText:
+    """Extract what a message says beside these calls and their results."""
+    parts = parse_message_parts.parse_message_parts(body)
+    words = _TextCollector()
+    words.add_parts(
+        part for part in parts if not (isinstance(part, CallPart | ResultPart) and part.call_id in call_ids)
+    )
+    return words.build_masked_text()
 
 
 def extract_masked_call_text(call: ToolCall) -> ExtractedText:

@@ -64,7 +64,8 @@ def show_hits_or_redirect_to_correction(
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
     rows = session_rows.load_session_rows_with_keys(workspace, pks, None if is_reload else wanted)
-    if not is_reload:
+    is_only_page = cursor is None and found.next is None and not found.slow
+    if not is_reload and is_only_page:
         rows = _sort_by_newest_hit_after_first(rows, hits, first=exact_match)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
@@ -88,6 +89,7 @@ def show_hits_or_redirect_to_correction(
         "standing": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
+        "is_by_time": is_only_page,
         "cursor": cursor,
         "instead": read_and_decrypt_text_parameter(request.GET, "instead"),
         "rows": ",".join(str(row.pk) for row in rows),
@@ -149,8 +151,8 @@ def _sort_by_newest_hit_after_first(
 ) -> tuple[SessionRow | UnreadableRecord, ...]:
     """Sort sessions by the time of their newest hit; before them the one with the key `first`.
 
-    The index has its order of age by when a text was stored, so the times of an import are in another order. A title is
-    as old as its session.
+    The index has its order of age by when a text was stored, so the times of an import are in another order; that is
+    the order of results of several pages, so that it goes on from page to page. A title is as old as its session.
     """
 
     def sort_key(row: SessionRow | UnreadableRecord) -> tuple[bool, float]:

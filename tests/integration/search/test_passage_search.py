@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -110,6 +111,47 @@ def test_explanation_of_an_unanswered_imported_call_is_not_indexed(search: Searc
     assert "Call of send_reply text: Dear customer · ticket: 7809" in visible_text(reader.get("/sessions/?q=customer"))
 
 
+def _make_call_with_messages(text: str, *, said: str = "", other_step: bool = False) -> tuple[Session, int]:
+    """Create a session whose call has `text` in its arguments and its result, in messages of the agent and the tool."""
+    session = make_session()
+    spoken = [{"type": "text", "text": said}] if said else []
+    use = {"type": "tool_use", "id": "toolu_7", "name": "look_up", "input": {"item": text}}
+    make_message(session=session, body={"role": "assistant", "content": [*spoken, use]})
+    answer = {"type": "tool_result", "tool_use_id": "toolu_7", "content": f"{text} is there"}
+    make_message(session=session, body={"role": "user", "content": [answer]})
+    status, result = CallStatus.COMPLETED, f"{text} is there"
+    fields: dict[str, Any] = {
+        "call_id": "toolu_7",
+        "tool": "look_up",
+        "args": {"item": text},
+        "status": status,
+        "result": result,
+    }
+    call = make_call(session=session, **fields)
+    if other_step:
+        make_call(session=session, **{**fields, "args": {"item": "another"}, "result": "none"}, step=9)
+    complete()
+    return session, call.pk
+
+
+def test_call_and_the_messages_that_hold_it_are_one_passage(search: Search, reader: Client) -> None:
+    session, call = _make_call_with_messages("lamp", said="I look.")
+    expected = [f"/sessions/{session.pk}/calls/{call}/"]
+    assert [place.split("?")[0] for place in search("lamp")] == expected
+    assert [place.split("?")[0] for place in search("lamp", within=str(session.pk))] == expected
+
+
+def test_message_that_says_the_words_itself_is_a_passage_beside_its_call(search: Search) -> None:
+    _make_call_with_messages("lamp", said="I look for a lamp.")
+    places = {place.split("#")[-1] if "/calls/" not in place else "call" for place in search("lamp")}
+    assert places == {"m-0", "call"}
+
+
+def test_message_stays_if_its_call_id_names_several_calls(search: Search) -> None:
+    _make_call_with_messages("lamp", other_step=True)
+    assert len(search("lamp")) == 3
+
+
 def test_later_result_is_found_after_indexing(search: Search) -> None:
     call = make_call(session=make_session(), status=CallStatus.ISSUED)
     complete()
@@ -156,6 +198,27 @@ def test_sessions_with_the_newest_hits_come_first_whatever_was_indexed_last(read
     again = reader.get("/sessions/" + unescape(refreshed)).content.decode()
     assert re.findall(r'<li id="session-(\d+)"', again) == shown
     assert "is indexed last" not in again
+
+
+def test_all_pages_of_the_results_have_one_order(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passage_search, "PAGE", 2)
+    moment = datetime(2026, 5, 4, tzinfo=UTC)
+    # The days are not in the order in which the texts are stored, as after an import.
+    sessions = [make_session(title="Parcel") for _ in range(4)]
+    for session, day in zip(sessions, (9, 8, 1, 2), strict=True):
+        make_message(session=session, text="A lamp", created_at=moment + timedelta(days=day))
+    Session.objects.update(created_at=moment)
+    complete()
+    newest_first = sorted((session.pk for session in sessions), reverse=True)
+    pages = list(_follow_pages(reader, "?q=lamp"))
+    assert len(pages) == 2
+    assert [pk for html in pages for pk in _list_shown_sessions(html)] == newest_first
+    assert all("The sessions whose matching text was stored last come first" in html for html in pages)
+    monkeypatch.undo()
+
+    [html] = _follow_pages(reader, "?q=lamp")
+    assert _list_shown_sessions(html) == [sessions[number].pk for number in (0, 1, 3, 2)]
+    assert "The sessions with the newest matches come first" in html
 
 
 def test_session_id_is_found_before_indexing(reader: Client) -> None:
@@ -278,7 +341,7 @@ def test_session_that_goes_on_while_pages_are_turned_is_neither_repeated_nor_lef
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passage_search, "PAGE", 2)
-    sessions = [make_session() for _ in range(4)]
+    sessions = [make_session(title="Parcel") for _ in range(4)]
     for session in sessions:
         make_message(session=session, text="common word")
     complete()
@@ -359,7 +422,7 @@ def test_query_count_is_independent_of_the_results(
         make_call(session=session, args={"at": "needle"})
     complete()
     # PostgreSQL is told twice how to plan, in a savepoint.
-    with django_assert_num_queries(26 if connection.vendor == "postgresql" else 22):
+    with django_assert_num_queries(27 if connection.vendor == "postgresql" else 23):
         html = reader.get("/sessions/?q=needle").content.decode()
     assert html.count('<span class="source-line">') == 2 * rows
 
