@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import IntegrityError, connections, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints import process_identity_and_liveness
@@ -225,7 +226,10 @@ def _record_fork_events(
     actor: str,
     actor_kind: ActorKind,
 ) -> None:
-    """Record the fork in both sessions, and in the fork that each of its undecided calls is interrupted there."""
+    """Record the fork in both sessions, and in the fork that each of its undecided calls is interrupted there.
+
+    The time of the last change of the origin stays, because nothing of its content has changed.
+    """
     for row, related in ((origin, fork), (fork, origin)):
         insert_unchained_events.record_event(
             store,
@@ -238,6 +242,7 @@ def _record_fork_events(
             version=version,
             other=related.pk,
         )
-        look_up_and_lock_rows.increment_session_revision(store, row.pk)
+    look_up_and_lock_rows.increment_session_revision(store, fork.pk)
+    Session.objects.using(store.using).filter(pk=origin.pk).update(revision=F("revision") + 1)
     for call in undecided:
         insert_unchained_events.record_call_interrupted_event(store, call, actor="fork")

@@ -32,6 +32,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "fields": _("fields"),
     "file": _("file"),
     "flaws": _("entries that are not intact"),
+    "forked": _("fork"),
     "form": _("form"),
     "format": _("format"),
     "host": _("host"),
@@ -128,6 +129,8 @@ def mask_and_format_detail_value(value: Any, key: str = "") -> str:
     """
     if key == "idle_seconds" and isinstance(value, int | float) and value >= 0:
         return formatting.format_duration(value)
+    if key == "step" and isinstance(value, int) and value < 0:
+        return str(_("copied from the original"))  # a fork numbers the copied calls in a range of their own
     if not isinstance(value, str):
         return json_tree.mask_and_dump_json(value)
     if (word := _find_value_label(value, key)) is not None:

@@ -29,13 +29,17 @@ from harness_site.audit.event_details import mask_and_format_actor, mask_and_for
 from harness_site.audit.folded_entries import EntryRow
 from harness_site.core.formatting import format_number, mask_and_shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.mask_and_shorten_text import shorten_text_in_middle
 from harness_site.core.status_labels import get_decision_shape_and_label, get_status_shape_and_label
 
 #: Kind → sentences. The first one of which all values are known is used.
 _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.SESSION_STARTED: (_("{actor} started {session}"),),
     AuditKind.SESSION_FINISHED: (_("{actor} finished {session}"),),
-    AuditKind.SESSION_FORKED: (_("{actor} forked {session}"),),
+    AuditKind.SESSION_FORKED: (
+        _("{actor} forked {original} at v{version} into {fork}"),
+        _("{actor} forked {session}"),
+    ),
     AuditKind.SESSION_IMPORTED: (
         _("The cost of {session} was estimated from the price table {prices}"),
         _("{actor} imported {session}"),
@@ -226,6 +230,7 @@ _OTHER_KIND: Final = _("{actor}: {label}")
 _OTHER_KIND_IN_SESSION: Final = _("{actor}: {label} in {session}")
 #: Largest number of characters of a name.
 _NAMED: Final = 80
+_NAMED_SESSION_OF_FORK: Final = 36
 #: Answer of a verify hook → what its label says where the hook is named as the actor.
 _HOOK_ANSWERS: Final[dict[str, str]] = {
     DecisionKind.PROBE_LANDED: DecisionKind.CONFIRM_LANDED,
@@ -246,6 +251,8 @@ def build_row_sentence(
     if not row.is_folded:
         return build_entry_sentence(entry, calls.get(entry.pk), invitations.get(entry.pk))
     sessions = set(map(_get_session_pk_or_id, entries))
+    if entry.kind == AuditKind.SESSION_FORKED:  # an entry of the original, and one of the fork
+        return build_entry_sentence(entry)
     if len(sessions) == 1:
         times = gettext("{number} times").format(number=format_number(len(entries)))
         return build_html('{} <b class="times">{}</b>', build_entry_sentence(entry), times)
@@ -274,6 +281,8 @@ def build_entry_sentence(
     elif entry.kind == AuditKind.EXPORTED:
         sentences = (_EXPORTED_LIST, *sentences)
     values: dict[str, str] = {} if call is None else {"call": _render_call_in_sentence(call)}
+    if entry.kind == AuditKind.SESSION_FORKED:
+        values |= render_sessions_of_fork(entry.details, entry.session_id, entry.session_pk)
     if invitation is not None:
         values["role"] = mask_and_format_detail_value(invitation.role, "role")
         texts = {"email": invitation.email, "note": invitation.note}
@@ -282,6 +291,34 @@ def build_entry_sentence(
         label = get_decision_shape_and_label(decision, about_question=True, about_changed_value=False)[1]
         values["decision"] = build_html("<b>{}</b>", label)
     return _fill_first_complete_sentence(entry, map(str, (*sentences, _OTHER_KIND)), **values)
+
+
+def render_sessions_of_fork(
+    details: Mapping[str, Any], session_id: str | None, session_pk: int | None, *, linked: bool = True
+) -> dict[str, str]:
+    """Render the original and the fork that an event names, with links; nothing of an event that does not name both.
+
+    Args:
+        details: The details of the event.
+        session_id: The session of the event: the original, or the fork. Its key is `session_pk`.
+        session_pk: None if it is deleted; then neither has a link.
+        linked: False for a page that is read without the site.
+    """
+    original, fork, other_pk = details.get("origin"), details.get("forked"), details.get("other")
+    if not isinstance(original, str) or not isinstance(fork, str):
+        return {}
+    linkable = linked and session_pk is not None and isinstance(other_pk, int)
+    return {
+        name: build_html(
+            '<a href="{}" class="mono" title="{}">{}</a>',
+            reverse("harness_sessions:session", args=[session_pk if named == session_id else other_pk]),
+            _format_value_in_sentence(named),
+            shorten_text_in_middle(_format_value_in_sentence(named), _NAMED_SESSION_OF_FORK),
+        )
+        if linkable
+        else build_html('<span class="mono">{}</span>', _format_value_in_sentence(named))
+        for name, named in (("original", original), ("fork", fork))
+    }
 
 
 def _list_sentences_by_details(entry: AuditEntry, *, about_several_sessions: bool) -> list[Promise]:
@@ -333,11 +370,28 @@ def _list_placeholders(sentence: str) -> frozenset[str]:
     return frozenset(name for _text, name, _format, _conversion in Formatter().parse(sentence) if name)
 
 
+def build_fork_sentence(
+    details: Mapping[str, Any], actor: str, actor_kind: str, session_pk: int, session_id: str, *, linked: bool
+) -> SafeString | None:
+    """Build the sentence of the history of a session about a fork; None if its event does not name both sessions."""
+    sessions = render_sessions_of_fork(details, session_id, session_pk, linked=linked)
+    if not sessions or not isinstance(version := details.get("version"), int):
+        return None
+    sentence = str(_SENTENCES[AuditKind.SESSION_FORKED][0])
+    return build_html(
+        sentence, actor=_render_name_of_actor(actor, actor_kind, is_first_word=True), version=version, **sessions
+    )
+
+
 def _render_actor_in_sentence(entry: AuditEntry) -> SafeString:
-    note = gettext("(API token)") if entry.actor_kind == "token" else ""
-    actor = mask_and_format_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
-    form = "{}" if entry.actor_kind == ActorKind.MACHINE else "<b>{}</b>"
-    name = build_html(form, mask_and_shorten_to_one_line(actor, _NAMED))
+    return _render_name_of_actor(entry.actor, entry.actor_kind, is_first_word=entry.kind != AuditKind.TAKEOVER)
+
+
+def _render_name_of_actor(actor: str, actor_kind: str, *, is_first_word: bool) -> SafeString:
+    note = gettext("(API token)") if actor_kind == "token" else ""
+    form = "{}" if actor_kind == ActorKind.MACHINE else "<b>{}</b>"
+    shown = mask_and_format_actor(actor, actor_kind, is_first_word=is_first_word)
+    name = build_html(form, mask_and_shorten_to_one_line(shown, _NAMED))
     return build_html('{} <span class="muted">{}</span>', name, note) if note else name
 
 

@@ -22,6 +22,7 @@ _FIRST_BATCH: Final = 2 * ROWS_PER_PAGE
 _MIN_FOLDED: Final = 3
 #: Kind → the details in which entries of one row may differ, because they are facts of one session.
 _DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
+    AuditKind.SESSION_FORKED: frozenset({"other"}),
     AuditKind.RUN_STARTED: frozenset({"pid"}),
     AuditKind.RUN_LOST: frozenset({"last_seen"}),
     AuditKind.RUN_RELEASED: frozenset({"idle_seconds"}),
@@ -130,10 +131,14 @@ def _is_intact_page_view(entry: AuditEntry | UnreadableRecord) -> bool:
 
 
 def _build_folded_or_single_rows(equal_entries: tuple[AuditEntry | UnreadableRecord, ...]) -> Iterator[EntryRow]:
-    if len(equal_entries) >= _MIN_FOLDED:
+    if len(equal_entries) >= _MIN_FOLDED or _is_recorded_in_two_sessions(equal_entries[0]):
         yield EntryRow(equal_entries)
     else:
         yield from (EntryRow((entry,)) for entry in equal_entries)
+
+
+def _is_recorded_in_two_sessions(entry: AuditEntry | UnreadableRecord) -> bool:
+    return isinstance(entry, AuditEntry) and entry.kind == AuditKind.SESSION_FORKED
 
 
 def _get_pk(entry: AuditEntry | UnreadableRecord) -> Any:

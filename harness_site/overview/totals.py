@@ -18,7 +18,7 @@ from checkpoints.enums import UNSETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.periods import Period
-from harness_site.search.call_and_decision_sums import convert_wait_class_to_seconds
+from harness_site.search.call_and_decision_sums import COPIED_CALLS, convert_wait_class_to_seconds
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
@@ -444,6 +444,7 @@ def _query_unsettled_interruptions(scope: _Scope, period: Period) -> QuerySet[To
     tools."""
     # Each was interrupted after it was issued, so the second bound changes nothing, except that an index has it.
     unsettled = ToolCall.objects.filter(
+        ~COPIED_CALLS,
         workspace=scope.workspace,
         status__in=sorted(UNSETTLED_CALL_STATUSES),
         interrupted_at__gte=period.start - _CLOCK_DIFFERENCE,

@@ -50,6 +50,9 @@ _LAST_FINAL_KIND: Final = Subquery(
 ANSWERED_CALLS: Final = Q(status=CallStatus.COMPLETED) & (
     IS_QUESTION | Q(Exact(Coalesce(_LAST_FINAL_KIND, Value("")), Value(DecisionKind.RESPOND.value)))
 )
+#: Calls that a fork has copied from its original, where they are counted and listed. An attempt that replaces one has
+#: run in the fork. `build_tally_of_settled_call` decides the same about one that is loaded.
+COPIED_CALLS: Final = Q(step__lt=0, supersedes=None)
 #: Calls that count as interrupted in the sums, or will once they are settled.
 COUNTED_INTERRUPTIONS: Final = Q(interrupted_at__isnull=False) & ~Q(reason=InterruptReason.NO_RESULT)
 
@@ -69,17 +72,18 @@ class Tally:
 def build_tally_of_settled_call(workspace: int, call: Any) -> Tally | None:
     """Return the amounts of a call that is settled for good.
 
-    None for one that did not run, because a person rejected or answered it, and for one of an imported session without
-    times or results. An interrupted call that ran again counts with its interruption, and the attempt that replaced it
-    counts beside it. A call that a framework's own interrupt asked people about has no duration, because it contains
-    the time that they took.
+    None for one that did not run, because a person rejected or answered it, for one that a fork has copied, and for one
+    of an imported session without times or results. An interrupted call that ran again counts with its interruption,
+    and the attempt that replaced it counts beside it. A call that a framework's own interrupt asked people about has no
+    duration, because it contains the time that they took.
 
     Args:
         workspace: Key of its workspace.
         call: Named tuple with the required fields of `ToolCall`, and `is_answered`: whether it is in `ANSWERED_CALLS`.
     """
     has_run = call.status != CallStatus.REJECTED and not call.is_answered
-    if not has_run or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
+    is_copied = call.step < 0 and call.supersedes_id is None
+    if not has_run or is_copied or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
         return None
     interrupted = call.interrupted_at is not None
     asked_people = call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)

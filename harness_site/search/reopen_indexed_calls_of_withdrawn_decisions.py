@@ -23,6 +23,7 @@ _COUNTED_OUTCOMES: Final = {
 _CALL_FIELDS: Final = (
     *("pk", "workspace_id", "tool", "status", "reason", "idempotency_key", "issued_at", "settled_at"),
     *("interrupted_at", "session__agent", "session__has_times", "is_answered", "settled_by"),
+    *("step", "supersedes_id"),
 )
 
 

@@ -53,6 +53,8 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
             "session__has_times",
             "session__agent",
             "idempotency_key",
+            "step",
+            "supersedes_id",
             "is_answered",
         ),
     ),

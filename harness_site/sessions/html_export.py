@@ -77,7 +77,7 @@ def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
     for page in _iterate_history_pages(session.pk):
         shared |= {"takers": events_and_decisions.load_takeover_runs_by_lost_run_name(session.pk, page)}
         for row in page.rows:
-            yield render_to_string("sessions/parts/history_item.html", {**shared, "row": row})
+            yield render_to_string("sessions/parts/history_item.html", {**shared, "head": head, "row": row})
     yield render_to_string("sessions/offline/end.html")
 
 

@@ -32,6 +32,7 @@ from harness_site.templatetags.harness_tags import build_filter_url, mask_and_re
 _LONGEST_NAME = 140
 _LONGEST_NAME_OF_BOX = 60
 _LONGEST_HOST = 40
+_LONGEST_ID = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class SessionLine:
     box_name: str
     session_id: SafeString
     agent: str
+    fork_mark: str
     labels: tuple[LabelLink, ...]
     status_shape: str
     status: str
@@ -92,8 +94,9 @@ def build_session_lines(
                 else urls.build_session_url(row.pk),
                 name=shorten_text(name, _LONGEST_NAME),
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
-                session_id=mask_and_render_copyable_text(mask_and_reveal_hidden(row.session_id)),
+                session_id=mask_and_render_copyable_text(mask_and_reveal_hidden(row.session_id), _LONGEST_ID),
                 agent=mask_and_reveal_hidden(row.agent),
+                fork_mark=_get_fork_mark(row),
                 labels=tuple(
                     LabelLink(mask_and_reveal_hidden(label), build_filter_url(query, label=label, rows=""))
                     for label in row.labels
@@ -111,6 +114,12 @@ def build_session_lines(
             )
 
     return convert_rows_or_mark_unreadable(rows, build_line, "session", attrgetter("pk"))
+
+
+def _get_fork_mark(row: SessionRow) -> str:
+    if not row.is_fork:
+        return ""
+    return _("fork") if row.forked_version is None else _("fork of v%(number)s") % {"number": row.forked_version}
 
 
 def _get_css_class(row: SessionRow) -> str:

@@ -16,7 +16,7 @@ from harness_site.templatetags.harness_tags import render_unreadable_row
 _ROW: Final = """\
 <tr id="session-{pk}"{css_class}>
   {pick}
-  <th scope="row"><a data-row href="{address}" dir="auto">{name}</a> <small>{session_id}{agent}{labels}</small></th>
+  <th scope="row"><a data-row href="{address}" dir="auto">{name}</a> <small>{session_id}{agent}{marks}</small></th>
   <td class="state"><span class="chip {status_shape}">{status}</span> <small><span>{activity}</span></small></td>
   <td class="number of-size" data-label="{version_label}">{version}</td>
   <td class="number of-size" data-label="{messages_label}">{messages}</td>
@@ -55,9 +55,7 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selecta
         name=line.name,
         session_id=line.session_id,
         agent=build_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else "",
-        labels=join_html(
-            "", ' <a class="label" href="{}">{}</a>', ((label.address, label.name) for label in line.labels)
-        ),
+        marks=_render_fork_mark_and_labels(line),
         status_shape=line.status_shape,
         status=line.status,
         activity=line.activity,
@@ -71,3 +69,9 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selecta
         no_cost=" nothing" if line.cost == "–" else "",
         time=line.time,
     )
+
+
+def _render_fork_mark_and_labels(line: SessionLine) -> SafeString:
+    mark = build_html(' <span class="fork-mark">{}</span>', line.fork_mark) if line.fork_mark else SafeString("")
+    labels = ((label.address, label.name) for label in line.labels)
+    return mark + join_html("", ' <a class="label" href="{}">{}</a>', labels)

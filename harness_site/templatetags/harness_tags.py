@@ -46,7 +46,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text_in_middle
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_preferences import get_chosen_theme_or_empty
 
@@ -269,11 +269,14 @@ def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
 
 
 @register.simple_tag(name="copyable")
-def mask_and_render_copyable_text(text: str) -> SafeString:
-    """Render an id in monospace with a copy button."""
+def mask_and_render_copyable_text(text: str, limit: int | None = None) -> SafeString:
+    """Render an id in monospace with a copy button; one of more than `limit` characters without its middle."""
+    whole = mask_and_reveal_hidden(text)
+    shown = whole if limit is None else shorten_text_in_middle(whole, limit)
     return build_html(
-        '<span class="copyable"><code>{}</code>{}</span>',
-        mask_and_reveal_hidden(text),
+        '<span class="copyable"><code{}>{}</code>{}</span>',
+        "" if shown == whole else build_html(' title="{}"', whole),
+        shown,
         mask_and_render_copy_button(text),
     )
 

@@ -60,6 +60,15 @@ def shorten_text(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def shorten_text_in_middle(text: str, limit: int) -> str:
+    """Return a text of `limit` characters at most; `…` stands for the middle of a longer one, so that its end is
+    shown."""
+    if len(text) <= limit:
+        return text
+    tail = limit * 3 // 5
+    return f"{text[: limit - 1 - tail]}…{text[-tail:]}"
+
+
 def get_byte_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 

@@ -26,7 +26,7 @@ from checkpoints.enums import (
 from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.ids import is_storable_text
-from checkpoints.models import Decision, LateResult, ToolCall
+from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows import (
@@ -321,6 +321,22 @@ def load_decisions_and_build_verified_calls(rows: list[ToolCall], *, results: bo
     return tuple(
         _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], results=results) for call in rows
     )
+
+
+def load_step_shift_of_copied_calls(fork: Session) -> int | None:
+    """Load by how much the steps of the calls that a fork has copied are lower than those of the originals.
+
+    None without such calls, and if the original of the newest one is no longer stored.
+    """
+    copies = ToolCall.objects.filter(session=fork.pk, step__lt=0).order_by("-step", "-pk")
+    copy = copies.only("step", "call_id", "attempt", "issued_at").first()
+    if copy is None or fork.forked_from_id is None:
+        return None
+    originals = ToolCall.objects.filter(
+        session=fork.forked_from_id, call_id=copy.call_id, attempt=copy.attempt, issued_at=copy.issued_at
+    )
+    step = originals.order_by("-step").values_list("step", flat=True).first()
+    return None if step is None else step - copy.step
 
 
 def load_decisions_and_build_calls_or_mark_unreadable(

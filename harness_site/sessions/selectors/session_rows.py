@@ -101,6 +101,8 @@ class SessionRow:
     ended_at: datetime | None
     labels: tuple[str, ...]
     owner: SessionOwner | None
+    is_fork: bool
+    forked_version: int | None
 
     @property
     def is_finished(self) -> bool:
@@ -379,4 +381,6 @@ def _build_session_row(session: Session, undecided: Counter[str], questions: int
         ended_at=session.ended,  # type: ignore[attr-defined]
         labels=deserialize_labels(session.labels),
         owner=build_session_owner_of_run(session.owner, is_alive),
+        is_fork=session.forked_from_id is not None,
+        forked_version=session.forked_version,
     )

@@ -23,7 +23,7 @@ from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.epoch_microseconds import Instant
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
-from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
+from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COPIED_CALLS, COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 
@@ -269,7 +269,7 @@ def _fill_open_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
 
 
 def _query_calls_issued_between(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(workspace=workspace, issued_at__gte=since, issued_at__lt=until)
+    return ToolCall.objects.filter(~COPIED_CALLS, workspace=workspace, issued_at__gte=since, issued_at__lt=until)
 
 
 def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import template
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -17,7 +18,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
-from harness_site.audit import event_details
+from harness_site.audit import event_details, event_sentences
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.hidden_characters import replace_unencodable_characters
@@ -39,7 +40,7 @@ from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
-from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.sessions.selectors.session_rows import SessionHead, SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.selectors.workflow_steps import StepRow
 from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
@@ -62,6 +63,7 @@ _SAID_IN_LINE = {
     AuditKind.CALL_INTERRUPTED.value: frozenset({"reason", "error_type", "step", "attempt"}),
     AuditKind.SESSION_QUARANTINED.value: frozenset({"rows", "table", "row"}),
     AuditKind.SESSION_FINISHED.value: frozenset({"status"}),
+    AuditKind.SESSION_FORKED.value: frozenset({"origin", "forked", "other", "version"}),
 }
 
 register.simple_tag(folded_text_html.render_foldable_message_text)
@@ -334,6 +336,35 @@ def list_details_not_said_in_line(row: HistoryItem) -> list[tuple[str, str]]:
     named = frozenset({"tool"}) if row.call_pk is not None else frozenset()
     return event_details.list_shown_detail_names_and_values(
         row.details, _SAID_IN_LINE.get(row.kind, frozenset()) | named
+    )
+
+
+@register.simple_tag
+def build_fork_sentence(row: HistoryItem, head: SessionHead, offline: Any = None) -> SafeString | str:
+    """Build the sentence of a history entry about a fork; empty for another entry."""
+    if row.kind != AuditKind.SESSION_FORKED:
+        return ""
+    session = head.row
+    sentence = event_sentences.build_fork_sentence(
+        row.details, row.actor, row.actor_kind, session.pk, session.session_id, linked=not offline
+    )
+    return sentence or ""
+
+
+@register.simple_tag
+def render_origin_of_copied_call(record: CallRecord, head: SessionHead, step_shift: int | None) -> SafeString:
+    """Render from where a fork has copied a call, with a link to the version of the original if that is known."""
+    version = 0 if step_shift is None else record.step + step_shift
+    if head.forked_from is None or head.origin_id is None:
+        return build_html("{}", _("copied from the original"))
+    origin = mask_and_shorten_text.mask_and_reveal_hidden(head.origin_id)
+    address = reverse("harness_sessions:session", args=[head.forked_from])
+    return build_html(
+        '<a href="{}{}" title="{}">{}</a>',
+        address,
+        f"?v={version}" if version > 0 else "",
+        origin,
+        _("copied from v%(number)s") % {"number": version} if version > 0 else _("copied from the original"),
     )
 
 

@@ -1,5 +1,7 @@
 """Pages of the tool calls of one session."""
 
+from collections.abc import Iterable
+
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -9,11 +11,14 @@ from checkpoints.formats.parse_message_parts import CallPart
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
+from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import build_session_call_lines, has_any_line_decisions_to_show
 from harness_site.sessions.selectors import call_records, find_words_errors_and_decisions
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_formatting import (
     get_call_result_parts,
     list_call_status_choices,
@@ -40,6 +45,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
         "tab": "calls",
         "page": page,
         "rows": rows,
+        "step_shift": _load_step_shift_of_copied_calls(head, page.rows),
         "has_decisions": has_any_line_decisions_to_show(rows),
         "wanted": filters,
         "statuses": list_call_status_choices(),
@@ -86,7 +92,13 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "record": call,
         "attempts": attempts,
         "spot": find_words_errors_and_decisions.find_message_of_call(head.stored, call.call_id, call.step),
+        "step_shift": _load_step_shift_of_copied_calls(head, [call]),
         "card": card,
         "words": words,
     }
     return render(request, "sessions/call.html", context)
+
+
+def _load_step_shift_of_copied_calls(head: SessionHead, records: Iterable[CallRecord | UnreadableRecord]) -> int | None:
+    has_copies = any(isinstance(record, CallRecord) and record.step < 0 for record in records)
+    return call_records.load_step_shift_of_copied_calls(head.stored) if has_copies else None

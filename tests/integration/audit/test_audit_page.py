@@ -78,6 +78,24 @@ def test_entry_names_actor_action_and_object(reader: Client) -> None:
     assert "no number yet" in page
 
 
+def test_fork_is_one_sentence_with_both_sessions_and_no_keys(reader: Client) -> None:
+    origin, fork = make_session(session_id="order-17"), make_session(session_id="order-17-fork")
+    names: dict[str, Any] = {"origin": "order-17", "forked": "order-17-fork", "version": 3}
+    happened(AuditKind.SESSION_FORKED, session=origin, other=fork.pk, **names)
+    happened(AuditKind.SESSION_FORKED, session=fork, other=origin.pk, **names)
+    happened(AuditKind.CALL_INTERRUPTED, session=fork, actor="fork", call_id="c", step=-1, attempt=1)
+    page = reader.get("/audit/")
+    words = visible_text(page)
+    assert words.count("alice forked order-17 at v3 into order-17-fork") == 1
+    assert f'href="/sessions/{origin.pk}/"' in page.content.decode()
+    assert "version copied from the original" in words
+    assert "version -1" not in words
+    happened(AuditKind.SESSION_FORKED, session=fork, other=origin.pk, **names)
+    alone = visible_text(reader.get("/audit/", {"session": "order-17"}))
+    assert "alice forked order-17 at v3 into order-17-fork" in alone
+    assert f"other {origin.pk}" not in alone
+
+
 def test_entry_names_the_token_label_and_invitation_that_it_is_about(reader: Client) -> None:
     admin = sign_in(Client(), make_user(name="dora", role=Role.ADMIN))
     session = make_session(session_id="order-17")

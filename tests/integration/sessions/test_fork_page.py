@@ -17,7 +17,8 @@ from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
-from harness_site.sessions.selectors import fork_list_and_preview, version_list
+from harness_site.sessions.selectors import fork_list_and_preview, version_list, workspace_call_log
+from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from tests.conftest import Open
 from tests.support.audit_entries import list_entries
 from tests.support.factories import (
@@ -67,6 +68,11 @@ def path(session: Session) -> str:
 def call(session: Session, status: CallStatus, count: int = 1, **fields: object) -> None:
     for number in range(count):
         make_call(session=session, call_id=f"{status}-{number}", status=status, **fields)  # type: ignore[arg-type]
+
+
+def fork_by_form(session: Session, approver: Client, name: str = "origin-fork") -> Session:
+    approver.post(path(session), {"version": 2, "session_id": name})
+    return Session.objects.get(session_id=name)
 
 
 def test_page_lists_what_the_fork_copies(session: Session, approver: Client) -> None:
@@ -127,7 +133,7 @@ def test_fork_is_created_and_recorded_with_its_author(session: Session, approver
         (session.pk, "alice", "person"),
         (copy.pk, "alice", "person"),
     ]
-    assert "Session forked by alice" in visible_text(approver.get(f"/sessions/{session.pk}/history/"))
+    assert "alice forked origin at v1 into copy" in visible_text(approver.get(f"/sessions/{session.pk}/history/"))
 
 
 def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None:
@@ -260,3 +266,56 @@ def test_name_of_a_session_that_only_the_witness_knows_is_refused(
     assert "The session “copy” was not created: the witness knows a session of this name" in visible_text(response)
     hidden = Session.objects.get(session_id="hidden")
     assert f"/sessions/{hidden.pk}/quarantine/" in response.content.decode()
+
+
+def test_copied_calls_name_the_version_of_the_original(session: Session, approver: Client) -> None:
+    make_call(session=session, call_id="c1", step=1, status=CallStatus.COMPLETED)
+    fork = fork_by_form(session, approver)
+    copied = ToolCall.objects.get(session=fork)
+    assert copied.step < 0
+    words = approver.get(f"/sessions/{fork.pk}/calls/").content.decode()
+    assert f'<a href="/sessions/{session.pk}/?v=1" title="origin">copied from v1</a>' in words
+    assert "v-" not in visible_text(approver.get(f"/sessions/{fork.pk}/calls/"))
+    assert "v-" not in visible_text(approver.get(f"/sessions/{fork.pk}/calls/{copied.pk}/"))
+    assert "v-" not in visible_text(approver.get(f"/review/calls/{copied.pk}/"))
+
+
+def test_copied_calls_of_a_deleted_original_have_no_version(session: Session, approver: Client) -> None:
+    make_call(session=session, call_id="c1", step=1, status=CallStatus.COMPLETED)
+    fork = fork_by_form(session, approver)
+    Session.objects.filter(pk=fork.pk).update(forked_from=None, forked_version=None)
+    assert "copied from the original" in visible_text(approver.get(f"/sessions/{fork.pk}/calls/"))
+
+
+def test_call_of_a_fork_is_listed_and_rated_once_among_all_calls(session: Session, approver: Client) -> None:
+    make_call(session=session, call_id="c1", step=1, status=CallStatus.COMPLETED)
+    fork = fork_by_form(session, approver)
+    page = workspace_call_log.load_call_log_page(session.workspace_id, CallLogFilter())
+    assert [row.session_pk for row in page.rows if isinstance(row, LoggedCall)] == [session.pk]
+    assert workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).counted == 1
+    rerun = ToolCall.objects.get(session=fork)
+    make_call(session=fork, call_id="c1", step=rerun.step, attempt=2, supersedes=rerun, status=CallStatus.FAILED)
+    assert workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).counted == 2
+
+
+def test_history_of_both_sessions_has_one_sentence_about_a_fork(session: Session, approver: Client) -> None:
+    fork = fork_by_form(session, approver)
+    for shown in (session, fork):
+        page = approver.get(f"/sessions/{shown.pk}/history/")
+        words = visible_text(page)
+        assert "alice forked origin at v2 into origin-fork" in words
+        assert "· other" not in words
+        assert f'href="/sessions/{fork.pk}/"' in page.content.decode()
+
+
+def test_list_marks_a_fork_and_keeps_the_place_of_its_original(session: Session, approver: Client) -> None:
+    Session.objects.filter(pk=session.pk).update(updated_at=THEN)
+    revision = Session.objects.get(pk=session.pk).revision
+    fork_by_form(session, approver, name="e8db3c60-6a0e-4d6c-9d3c-9aea5629a7e5-fork-v2")
+    stored = Session.objects.get(pk=session.pk)
+    assert stored.updated_at == THEN
+    assert stored.revision > revision
+    words = visible_text(approver.get("/sessions/"))
+    assert "fork of v2" in words
+    assert "9aea5629a7e5-fork-v2" in words
+    assert "e8db3c60-6a0e-4d6c-9d3c-9aea5629a7e5-fork-v2" not in words
