@@ -148,9 +148,9 @@ def test_open_pages_show_what_others_decide(start_payer: StartPayer, open_page: 
     page_actions.choose_answer(onlooker, "Reject")
     onlooker.get_by_role("textbox", name="Why").fill("It is paid already.")
     page_actions.record_decision(onlooker, "Reject")
-    expect_heading(voter, "Rejected: it does not run")
+    expect_heading(voter, "dora rejected it; you had approved it")
     expect(voter.locator("form[data-decide]")).to_have_count(0)
-    expect(voter.locator("#announcement")).to_have_text("Rejected: it does not run")
+    expect(voter.locator("#announcement")).to_have_text("dora rejected it; you had approved it")
     expect(writer.get_by_role("alert").filter(has_text="dora decided first, at")).to_be_visible()
 
 

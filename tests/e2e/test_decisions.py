@@ -219,7 +219,7 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(private_site:
     page.get_by_text("Withdraw the decision").click()
     page.locator("#id_withdraw-reason").fill("I read the wrong line.")
     page.get_by_role("button", name="Withdraw decision").click()
-    expect(page.get_by_text("You withdrew the decision")).to_be_visible()
+    expect(page.get_by_text("You withdrew your decision")).to_be_visible()
     expect(page.locator("[data-withdrawn]")).to_be_focused()
     withdrawn = True
     for route in held:  # the recorded decision causes a refresh too
