@@ -93,19 +93,30 @@ function formatSum(decisions) {
   return `${shown} ${currency}`.trim();
 }
 
-/** Say how much the calls amount to, and which of them may happen twice if the answers differ. */
+const COUNTED_ANSWERS = {
+  confirm_landed: (count) => ngettext("%(count)s happened", "%(count)s happened", count),
+  mark_failed: (count) => ngettext("%(count)s did not happen", "%(count)s did not happen", count),
+  approve_rerun: (count) => ngettext("%(count)s runs once more", "%(count)s run once more", count),
+};
+
+/** Say how many calls each of several answers is for, with their amount: a sum over opposite answers would say nothing. */
+function describeEachAnswer(decisions) {
+  const parts = Object.entries(COUNTED_ANSWERS).map(([answer, describe]) => {
+    const those = decisions.filter((each) => each.answer === answer);
+    const amount = formatSum(those);
+    return those.length ? describe(those.length) + (amount && ` (${amount})`) : "";
+  });
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** Say how much the calls amount to, and whether they may happen twice; for each answer if they differ. */
 function describeAmounts(decisions) {
-  const again = decisions.filter((each) => each.answer === "approve_rerun");
-  const count = again.length;
-  if (count && count < decisions.length) {
-    const amount = formatSum(again);
-    if (!amount) return ngettext("%(count)s of them runs once more", "%(count)s of them run once more", count);
-    return ngettext("%(count)s of them runs once more: %(amount)s", "%(count)s of them run once more: %(amount)s", count, { count, amount });
-  }
+  if (decisions.length && !findCommonAnswer(decisions) && decisions[0].answer) return describeEachAnswer(decisions);
   const amount = formatSum(decisions);
   if (!amount) return "";
-  if (count === 1) return gettext("%(amount)s, maybe a second time", { amount });
-  if (count) return gettext("%(amount)s in total, maybe a second time", { amount });
+  const isAgain = decisions[0].answer === "approve_rerun";
+  if (isAgain && decisions.length === 1) return gettext("%(amount)s, maybe a second time", { amount });
+  if (isAgain) return gettext("%(amount)s in total, maybe a second time", { amount });
   return decisions.length === 1 ? amount : gettext("%(amount)s in total", { amount });
 }
 
@@ -165,9 +176,23 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   const colleagues = document.querySelector(link.hash);
   colleagues.closest("details").open = true;
-  if (colleagues.options.length === 2) colleagues.selectedIndex = 1;
+  if (!colleagues.value) colleagues.selectedIndex = 1; // the first after "nobody"
+  labelHandover();
   colleagues.focus();
 });
+
+/** Say on the button of the comment form to whom it hands the call over, if to anybody. */
+function labelHandover() {
+  const button = document.querySelector("button[data-comment-label]");
+  if (!button) return;
+  const name = button.form.elements.to.value;
+  button.textContent = name ? gettext("Hand over to %(name)s", { name }) : button.dataset.commentLabel;
+}
+
+document.addEventListener("change", ({ target }) => {
+  if (target.matches?.("#comments select")) labelHandover();
+});
+document.body.addEventListener("htmx:afterSwap", labelHandover);
 
 /** Return the form of the page that records decisions; null if there are several. */
 function onlyForm() {
@@ -221,7 +246,7 @@ document.addEventListener("chosen-by-key", ({ target }) => {
     const shared = target.form.elements[`shared-${field.name.split("-").at(-1)}`];
     return !field.value && (!shared.value || hasOtherAnswer(target.form, field));
   };
-  [...target.closest("li").querySelectorAll(":is(.evidence, .reason) :is(input, [aria-required])")].find(isMissing)?.focus();
+  [...target.closest(".answer-row").querySelectorAll(":is(.evidence, .reason) :is(input, [aria-required])")].find(isMissing)?.focus();
 });
 
 /** Return the visible field that only this answer has, if any. */
@@ -453,8 +478,10 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   if (isWithdrawn) (document.querySelector("[data-withdrawn]") ?? document.getElementById("heading")).focus({ preventScroll: true });
 });
 document.body.addEventListener("htmx:afterSettle", observeForm);
+document.body.addEventListener("harness:draftChanged", countAllAnswers);
 observeForm();
 countAllAnswers();
+labelHandover();
 document.getElementById("previous")?.focus({ preventScroll: true }); // it says that the decision before is recorded
 if (form()) {
   labelButton(form());

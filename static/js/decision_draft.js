@@ -7,6 +7,7 @@ const FORMS = "form[data-draft]";
 const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with or without a form that is left
 
 const storageKey = (form) => `${PREFIX}${form.dataset.draft}`;
+const returnedDrafts = new Set(); // keys of the drafts with which the forms of this page were opened
 const revision = (form) => form.elements.revision?.value;
 
 /** Return the name under which the value of a field is kept: an answer for all is none for the only call that is left. */
@@ -38,6 +39,7 @@ function restoreDraft(form) {
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
     const value = draft.values[savedName(field)];
     if (value === undefined || (isBoundToRevision(field.name) && !same)) continue;
+    if (field.type !== "radio" ? value !== initialValue(field) : field.value === value && !field.defaultChecked) returnedDrafts.add(storageKey(form));
     if (field.type !== "radio") field.value = value;
     else if (field.value === value && !field.disabled) field.checked = true;
   }
@@ -46,7 +48,35 @@ function restoreDraft(form) {
 
 function restoreDrafts() {
   for (const form of document.querySelectorAll(FORMS)) if (!form.hasAttribute("data-sent")) restoreDraft(form);
+  reportChange();
 }
+
+/** Say above the button of a form that its input is from before. */
+function showReturnedDrafts() {
+  for (const form of document.querySelectorAll(FORMS)) {
+    const remark = form.querySelector("[data-returned-draft]");
+    if (remark) remark.hidden = !returnedDrafts.has(storageKey(form));
+  }
+}
+
+/** Have everything that depends on the input of the forms follow it, as after typing. */
+function reportChange() {
+  showReturnedDrafts();
+  document.body.dispatchEvent(new CustomEvent("harness:draftChanged"));
+}
+
+/** Bring a form back to how the page was rendered, and forget its input. */
+function discardDraft(form) {
+  form.reset();
+  window.sessionStorage.removeItem(storageKey(form));
+  returnedDrafts.delete(storageKey(form));
+  reportChange();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button[data-discard-draft]");
+  if (button) discardDraft(button.form);
+});
 
 function deleteDrafts() {
   const keys = Object.keys(window.sessionStorage).filter((key) => key.startsWith(PREFIX));
@@ -68,9 +98,12 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   if (sent?.matches?.(FORMS)) {
     const left = [...document.querySelectorAll(FORMS)].find((form) => form.dataset.draft === sent.dataset.draft);
     if (!left?.hasAttribute("data-sent")) window.sessionStorage.removeItem(storageKey(sent));
+    returnedDrafts.delete(storageKey(sent));
   }
   restoreDrafts();
 });
+
+document.body.addEventListener("htmx:afterSwap", showReturnedDrafts); // a live update has hidden the remark
 
 if (!document.getElementById("live")) deleteDrafts();
 else if (!document.querySelector(FORMS)) window.sessionStorage.removeItem(`${PREFIX}${window.location.pathname}`);

@@ -17,10 +17,10 @@ function moveFocus(by) {
   all[next].scrollIntoView({ block: "nearest" });
 }
 
-/** Choose an answer in the row of the focused call, or open its card with that answer selected. */
+/** Choose an answer in the row of the focused call or for all calls, or open the card with that answer selected. */
 function chooseAnswer(number) {
   const row = document.activeElement;
-  const select = row.closest("li")?.querySelector(".answer select");
+  const select = row.closest(".answer-row")?.querySelector(".answer select");
   if (select) {
     const option = [...select.options].filter((each) => each.value && each.value !== "undecided")[number - 1];
     if (!option) return;
@@ -71,10 +71,12 @@ function customAction(key) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const isAnswering = event.target.matches?.(".answer-row .answer select") && "1234".includes(event.key);
+  if (isTyping(event.target) && !isAnswering) return;
   const action = customAction(event.key) ?? actions[event.key];
   if (!action) return;
-  if ("1234".includes(event.key) && !document.activeElement.matches("[data-answers]")) return;
+  if ("1234".includes(event.key) && !isAnswering && !document.activeElement.matches("[data-answers]")) return;
   event.preventDefault();
   action();
 });

@@ -85,8 +85,9 @@ def test_handover_is_stated_where_its_form_was_and_can_be_undone(
     comments = page.get_by_role("region", name="Comments")
     for _ in range(2):
         comments.get_by_text("Add a comment or hand over").click()
+        expect(comments.get_by_role("button", name="Add comment", exact=True)).to_be_visible()
         comments.get_by_label("Hand over to").select_option("bob")
-        comments.get_by_role("button", name="Add comment or hand over").click()
+        comments.get_by_role("button", name="Hand over to bob").click()
         expect(comments.get_by_text(re.compile(r"^Handed to bob at \d\d:\d\d:\d\d$"))).to_be_visible()
         expect(comments.locator(".handover a")).to_be_focused()
         comments.get_by_role("button", name="Undo").click()
@@ -213,9 +214,11 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("Escape")
     page.keyboard.press("a")
     expect(page.get_by_label("Answer for all")).to_be_focused()
-    page.get_by_label("Answer for all").select_option("Run it once more")
+    page.keyboard.press("3")
+    expect(page.get_by_label("Answer for all")).to_have_value("approve_rerun")
+    expect(page.get_by_label("Evidence for all")).to_be_focused()
     expect(page.get_by_role("button", name="Record 9 decisions")).to_be_visible()
-    expect(page.get_by_text("8 of them run once more")).to_be_visible()
+    expect(page.get_by_text("1 did not happen · 8 run once more")).to_be_visible()
     answers.first.select_option("as for all")
     for label, text in (("Evidence for all", "The carrier's list"), ("Reason for all", REASON)):
         page.get_by_label(label).fill(text)
@@ -306,6 +309,35 @@ def test_answer_for_all_calls_is_not_one_for_the_call_that_somebody_else_leaves_
     expect(alice.get_by_label("Outcome").get_by_text("1 decision recorded")).to_be_visible()
     expect(bob.get_by_role("heading", level=1, name="8 of 11 calls need a decision")).to_be_visible()
     expect(bob.get_by_text("alice decided 1 call meanwhile.")).to_be_visible()  # where no form is left for other calls
+
+
+def test_draft_of_an_outage_comes_back_with_its_button_and_total_and_can_be_discarded(
+    private_site: Site, open_page: OpenPage
+) -> None:
+    interrupted_calls.interrupt_calls(private_site, 11)  # of which three have no late result
+    page = open_page("alice", private_site)
+    page.goto("/review/")
+    page.get_by_role("link", name="11 calls of ship_parcel interrupted within").click()
+    note = page.get_by_text("Your draft is back")
+    page.get_by_label("Answer: Ship parcel 0").select_option("It did not happen")
+    page.get_by_label("Answer for all").select_option("Run it once more")
+    page.get_by_label("Reason for all").fill(REASON)
+    outage = page.url
+    expect(note).to_be_hidden()
+    for reopen in (page.reload, lambda: (page.goto("/review/"), page.goto(outage)), lambda: (page.goto("/review/"), page.go_back())):
+        reopen()
+        expect(note).to_be_visible()
+        expect(page.get_by_label("Answer for all")).to_have_value("approve_rerun")
+        expect(page.get_by_role("button", name="Record 3 decisions")).to_be_visible()
+        expect(page.get_by_text("1 did not happen · 2 run once more")).to_be_visible()
+
+    page.get_by_role("button", name="Discard").click()
+    for reload in (lambda: None, page.reload):
+        reload()
+        expect(page.get_by_role("button", name="Record these decisions")).to_be_visible()
+        expect(page.get_by_label("Answer for all")).to_have_value("")
+        expect(page.get_by_label("Reason for all")).to_have_value("")
+        expect(note).to_be_hidden()
 
 
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:

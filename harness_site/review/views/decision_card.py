@@ -303,7 +303,9 @@ def _build_decision_context(
     membership, call = request.membership, card["call"]
     required_role = Role.ADMIN if card["overdue"] else Role.APPROVER
     if not membership.has_role(required_role):
-        return {"able": list_active_usernames_with_role_or_higher(membership.workspace, required_role)}
+        able = list_active_usernames_with_role_or_higher(membership.workspace, required_role)
+        claim = card["company"].theirs
+        return {"able": able, "holder": claim if claim is not None and claim.name in able else None}
     answers = decision_card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )

@@ -7,7 +7,7 @@ from django.test import Client
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus
-from checkpoints.models import AuditEvent
+from checkpoints.models import AuditEvent, ToolCall
 from harness_site.review.models import Claim, Comment
 from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import awaiting, url
@@ -97,6 +97,23 @@ def test_handover_leads_onward_and_is_undone_by_the_member_who_made_it(people: d
     assert AuditEvent.objects.filter(kind=AuditKind.RELEASED, actor="alice").count() == 1
 
 
+def test_form_for_comments_is_closed_for_the_receiver_of_a_handover(people: dict[str, Client]) -> None:
+    call = lost_call()
+    people["alice"].post(f"{url(call)}comment/", {"text": "You know the customer.", "to": "bob"})
+    opened = {name: "<details open>" in people[name].get(url(call)).content.decode() for name in ("alice", "bob", "dora")}
+    assert opened == {"alice": False, "bob": False, "dora": True}
+
+
+def test_call_handed_to_an_approver_before_its_deadline_can_be_handed_to_an_admin(people: dict[str, Client]) -> None:
+    call = lost_call(decide_within=timedelta(hours=1))
+    people["alice"].post(f"{url(call)}comment/", {"to": "bob"})
+    ToolCall.objects.filter(pk=call.pk).update(decide_within=timedelta(microseconds=1))
+    page = visible_text(people["alice"].get(url(call)))
+    assert "bob has the call since" not in page
+    assert "These members can:" in page
+    assert "Hand over to an admin" in page
+
+
 def test_overdue_call_is_handed_over_to_admins_alone(people: dict[str, Client]) -> None:
     call = lost_call(decide_within=timedelta(seconds=1))
     page = people["alice"].get(url(call)).content.decode()
@@ -109,3 +126,5 @@ def test_overdue_call_is_handed_over_to_admins_alone(people: dict[str, Client]) 
     assert "You handed this call to dora" in page
     assert "You can still decide." not in page
     assert "Hand over to an admin" not in page
+    assert re.search(r"Nothing runs until then\. dora has the call since \d\d:\d\d:\d\d\.", page)
+    assert "These members can:" not in page
