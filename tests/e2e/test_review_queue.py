@@ -324,7 +324,11 @@ def test_draft_of_an_outage_comes_back_with_its_button_and_total_and_can_be_disc
     page.get_by_label("Reason for all").fill(REASON)
     outage = page.url
     expect(note).to_be_hidden()
-    for reopen in (page.reload, lambda: (page.goto("/review/"), page.goto(outage)), lambda: (page.goto("/review/"), page.go_back())):
+    for reopen in (
+        page.reload,
+        lambda: (page.goto("/review/"), page.goto(outage)),
+        lambda: (page.goto("/review/"), page.go_back()),
+    ):
         reopen()
         expect(note).to_be_visible()
         expect(page.get_by_label("Answer for all")).to_have_value("approve_rerun")

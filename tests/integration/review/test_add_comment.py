@@ -100,7 +100,9 @@ def test_handover_leads_onward_and_is_undone_by_the_member_who_made_it(people: d
 def test_form_for_comments_is_closed_for_the_receiver_of_a_handover(people: dict[str, Client]) -> None:
     call = lost_call()
     people["alice"].post(f"{url(call)}comment/", {"text": "You know the customer.", "to": "bob"})
-    opened = {name: "<details open>" in people[name].get(url(call)).content.decode() for name in ("alice", "bob", "dora")}
+    opened = {
+        name: "<details open>" in people[name].get(url(call)).content.decode() for name in ("alice", "bob", "dora")
+    }
     assert opened == {"alice": False, "bob": False, "dora": True}
 
 
