@@ -19,7 +19,7 @@ from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.core import formatting
-from harness_site.core.redact_link_secrets import hide_link_secrets
+from harness_site.core.redact_link_secrets import hide_secrets_in_one_time_links
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
 
 #: URL name of the heartbeat that an open card sends automatically.
@@ -75,7 +75,10 @@ class MethodNotAllowedMiddleware(MiddlewareMixin):
 def show_server_error(request: HttpRequest) -> HttpResponse:
     # Rendered without the request, so that the cause of the error cannot fail again here.
     if not _is_caused_by_unavailable_database(sys.exception()):
-        context = {"time": formatting.format_utc_time(clock.now()), "path": hide_link_secrets(request.path)}
+        context = {
+            "time": formatting.format_utc_time(clock.now()),
+            "path": hide_secrets_in_one_time_links(request.path),
+        }
         return HttpResponseServerError(render_to_string("errors/500.html", context))
     page = render_to_string("errors/database_away.html", {"advice": StartupProblem.DATABASE.advice})
     return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_SECONDS)})

@@ -41,7 +41,7 @@ class AppendContender(Contender):
         return version["transcript"] if version else []
 
     def read_last_messages_or_none(self, count: int) -> list[Message] | None:
-        version = load_version.load_latest_version_with_tail(self.checkpointer.store, self.session, count)
+        version = load_version.load_latest_version_with_last_messages(self.checkpointer.store, self.session, count)
         return version["transcript"] if version else []
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class SessionFileReader:
 
     def __init__(self, path: Path, session_id: str | None) -> None:
         self.path = path
-        self.header = self._verify_digest_and_parse_header(session_id)
+        self.header = self._verify_whole_file_and_parse_header(session_id)
 
     def iterate_rows(self) -> Iterator[tuple[str, Any]]:
         """Iterate over the rows in order: kind and values."""
@@ -84,7 +84,7 @@ class SessionFileReader:
                 raise FileDamaged(self.path, f"line {number} is not a row")
             yield value[0], value[1]
 
-    def _verify_digest_and_parse_header(self, session_id: str | None) -> FileHeader:
+    def _verify_whole_file_and_parse_header(self, session_id: str | None) -> FileHeader:
         digest, count, last = _create_hasher(), -1, b""
         first = b""
         for line in self._iterate_lines():

@@ -37,7 +37,7 @@ def list_messages_of_newest_version(store: Store, session_id: str, limit: int | 
     loaded = (
         load_version.load_latest_version(store, session_id)
         if limit is None
-        else load_version.load_latest_version_with_tail(store, session_id, limit)
+        else load_version.load_latest_version_with_last_messages(store, session_id, limit)
     )
     return [] if loaded is None else list(loaded["transcript"])
 

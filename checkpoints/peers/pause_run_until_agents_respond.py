@@ -124,7 +124,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
     lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
-    check_and_close_paused_tasks.close_saved_joins_and_tasks(store, row, saved_now=True)
+    check_and_close_paused_tasks.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
     task = _create_paused_task_and_supersede_others(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [

@@ -117,7 +117,7 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
     owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
-        check_and_close_paused_tasks.close_saved_joins_and_tasks(store, row)
+        check_and_close_paused_tasks.close_taken_joins_and_tasks_after_save(store, row)
         joins = list(
             check_and_close_paused_tasks.select_takeable_joins(store, row).order_by("pk").select_related("task")
         )

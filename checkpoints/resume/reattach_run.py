@@ -53,8 +53,11 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             live_keys=verification.verify_records_and_hash_live_call_keys(store.using, session),
             at_gate=run.status == RunStatus.WAITING,
         )
-        latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or EMPTY_VERSION
-        position = load_run_position_and_snapshot.load_run_position(store, session_id, session.pk, latest)
+        latest = (
+            load_version.load_latest_version_with_last_messages(store, session_id, PREVIEW_MESSAGE_COUNT)
+            or EMPTY_VERSION
+        )
+        position = load_run_position_and_snapshot.load_pending_response_and_phase(store, session_id, session.pk, latest)
         first = latest.get("message_count", 0) - len(latest["transcript"])
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending, first))
         owned_session.open_calls = dict(plan.open)

@@ -23,9 +23,9 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
     """Preview a resume without doing it: calls to `replay`, to `run`, and to `ask` a person about."""
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         session = look_up_and_lock_rows.get_session(store, session_id)
-        latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
+        latest = load_version.load_latest_version_with_last_messages(store, session_id, PREVIEW_MESSAGE_COUNT)
         position = (
-            load_run_position_and_snapshot.load_run_position(store, session_id, session.pk, latest)
+            load_run_position_and_snapshot.load_pending_response_and_phase(store, session_id, session.pk, latest)
             if latest
             else RunPosition()
         )

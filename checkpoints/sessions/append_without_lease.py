@@ -131,7 +131,7 @@ class _AppendAttempt:
         unconfirmed_append = store.unconfirmed_appends.get(self.session_id)
         if unconfirmed_append is not None and self._is_repeated_append(unconfirmed_append, row):
             return unconfirmed_append.expected + 1
-        refusal = _end_lost_owner_or_find_append_error(store, row, newest, self.expected)
+        refusal = _end_lost_owner_and_find_any_append_refusal(store, row, newest, self.expected)
         if refusal is not None:
             return refusal
         if row.head_segment_id is None:
@@ -225,7 +225,7 @@ def end_lost_owner_or_find_busy_error(store: Store, row: Session) -> SessionBusy
     return None
 
 
-def _end_lost_owner_or_find_append_error(
+def _end_lost_owner_and_find_any_append_refusal(
     store: Store, row: Session, newest: Checkpoint | None, expected: int
 ) -> CheckpointsError | None:
     """Return the error that forbids an append, as it would forbid a run. A lost owner is declared lost."""

@@ -44,7 +44,7 @@ def require_session_not_paused(store: Store, row: Session) -> None:
         raise PausedForPeers(row.session_id)
 
 
-def close_saved_joins_and_tasks(store: Store, row: Session, *, saved_now: bool = False) -> None:
+def close_taken_joins_and_tasks_after_save(store: Store, row: Session, *, saved_now: bool = False) -> None:
     """Close the joins that were taken and are durable: in a version saved since, or with `saved_now` in the
     caller's save."""
     condition = Q(taken_version__isnull=False) if saved_now else Q(taken_version__lt=row.latest_version)

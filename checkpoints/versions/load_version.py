@@ -37,7 +37,7 @@ def load_latest_version(store: Store, session_id: str) -> dict[str, Any] | None:
         )
 
 
-def load_latest_version_with_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
+def load_latest_version_with_last_messages(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
     """Load the newest version with only the last `count` messages of its transcript, and its `message_count`.
 
     Returns None if there is no version.

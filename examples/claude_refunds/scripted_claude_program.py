@@ -248,9 +248,9 @@ class ScriptedProgram(Transport):
         call = self._find_call_deferred_by_last_run()
         if stop_reason == "tool_deferred" and call is not None:
             result["deferred_tool_use"] = call
-        said = [block.get("text") for block in self._list_blocks_of_last_answer()]
+        said = [block.get("text") for block in self._find_blocks_of_newest_assistant_line()]
         self._messages.put_nowait({**result, "result": "\n".join(text for text in said if text)})
 
-    def _list_blocks_of_last_answer(self) -> list[Line]:
+    def _find_blocks_of_newest_assistant_line(self) -> list[Line]:
         said = [line for line in self.lines if line["type"] == "assistant"]
         return said[-1]["message"]["content"] if said else []

@@ -105,7 +105,7 @@ def _filter_arguments_with_secret_names(
 def _select_newest_calls_of_sessions(sessions: Collection[int]) -> QuerySet[ToolCall]:
     """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
     finds without reading the others."""
-    oldest_read = _annotate_sessions_with_oldest_searched_step().filter(pk__in=sessions)
+    oldest_read = _select_sessions_with_oldest_step_to_search().filter(pk__in=sessions)
     long_sessions = {session: step for session, step in oldest_read if step is not None}
     is_read = Q(session__pk__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
@@ -114,7 +114,7 @@ def _select_newest_calls_of_sessions(sessions: Collection[int]) -> QuerySet[Tool
 
 
 @cache
-def _annotate_sessions_with_oldest_searched_step() -> QuerySet[Session, tuple[int, int | None]]:
+def _select_sessions_with_oldest_step_to_search() -> QuerySet[Session, tuple[int, int | None]]:
     """Select all sessions, each with the oldest step whose calls are read; None for those with few calls."""
     newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
     step = Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])

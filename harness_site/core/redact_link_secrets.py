@@ -16,7 +16,7 @@ _LINKS: Final = re.compile(
 )
 
 
-def hide_link_secrets(text: str) -> str:
+def hide_secrets_in_one_time_links(text: str) -> str:
     """Replace the secret of each such path in `text` by an ellipsis."""
     return _LINKS.sub(r"\1…", text)
 
@@ -26,7 +26,9 @@ class LinkSecretsFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
-            record.args = tuple(hide_link_secrets(each) if isinstance(each, str) else each for each in record.args)
+            record.args = tuple(
+                hide_secrets_in_one_time_links(each) if isinstance(each, str) else each for each in record.args
+            )
         return True
 
 

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
-from harness_site.core.redact_link_secrets import hide_link_secrets
+from harness_site.core.redact_link_secrets import hide_secrets_in_one_time_links
 
 #: Prefix of the further lines of an entry, so that none looks like a new entry.
 _CONTINUED: Final = "\n    | "
@@ -16,5 +16,5 @@ class OneEntryFormatter(logging.Formatter):
     """Formatter that names hidden characters, hides secrets of links, and marks the further lines of an entry."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry = hide_link_secrets(super().format(record))
+        entry = hide_secrets_in_one_time_links(super().format(record))
         return replace_hidden_characters_by_names(entry).replace("\n", _CONTINUED)

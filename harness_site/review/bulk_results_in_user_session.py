@@ -50,7 +50,9 @@ def load_bulk_results(request: MemberRequest, name: str) -> BulkResults | None:
         return None
     calls = ToolCall.objects.filter(workspace=workspace).in_bulk([row["call"] for row in stored["rows"]])
     rows = [
-        _build_result_from_user_session_dict(calls[row["call"]], row) for row in stored["rows"] if row["call"] in calls
+        _build_result_of_one_call_from_user_session(calls[row["call"]], row)
+        for row in stored["rows"]
+        if row["call"] in calls
     ]
     return BulkResults(datetime.fromisoformat(stored["at"]), tuple(rows))
 
@@ -60,6 +62,6 @@ def _convert_result_to_user_session_dict(result: BulkDecisionResult) -> dict[str
     return {"call": result.call.pk, "kind": str(result.kind), "refused": refused, "final": result.final}
 
 
-def _build_result_from_user_session_dict(call: ToolCall, row: dict[str, Any]) -> BulkDecisionResult:
+def _build_result_of_one_call_from_user_session(call: ToolCall, row: dict[str, Any]) -> BulkDecisionResult:
     refused = row["refused"] and DecisionProblem(**row["refused"])
     return BulkDecisionResult(call, DecisionKind(row["kind"]), refused or None, final=row["final"])

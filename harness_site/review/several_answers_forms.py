@@ -142,7 +142,7 @@ class CallAnswerForm(forms.Form):
         answer = data.get("answer")
         if answer in ("", None, self.LEAVE_UNDECIDED):
             return data
-        if self._differs_from_shared_answer(answer):
+        if self._is_other_choice_than_shared(answer):
             evidence_missing = _("Enter evidence for this answer. The evidence for all is about another answer.")
             reason_missing = _("Enter a reason for this answer. The reason for all is about another answer.")
         else:
@@ -154,7 +154,7 @@ class CallAnswerForm(forms.Form):
             self.add_error("reason", reason_missing)
         return data
 
-    def _differs_from_shared_answer(self, answer: str) -> bool:
+    def _is_other_choice_than_shared(self, answer: str) -> bool:
         """Return whether the texts of `shared` are about a different answer."""
         shared = "" if self.shared is None else self.shared.cleaned_data.get("answer", "")
         return bool(answer and shared) and answer != shared
@@ -163,7 +163,7 @@ class CallAnswerForm(forms.Form):
         """Return whether no form has the text of this answer, and no form has an error that says so."""
         if data.get(name) or name in self.errors:
             return False
-        if self.shared is None or self._differs_from_shared_answer(data["answer"]):
+        if self.shared is None or self._is_other_choice_than_shared(data["answer"]):
             return True
         return name not in self.shared.errors and not self.shared.cleaned_data.get(name)
 
@@ -173,7 +173,7 @@ class CallAnswerForm(forms.Form):
         counting = own if own["answer"] else shared
         if counting.get("answer", "") in ("", self.LEAVE_UNDECIDED):
             return None
-        texts = {} if self._differs_from_shared_answer(own["answer"]) else shared
+        texts = {} if self._is_other_choice_than_shared(own["answer"]) else shared
         evidence, reason = (counting[name] or texts.get(name, "") for name in ("evidence", "reason"))
         return CallAnswer(
             self.pk,

@@ -196,7 +196,7 @@ class _SearchScope:
     sessions: Collection[int] | None
     times: TimeRange | None
 
-    def select_passages(self) -> QuerySet[Passage]:
+    def select_all_passages_in_scope(self) -> QuerySet[Passage]:
         passages = Passage.objects.filter(workspace=self.workspace)
         return passages if self.sessions is None else passages.filter(session__in=self.sessions)
 
@@ -227,7 +227,7 @@ def _collect_page_of_sessions(
         page = page if cursor else _load_newest_visible_passages(scope, [first], None)
     more = True
     for number, enough in _MATCHES:
-        passages = scope.select_passages().exclude(session__in=examined)
+        passages = scope.select_all_passages_in_scope().exclude(session__in=examined)
         passages = passages if last is None else passages.filter(pk__lt=last)
         matches, more = _load_newest_matches(passages, scope.query, limits, number, enough, before=last)
         if not matches:

@@ -46,7 +46,7 @@ def test_readers_see_complete_versions_while_old_ones_are_removed(
         seen.append(latest["version"])
         with suppress(VersionNotFound):
             assert cp.load("s", latest["version"])["transcript"] == latest["transcript"]
-        tail = load_version.load_latest_version_with_tail(cp.store, "s", 3) or {}
+        tail = load_version.load_latest_version_with_last_messages(cp.store, "s", 3) or {}
         assert tail["transcript"] == transcript(tail["version"])[-3:]
 
     assert seen == sorted(seen)

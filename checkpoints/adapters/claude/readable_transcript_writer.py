@@ -133,9 +133,9 @@ class TranscriptMirror:
         self._transaction.begin_writing_without_lock(known, exits)
 
     @property
-    def is_without_lock(self) -> bool:
+    def can_write_without_lock(self) -> bool:
         """Whether there is no more to write than a version. Otherwise the session is locked."""
-        return self._transaction.is_without_lock
+        return self._transaction.can_write_without_lock
 
     def lock_session_and_write_queued_version(self) -> None:
         """Lock the session, if it is not locked yet, and write the version there."""
@@ -233,7 +233,7 @@ class MirrorTransaction:
         self._pending = pending
 
     @property
-    def is_without_lock(self) -> bool:
+    def can_write_without_lock(self) -> bool:
         """Whether the session is not locked."""
         return self._known is not None
 
@@ -318,7 +318,7 @@ class ReadableTranscriptWriter(ImportWriter):
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:
-        if self._transaction.is_without_lock:  # a version is noted, and nothing is written
+        if self._transaction.can_write_without_lock:  # a version is noted, and nothing is written
             yield
         else:
             with super().open_transaction():
@@ -458,7 +458,7 @@ class ReadableTranscriptWriter(ImportWriter):
         if self._row is None or self._run is None:
             return
         if (
-            self._transaction.is_without_lock
+            self._transaction.can_write_without_lock
             and not calls.has_unwritten_late_results()
             and not self._build_changed_session_columns_or_empty(end)
         ):

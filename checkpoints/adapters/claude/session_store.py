@@ -240,7 +240,7 @@ class HarnessSessionStore(SessionStore):
                 len(lines) + len(mirror.written) >= write_cached_session_in_one_statement.MAX_ROWS
             ):  # the header is a row, too
                 mirror.lock_session_and_write_queued_version()
-            if mirror.is_without_lock:
+            if mirror.can_write_without_lock:
                 mirror.write_queued_version_and_rows_without_lock(
                     log.take_rows_of_queued_lines_and_header(mirror.written)
                 )
@@ -264,7 +264,7 @@ class HarnessSessionStore(SessionStore):
         if origin is not None:
             notes = self._load_lines_if_session_has_no_messages(key.session_id)
             if notes:
-                return self._replace_notes_session_by_fork_and_append(key, origin, notes, lines)
+                return self._delete_notes_session_fork_origin_and_append(key, origin, notes, lines)
             create_forked_session.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
         return self._append_new_lines_and_write_versions(key, mirror, lines)
 
@@ -283,7 +283,7 @@ class HarnessSessionStore(SessionStore):
             if notes:
                 with self._lock:
                     self._mirrors.pop(key.session_id, None)
-                self._replace_notes_session_by_fork_and_append(key, origin, notes, [])
+                self._delete_notes_session_fork_origin_and_append(key, origin, notes, [])
             else:
                 create_forked_session.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
 
@@ -296,7 +296,7 @@ class HarnessSessionStore(SessionStore):
         lines = (self._load_all_lines(session_id) or []) if is_empty else []
         return [] if any(map(transcript_keys.get_line_uuid_or_empty, lines)) else lines
 
-    def _replace_notes_session_by_fork_and_append(
+    def _delete_notes_session_fork_origin_and_append(
         self, key: TranscriptKey, origin: str, notes: Sequence[Line], lines: Sequence[Line]
     ) -> tuple[TranscriptMirror | None, int]:
         """Store lines of a fork behind notes, which the program writes first and which do not name it.

@@ -70,7 +70,7 @@ def _render_parsed_markdown(text: str, _rules: MaskingRules | None, _language: s
     if ansi_colors.has_ansi_style_codes(text):
         return _render_plain_text(text)
     try:
-        html = markdown_work_budget_and_autolinks.render_with_budget(_parser, reveal_hidden_characters(text))
+        html = markdown_work_budget_and_autolinks.render_or_raise_too_much_work(_parser, reveal_hidden_characters(text))
     except markdown_work_budget_and_autolinks.TooMuchWork:
         return _render_unparsed_with_note(text)
     # Reveal hidden characters again, as entities become characters only in this step.

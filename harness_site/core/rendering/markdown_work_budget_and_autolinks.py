@@ -38,7 +38,7 @@ def install_budget_and_autolink_rules(parser: MarkdownIt) -> None:
     parser.inline.ruler.after("text", "address", _parse_bare_url)
 
 
-def render_with_budget(parser: MarkdownIt, text: str) -> str:
+def render_or_raise_too_much_work(parser: MarkdownIt, text: str) -> str:
     """Render `text` as HTML. Raises `TooMuchWork` if it exceeds the budget."""
     if _estimate_table_cells(text) > MAX_CELLS:
         raise TooMuchWork

@@ -95,7 +95,7 @@ def load_call_evidence(call: ToolCall) -> CallEvidence:
     return CallEvidence(
         decisions=sorted(call.decisions.all(), key=attrgetter("pk")) if call.has_decisions else [],  # type: ignore[attr-defined]
         late_results=_list_late_results(call) if call.has_late_results else [],  # type: ignore[attr-defined]
-        successors=_list_first_successor_runs(call) if call.has_successor_runs else [],  # type: ignore[attr-defined]
+        successors=_list_first_runs_after_run_of_call(call) if call.has_successor_runs else [],  # type: ignore[attr-defined]
         previous_attempt=by_number.get(call.attempt - 1),
         next_attempt=by_number.get(call.attempt + 1),
         same_key=[other for other in _list_calls_with_same_key(call) if other not in attempts],
@@ -131,7 +131,7 @@ def _list_late_results(call: ToolCall) -> list[LateResult]:
     return sorted(call.late_results.select_related("run"), key=attrgetter("pk"))
 
 
-def _list_first_successor_runs(call: ToolCall) -> list[Run]:
+def _list_first_runs_after_run_of_call(call: ToolCall) -> list[Run]:
     runs = Run.objects.filter(session=call.session_id, number__gt=call.run.number)
     return list(runs.order_by("number")[:EARLIER_LIMIT])
 

@@ -85,7 +85,7 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     undecided = _select_decider_columns(_annotate_undecided_calls_with_deadline().filter(workspace=reader.workspace_id))
     found = list(undecided[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
-    answered = _map_answered_calls_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
+    answered = _map_calls_answered_by_reader_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
     groups = {call.pk: _choose_decider_group(call, reader, answered, now) for call in calls}
     numbers = Counter(groups.values())
@@ -110,7 +110,7 @@ def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, 
     return "admin" if is_overdue and reader.role != Role.ADMIN else "reader"
 
 
-def _map_answered_calls_to_disagreement(reader: Membership, pks: Sequence[int]) -> dict[int, bool]:
+def _map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Sequence[int]) -> dict[int, bool]:
     """Map those of these calls that the reader has answered to whether people disagree about them.
 
     The reader has decided and that vote still counts, or has changed the arguments. While nobody has decided otherwise,
@@ -213,7 +213,9 @@ def _list_first_pk_reader_may_decide(calls: QuerySet[ToolCall], reader: Membersh
     columns = _select_decider_columns(calls)
     for start in count(step=_SEARCHED_AT_ONCE):
         found = list(columns[start : start + _SEARCHED_AT_ONCE])
-        answered = _map_answered_calls_to_disagreement(reader, [call.pk for call in found if call.approvals > 1])
+        answered = _map_calls_answered_by_reader_to_disagreement(
+            reader, [call.pk for call in found if call.approvals > 1]
+        )
         own = (call.pk for call in found if _choose_decider_group(call, reader, answered, now) == "reader")
         if first := list(islice(own, 1)):
             return first

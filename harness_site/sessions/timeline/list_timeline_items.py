@@ -188,10 +188,10 @@ def _translate_item_texts(_language: str | None) -> ItemTexts:
 
 def list_items_by_run(frame: Timeframe) -> tuple[RunItems, ...]:
     """List the occurrences of each run, in the order of the runs."""
-    return tuple(_build_run_items(run_course) for run_course in frame.courses)
+    return tuple(_sort_run_occurrences_by_row(run_course) for run_course in frame.courses)
 
 
-def _build_run_items(run_course: RunCourse) -> RunItems:
+def _sort_run_occurrences_by_row(run_course: RunCourse) -> RunItems:
     lane = run_course.lane
     turn_versions = {turn.version for turn in run_course.turns}
     marks = sorted(lane.marks, key=START)

@@ -16,7 +16,7 @@ def build_question_view(use: ToolUse) -> ToolView | None:
     """Show questions to the user with their options."""
     questions = use.args.get("questions")
     asked: list[Any] = questions if isinstance(questions, list) else [use.args]
-    shown = [_build_question_context(use, item) for item in asked[:_MAX_QUESTIONS] if isinstance(item, dict)]
+    shown = [_build_context_of_one_question(use, item) for item in asked[:_MAX_QUESTIONS] if isinstance(item, dict)]
     known = [item for item in shown if item["question"]]
     if not known:
         return None
@@ -31,7 +31,7 @@ def build_question_view(use: ToolUse) -> ToolView | None:
     )
 
 
-def _build_question_context(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
+def _build_context_of_one_question(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
     options = [
         option.get("label") if isinstance(option, dict) else option
         for option in _get_truncated_list_or_empty(item, "options")

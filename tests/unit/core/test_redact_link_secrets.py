@@ -10,7 +10,7 @@ from django.urls import reverse
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.logging import AccessFormatter
 
-from harness_site.core.redact_link_secrets import copy_config_with_access_log_filter, hide_link_secrets
+from harness_site.core.redact_link_secrets import copy_config_with_access_log_filter, hide_secrets_in_one_time_links
 from harness_site.core.safe_log_formatter import OneEntryFormatter
 
 SECRET = "invite_fqiNf0BF7Fd6lZR3:1vXz-_"
@@ -34,7 +34,7 @@ def test_entry_of_the_site_hides_the_secret(name: str) -> None:
 def test_secret_in_the_query_of_another_address_is_hidden(name: str) -> None:
     query = QueryDict(mutable=True)
     query["next"], query["process"] = reverse(name, args=[SECRET]), "login"
-    hidden = hide_link_secrets(f"/accounts/login/passkey/?{query.urlencode()}")
+    hidden = hide_secrets_in_one_time_links(f"/accounts/login/passkey/?{query.urlencode()}")
     assert hidden == f"/accounts/login/passkey/?{query.urlencode().replace(quote(SECRET), '…')}"
 
 

@@ -66,7 +66,7 @@ def test_latest_returns_the_newer_version(writer: SyncCheckpointer, cp: SyncChec
 
 def test_tail_returns_the_newer_version(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     with before_messages_are_read(lambda: replace(writer)):
-        tail = load_version.load_latest_version_with_tail(cp.store, "s", 1) or {}
+        tail = load_version.load_latest_version_with_last_messages(cp.store, "s", 1) or {}
 
     assert (tail["version"], tail["transcript"], tail["message_count"]) == (2, conversation("xy")[1:], 2)
 
@@ -103,7 +103,7 @@ def test_existing_version_without_messages_is_damaged(writer: SyncCheckpointer, 
     reads: list[Callable[[], Any]] = [
         lambda: cp.load_latest("s"),
         lambda: cp.load("s", 1),
-        lambda: load_version.load_latest_version_with_tail(cp.store, "s", 3),
+        lambda: load_version.load_latest_version_with_last_messages(cp.store, "s", 3),
         lambda: cp.messages("s"),
     ]
     for read in reads:
