@@ -34,4 +34,5 @@ def test_fork_without_javascript(
     page.get_by_role("link", name=f"order-{order_number} at version 2").click()
     expect(page.get_by_text(f"forks: copy-{order_number} from version 2")).to_be_visible()
     page.goto(f"{session_page.url}history/")
-    expect(page.get_by_text("Session forked by alice")).to_be_visible()
+    forked = f"alice forked order-{order_number} at v2 into copy-{order_number}"
+    expect(page.locator("main").get_by_text(forked)).to_be_visible()
