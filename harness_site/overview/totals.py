@@ -20,7 +20,7 @@ from harness_site.core.epoch_microseconds import Instant, convert_to_microsecond
 from harness_site.overview.periods import Period
 from harness_site.search.call_and_decision_sums import COPIED_CALLS, convert_wait_class_to_seconds
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
-from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
+from harness_site.search.models import SESSION_COUNTS, DecisionSums, ModelSums, SessionSums, ToolSums
 
 #: Number of agents and models, and of tools, that are listed; other agents and models are listed on request.
 MAX_LISTED: Final = 8
@@ -35,17 +35,6 @@ _MAX_UNSETTLED: Final = 10_000
 _FEWEST_STEPS: Final = 5
 #: How much the clocks of database servers that followed one another may differ.
 _CLOCK_DIFFERENCE: Final = timedelta(days=1)
-_COUNTS: Final = (
-    "sessions",
-    "completed",
-    "failed",
-    "undecided",
-    "ready",
-    "cancelled",
-    "estimated",
-    "unpriced",
-    "tokens",
-)
 #: Hours (True, start) and days (False, start) with the steps that they belong to, as
 #: `Period.map_hours_and_utc_days_to_signed_steps` returns them.
 _PartsOfSteps = Mapping[tuple[bool, datetime], Sequence[tuple[datetime, int]]]
@@ -309,13 +298,13 @@ def _load_session_totals_by_step(scope: _Scope, parts: _PartsOfSteps) -> dict[da
 
 def _sum_session_rows(rows: Sequence[tuple[Mapping[str, Any], int]]) -> SessionTotals:
     """Add up rows with their signs, 1 or -1."""
-    counts = {name: sum(sign * int(row[f"{name}_sum"]) for row, sign in rows) for name in _COUNTS}
+    counts = {name: sum(sign * int(row[f"{name}_sum"]) for row, sign in rows) for name in SESSION_COUNTS}
     return SessionTotals(**counts, cost=sum((sign * row["cost_sum"] for row, sign in rows), Decimal(0)))
 
 
 def _sum_session_totals(totals: Iterable[SessionTotals]) -> SessionTotals:
     totals = list(totals)
-    counts = {name: sum(getattr(each, name) for each in totals) for name in _COUNTS}
+    counts = {name: sum(getattr(each, name) for each in totals) for name in SESSION_COUNTS}
     return SessionTotals(**counts, cost=sum((each.cost for each in totals), Decimal(0)))
 
 
@@ -416,7 +405,7 @@ def _filter_by_scope(sums: QuerySet[Any, Any], scope: _Scope, conditions: Sequen
 def _select_session_sums_by_columns(*columns: str) -> QuerySet[Any, Any]:
     """Select the sums for each hour or day, or for each agent."""
     rows: QuerySet[Any, Any] = SessionSums.objects.order_by().values(*columns)
-    sums: QuerySet[Any, Any] = rows.annotate(**{f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")})
+    sums: QuerySet[Any, Any] = rows.annotate(**{f"{name}_sum": Sum(name) for name in (*SESSION_COUNTS, "cost")})
     return sums
 
 

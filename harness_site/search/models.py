@@ -1,5 +1,7 @@
 """Tables of the search index, and of the totals of the overview."""
 
+from typing import Final
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -124,6 +126,20 @@ class Sums(models.Model):
 
     class Meta:
         abstract = True
+
+
+#: Columns of `SessionSums` that count something; the other amount is the cost.
+SESSION_COUNTS: Final = (
+    "sessions",
+    "completed",
+    "failed",
+    "undecided",
+    "ready",
+    "cancelled",
+    "estimated",
+    "unpriced",
+    "tokens",
+)
 
 
 class SessionSums(Sums):

@@ -21,7 +21,7 @@ from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import session_models_and_cost_by_model
 from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums
-from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
+from harness_site.search.models import SESSION_COUNTS, Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.
 KEPT_DAYS: Final = 180
@@ -34,18 +34,7 @@ _OVERLAP: Final = timedelta(seconds=30)
 _FULL_RECOUNT_THRESHOLD: Final = 5_000
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 500
-_AGENT_AMOUNTS: Final = (
-    "sessions",
-    "completed",
-    "failed",
-    "undecided",
-    "ready",
-    "cancelled",
-    "estimated",
-    "unpriced",
-    "tokens",
-    "cost",
-)
+_AGENT_AMOUNTS: Final = (*SESSION_COUNTS, "cost")
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
 _HOUR_OF_START: Final = TruncHour("created_at", tzinfo=UTC)
 
