@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired, IntegrityError
 from checkpoints.models import ToolCall
 from tests.conftest import Open
@@ -143,12 +144,8 @@ def test_vote_does_not_count_if_a_decision_is_hidden_from_the_list_of_votes(
     assert plain(ToolCall).get().status == "awaiting_approval"
 
 
-@pytest.mark.parametrize("hidden_from", ["lookup", "all but the sum"])
-def test_approval_that_was_used_and_is_shown_again_for_a_moment_does_not_run_again(
-    open_checkpointer: Open, hidden_from: str
-) -> None:
-    paid: list[int] = []
-    cp = start_session(open_checkpointer())
+def use_approval_and_copy_columns(cp: SyncCheckpointer, paid: list[int]) -> ToolRegistry:
+    """Approve a payment and run it. The tables `former` and `newest` have its columns before and after it ran."""
     registry = make_registry(cp, paid, requires_approval=True)
     with suppress(ApprovalRequired):
         registry.dispatch("pay", {"order": 17}, "call_1")
@@ -156,6 +153,15 @@ def test_approval_that_was_used_and_is_shown_again_for_a_moment_does_not_run_aga
     copy_used_columns("former")
     registry.dispatch("pay", {"order": 17}, "call_1")
     copy_used_columns("newest")
+    return registry
+
+
+@pytest.mark.parametrize("hidden_from", ["lookup", "all but the sum"])
+def test_approval_that_was_used_and_is_shown_again_for_a_moment_does_not_run_again(
+    open_checkpointer: Open, hidden_from: str
+) -> None:
+    paid: list[int] = []
+    registry = use_approval_and_copy_columns(start_session(open_checkpointer()), paid)
 
     def is_deceived(sql: str) -> bool:
         is_of_verification = " UNION ALL " in sql or '"checkpoints_toolcall"."id" ASC LIMIT' in sql
