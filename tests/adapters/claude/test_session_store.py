@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints import SyncCheckpointer
+from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.enums import Role
 from checkpoints.exceptions import (
@@ -23,6 +23,7 @@ from checkpoints.exceptions import (
     SessionBusy,
     SessionFinished,
     StorageUnavailable,
+    VersionConflict,
 )
 from checkpoints.formats import digests
 from checkpoints.framework_states import line_log
@@ -69,6 +70,24 @@ def test_a_uuid_is_stored_once(store: HarnessSessionStore, open_checkpointer: Op
     loaded = load(store)
     assert loaded is not None
     assert [line.get("uuid") for line in loaded] == ["u1", "u2", "u3", None]
+
+
+def test_a_program_with_hooks_stores_nothing_behind_the_lines_of_another_one(
+    store: HarnessSessionStore, open_checkpointer: Open
+) -> None:
+    text = {"type": "user", "message": {"role": "user", "content": "Hello"}, "timestamp": "2026-01-01T10:00:00Z"}
+    overtaken = HarnessSessionStore(open_checkpointer())
+    policies = ToolPolicies({"mcp__shop__refund": {}})
+    for each in (store, overtaken):
+        each.add_policies(policies)
+    mirror(store, [{**text, "uuid": "u1"}])
+    for uuid in ("u2", "u3"):
+        with pytest.raises(VersionConflict):
+            mirror(overtaken, [{**text, "uuid": uuid}])
+    lines = load(overtaken)
+    assert lines is not None
+    assert [line["uuid"] for line in lines] == ["u1"]
+    mirror(overtaken, [{**text, "uuid": "u4"}])  # what the other one stored is in its conversation now
 
 
 def test_a_large_batch_does_not_read_the_lines_before_it(
