@@ -22,7 +22,7 @@ from checkpoints.open_backend import open_backend
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import validate_and_build_call_intent
 from checkpoints.store.session_owner_run_type import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange

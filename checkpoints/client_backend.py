@@ -25,7 +25,7 @@ from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.session_owner_run_type import OwningRun

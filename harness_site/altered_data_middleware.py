@@ -26,7 +26,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.management_command_format import format_management_command
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import is_error_of_mistyped_value
+from harness_site.core.unreadable_rows_and_quarantine import is_error_of_mistyped_value
 from harness_site.sessions.session_lookup import PageNotFound
 from harness_site.sessions.views.quarantine_release import render_quarantine_page_in_place_of_another
 

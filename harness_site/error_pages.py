@@ -19,7 +19,7 @@ from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.core import formatting
-from harness_site.core.redact_link_secrets import hide_secrets_in_one_time_links
+from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
 
 #: URL name of the heartbeat that an open card sends automatically.

@@ -70,9 +70,9 @@ class AsyncClaims:
 
     def _release_abandoned_claim_on_new_thread(self, session_id: str, claiming: asyncio.Future[None]) -> None:
         if not claiming.cancelled() and claiming.exception() is None:
-            threading.Thread(target=self._end_call_claim_and_release, args=(session_id,), daemon=True).start()
+            threading.Thread(target=self._end_abandoned_call_claim, args=(session_id,), daemon=True).start()
 
-    def _end_call_claim_and_release(self, session_id: str) -> None:
+    def _end_abandoned_call_claim(self, session_id: str) -> None:
         try:
             self.claims.end_call_claim(session_id)
             self.claims.release_session_when_idle(session_id)

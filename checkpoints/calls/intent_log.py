@@ -25,7 +25,7 @@ from checkpoints.calls import (
     unfinished_call_queries,
 )
 from checkpoints.db import clock, hot_statements
-from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import (
     DISPATCHABLE_SESSION_STATUSES,
     FINISHED_SESSION_STATUSES,
@@ -49,7 +49,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -116,18 +116,18 @@ def _insert_call_sealed_if_enabled(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
+        head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(
             store.using, owned_session
         )
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, call.term, changes)
+        after = optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, call.term, changes)
     row = hot_statements.insert_call_if_fence_holds(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
-    optimistic_lock_on_heads.record_written_head(connection, None if row is None else after, owned_session)
+    optimistic_lock_on_sealed_heads.record_written_head(connection, None if row is None else after, owned_session)
     if row is not None and call is not None:
         call_seals.remember_sealed_call(owned_session, row[0], call)
     return row
@@ -213,7 +213,7 @@ def _issue_call_under_session_lock(
         session = look_up_and_lock_rows.lock_owned_session(store, owned_session)
         if session.status in FINISHED_SESSION_STATUSES:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
-        optimistic_lock_on_heads.require_head_not_older_than_known(
+        optimistic_lock_on_sealed_heads.require_head_not_older_than_known(
             owned_session, session.head_number, None if session.row_seal is None else bytes(session.row_seal), known
         )
         step = session.latest_version if intent.step is None else intent.step
@@ -274,7 +274,7 @@ def _insert_attempt_and_consume_rerun_approval(
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
-    optimistic_lock_on_heads.lock_and_reload_head(store.using, owned_session)
+    optimistic_lock_on_sealed_heads.lock_and_reload_head(store.using, owned_session)
     row = _insert_call_sealed_if_enabled(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
@@ -497,7 +497,7 @@ def _try_count_replay_with_known_head(
     call_seals.forget_sealed_calls(owned_session, [call.pk])
     if call.session_id != owned_session.pk or call.row_seal is None:
         return False
-    head = optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(connection.alias, owned_session)
+    head = optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(connection.alias, owned_session)
     if head is None:
         return False
     seal_before, counted = bytes(call.row_seal), copy(call)
@@ -505,7 +505,7 @@ def _try_count_replay_with_known_head(
     seal = row_seals.compute_row_seal(keys, counted)
     difference = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     difference -= session_heads.compute_row_sum_term(keys, ToolCall, seal_before)
-    after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, {})
+    after = optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, difference, {})
     is_counted = after is not None and hot_statements.update_replay_count_and_head_if_unchanged(
         connection,
         owned_session.pk,
@@ -515,5 +515,5 @@ def _try_count_replay_with_known_head(
         seal_before,
         after,
     )
-    optimistic_lock_on_heads.record_written_head(connection, after if is_counted else None, owned_session)
+    optimistic_lock_on_sealed_heads.record_written_head(connection, after if is_counted else None, owned_session)
     return is_counted

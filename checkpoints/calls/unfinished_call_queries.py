@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from checkpoints.calls import call_dicts, require_unaltered_call
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import (
     LOGGED_EFFECTS,
     UNDECIDED_CALL_STATUSES,

@@ -12,7 +12,7 @@ from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
-from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import (
     LIVE_CALL_STATUSES,
     SETTLED_CALL_STATUSES,
@@ -32,7 +32,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -130,7 +130,7 @@ def _write_outcome_sealed_if_enabled(
     if _try_write_sealed_outcome(connection, owned_session, keys, call_pk, values):
         return True
     retry = partial(_try_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
-    return bool(optimistic_lock_on_heads.retry_write_with_stored_head(connection.alias, owned_session, retry))
+    return bool(optimistic_lock_on_sealed_heads.retry_write_with_stored_head(connection.alias, owned_session, retry))
 
 
 def _try_write_sealed_outcome(
@@ -138,18 +138,18 @@ def _try_write_sealed_outcome(
 ) -> bool:
     using = connection.alias
     call = call_seals.pop_remembered_or_load_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
+    head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(
         using, owned_session
     )
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after = optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, changes)
+    after = optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, difference, changes)
     is_settled = hot_statements.update_call_outcome_if_still_issued(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )
-    optimistic_lock_on_heads.record_written_head(connection, after if is_settled else None, owned_session)
+    optimistic_lock_on_sealed_heads.record_written_head(connection, after if is_settled else None, owned_session)
     if is_settled:
         if call_after is not None:
             call_seals.remember_sealed_call(owned_session, call_pk, call_after)

@@ -16,7 +16,7 @@ from checkpoints.calls import (
     write_outcomes,
 )
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import (

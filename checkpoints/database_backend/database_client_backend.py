@@ -16,10 +16,10 @@ from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.calls import call_queries, calls_awaiting_decision, intent_log, unfinished_call_queries, write_outcomes
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
-from checkpoints.database_backend.database_step_log import DatabaseStepLog
+from checkpoints.database_backend.database_workflow_step_log import DatabaseStepLog
 from checkpoints.db import clock
 from checkpoints.db.connection import get_connection
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import decide, decision_withdrawal, record_verify_hook_answers
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decision_target import DecisionTarget
@@ -54,7 +54,7 @@ from checkpoints.sessions import (
     sweep_lost_runs,
 )
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import OwnedSession

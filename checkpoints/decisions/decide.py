@@ -23,7 +23,7 @@ from checkpoints.calls.decision_signatures import require_signing_key_for_decisi
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import (

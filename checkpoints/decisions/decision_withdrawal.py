@@ -26,7 +26,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import signed_decisions
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.signed_decisions import DecisionTerms
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import RULES, dump_evidence, list_open_votes, require_and_clean_decision_reason
 from checkpoints.decisions.decision_target import DecisionTarget

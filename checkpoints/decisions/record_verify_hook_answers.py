@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, require_unaltered_call
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, Landed, NotLanded, Unknown
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe, ask_verify_hook_flow, find_verify_hook

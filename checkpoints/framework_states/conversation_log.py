@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import connections
 
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.db.hot_statements import ChangedRow
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests

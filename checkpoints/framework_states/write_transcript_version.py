@@ -18,7 +18,7 @@ from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.compression import TextToCompress
 from checkpoints.models import Checkpoint, Segment, Session
-from checkpoints.store import optimistic_lock_on_heads
+from checkpoints.store import optimistic_lock_on_sealed_heads
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -169,7 +169,7 @@ def write_version_and_answered_calls_if_changed(
     else:
         answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(using, row.pk)
+        sealed_head = optimistic_lock_on_sealed_heads.lock_head_and_seal_if_unsealed(using, row.pk)
         version, _ = save_version.write_version_if_session_at_base(
             using, base, stored_end, state, None, answered, sealed_head
         )

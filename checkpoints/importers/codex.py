@@ -22,8 +22,8 @@ from checkpoints.importers.imported_session_builder import (
     TranscriptFormat,
     get_text_field_or_empty,
 )
+from checkpoints.importers.imported_session_rows import make_valid_session_id
 from checkpoints.importers.openai_responses import read_item_as_exchange_or_none, score_item_match
-from checkpoints.importers.write_imported_sessions import make_valid_session_id
 
 _LINE_TYPES: Final = frozenset(
     {

@@ -26,16 +26,16 @@ from checkpoints.importers.imported_message_and_usage import (
     ImportedMessage,
     parse_token_count_or_zero,
 )
-from checkpoints.importers.path_text import format_path
-from checkpoints.importers.price_table import PriceTable
-from checkpoints.importers.session_writer import ImportWriter
-from checkpoints.importers.transcript_recorder import TranscriptRecorder
-from checkpoints.importers.write_imported_sessions import (
+from checkpoints.importers.imported_session_rows import (
     IMPORT_MARK,
     TranscriptOrigin,
     make_valid_session_id,
     omit_empty_values_and_require_storable,
 )
+from checkpoints.importers.path_text import format_path
+from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.session_writer import ImportWriter
+from checkpoints.importers.transcript_recorder import TranscriptRecorder
 from checkpoints.store.database_client_state import Store
 
 Body = dict[str, Any]

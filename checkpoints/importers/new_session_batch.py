@@ -20,11 +20,11 @@ from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_s
 from checkpoints.formats.digests import EMPTY_CHAIN
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog, insert_call_rows
-from checkpoints.importers.write_imported_sessions import TranscriptOrigin, insert_sessions_with_runs_and_events
+from checkpoints.importers.imported_session_rows import TranscriptOrigin, insert_sessions_with_runs_and_events
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import WRITTEN_FIELDS
-from checkpoints.store import optimistic_lock_on_heads
+from checkpoints.store import optimistic_lock_on_sealed_heads
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import save_version
 from checkpoints.versions.save_version import PreparedVersions, VersionToWrite
@@ -143,7 +143,7 @@ class NewSessionBatch:
         columns = [[*(head.written[name] for name in WRITTEN_FIELDS), head.session_pk] for head in heads]
         update_columns_of_rows(self._store.using, Session, WRITTEN_FIELDS, columns)
         for head in heads:
-            optimistic_lock_on_heads.record_written_head(connections[self._store.using], head)
+            optimistic_lock_on_sealed_heads.record_written_head(connections[self._store.using], head)
 
 
 def _complete_calls_and_prepare_versions(session: NewSession) -> tuple[SaveBase, PreparedVersions]:

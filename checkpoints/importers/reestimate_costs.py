@@ -11,12 +11,12 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CostBasis
 from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
+from checkpoints.importers.imported_session_rows import IMPORT_MARK
 from checkpoints.importers.price_table import Cost, PriceTable
-from checkpoints.importers.write_imported_sessions import IMPORT_MARK
 from checkpoints.models import Checkpoint, Session
 from checkpoints.store.database_client_state import Store
 

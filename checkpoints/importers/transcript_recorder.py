@@ -17,9 +17,9 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, ImportedMessage, UsageTotals
+from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin, truncate_to_storable
 from checkpoints.importers.price_table import Cost, PriceTable, choose_stated_or_estimated_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
-from checkpoints.importers.write_imported_sessions import SessionEnd, TranscriptOrigin, truncate_to_storable
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionState

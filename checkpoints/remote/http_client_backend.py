@@ -30,7 +30,7 @@ from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteClientState, build_transcript_head
-from checkpoints.remote.remote_step_log import RemoteStepLog
+from checkpoints.remote.remote_workflow_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId

@@ -22,7 +22,7 @@ from checkpoints.remote.remote_call_log import report_call_outcome
 from checkpoints.remote.remote_client_state import RemoteClientState
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact
-from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 
 

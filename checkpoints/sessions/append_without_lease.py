@@ -16,7 +16,7 @@ from django.db import transaction
 
 from checkpoints.calls import call_dicts, call_queries, call_seals, unfinished_call_queries
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (
@@ -36,7 +36,7 @@ from checkpoints.ids import validate_id, validate_integer
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import check_and_close_paused_tasks, take_and_release_ownership
-from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads, run_liveness_check
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads, run_liveness_check
 from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import VersionChange, VersionState
@@ -154,7 +154,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
-        sealed_head = optimistic_lock_on_heads.lock_head_and_seal_if_unsealed(store.using, row.pk)
+        sealed_head = optimistic_lock_on_sealed_heads.lock_head_and_seal_if_unsealed(store.using, row.pk)
         version, _ = save_version.write_version_if_session_at_base(
             store.using, base, end, state, None, answered, sealed_head
         )

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db.batched_reads import iterate_rows_read_in_batches
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical_json import parse_json
@@ -42,7 +42,7 @@ from checkpoints.models import (
 )
 from checkpoints.seals import witness
 from checkpoints.sessions import check_and_close_paused_tasks, framework_state_retention
-from checkpoints.sessions.retention_rule import RemovalCounts, RetentionRule
+from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_run_position_and_snapshot, opaque_bytes_as_differences

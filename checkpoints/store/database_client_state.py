@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
 from checkpoints.db.connection import get_connection
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
 from checkpoints.models import Workspace
 from checkpoints.process_identity_and_liveness import ProcessIdentity

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot

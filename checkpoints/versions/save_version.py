@@ -17,7 +17,7 @@ from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import load_rows_where
-from checkpoints.db.database_operation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.enums import CostBasis, Phase
@@ -29,7 +29,7 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_heads
+from checkpoints.store import look_up_and_lock_rows, optimistic_lock_on_sealed_heads
 from checkpoints.store.client_state import OwnedSession, TranscriptHead, UnconfirmedSave
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -421,9 +421,7 @@ def execute_save_statement_if_at_head(
 
     def write_version_at_known_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed(
-            store.using, owned_session
-        )
+        sealed_head = optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(store.using, owned_session)
         content = VersionToWrite(end, state, answered)
         return write_versions_if_session_at_base(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -431,7 +429,7 @@ def execute_save_statement_if_at_head(
 
     version = write_version_at_known_head()
     if version is None:
-        version = optimistic_lock_on_heads.retry_write_with_stored_head(
+        version = optimistic_lock_on_sealed_heads.retry_write_with_stored_head(
             store.using, owned_session, write_version_at_known_head
         )
     if version is not None:
@@ -519,7 +517,7 @@ def write_versions_if_session_at_base(
         beside=beside,
     )
     after = None if version is None else prepared.head
-    optimistic_lock_on_heads.record_written_head(connection, after, owned_session)
+    optimistic_lock_on_sealed_heads.record_written_head(connection, after, owned_session)
     return version, after
 
 
@@ -546,9 +544,7 @@ def prepare_versions_and_record_expected_head(
         difference += content.answered.difference
     return PreparedVersions(
         versions,
-        version_seals.compute_head_after_versions_and_record_as_expected(
-            sealed_head, base.version, versions, difference
-        ),
+        version_seals.compute_and_expect_head_after_versions(sealed_head, base.version, versions, difference),
     )
 
 

@@ -24,7 +24,7 @@ from checkpoints.models import Checkpoint, Message, Segment, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store import optimistic_lock_on_heads
+from checkpoints.store import optimistic_lock_on_sealed_heads
 from checkpoints.versions import read_messages_along_segments
 
 #: Number of messages that are verified at once.
@@ -53,7 +53,7 @@ def build_version_with_seals(
     return NewVersion(messages, values, answered, message_seals)
 
 
-def compute_head_after_versions_and_record_as_expected(
+def compute_and_expect_head_after_versions(
     head: SessionHead | None, number: int, versions: Sequence[NewVersion], difference: int
 ) -> SessionHead | None:
     """Return the head of a session after new versions, which the save has to write; None if sealing is off.
@@ -73,7 +73,7 @@ def compute_head_after_versions_and_record_as_expected(
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return optimistic_lock_on_heads.compute_next_head_and_record_as_expected(head, difference, newest)
+    return optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, difference, newest)
 
 
 def require_version_is_newest_of_session(session: Session, newest: Checkpoint | None) -> None:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.sessions.prune_versions_and_delete_sessions import find_removal_in_audit_trail_since
-from checkpoints.sessions.retention_rule import RemovalCounts
+from checkpoints.sessions.version_retention_rule import RemovalCounts
 from harness_site.api.idempotent_writes import mark_response_as_finding_nothing, mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite

@@ -22,8 +22,8 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError, MalformedRequest
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
+from checkpoints.importers.imported_session_rows import IMPORT_MARK, make_valid_session_id
 from checkpoints.importers.opentelemetry import SpanIdentity, iterate_resources_and_spans, read_span_identity
-from checkpoints.importers.write_imported_sessions import IMPORT_MARK, make_valid_session_id
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken
 from harness_site.api.json_request_bodies import parse_json_body

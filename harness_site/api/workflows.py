@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import sansio
-from checkpoints.database_backend.database_step_log import DatabaseStepLog
+from checkpoints.database_backend.database_workflow_step_log import DatabaseStepLog
 from checkpoints.exceptions import CallInProgress, WorkflowNotFound
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id

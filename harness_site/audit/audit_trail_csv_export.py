@@ -8,7 +8,7 @@ from django.utils import translation
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.core import csv_rows, formatting
 from harness_site.core.rendering.json_tree import mask_and_dump_json
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
 HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "details", "intact")
 

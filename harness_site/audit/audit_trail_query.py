@@ -20,7 +20,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
 #: Largest number of entries that are read at once.
 _CHUNK = 1000

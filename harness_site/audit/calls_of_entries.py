@@ -18,7 +18,7 @@ from harness_site.audit.folded_entries import EntryRow
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.formatting import mask_and_shorten_to_one_line
 from harness_site.core.masking.masker import mask_values_in_context
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
 _LONGEST_SENTENCE: Final = 80
 #: Details of an entry that tell calls with the same call id apart.

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from checkpoints.enums import AuditKind
 from harness_site.audit.audit_trail_query import PAGE_VIEWS, AuditEntry, AuditFilter, iterate_entries
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
 #: Number of rows of a page. A page may have one more, because two equal entries are two rows.
 ROWS_PER_PAGE: Final = 40

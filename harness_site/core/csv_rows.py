@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
 #: Last lines of a complete and of an incomplete table.
 COMPLETE: Final = "# complete"

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
-from harness_site.core.redact_link_secrets import hide_secrets_in_one_time_links
+from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
 
 #: Prefix of the further lines of an entry, so that none looks like a new entry.
 _CONTINUED: Final = "\n    | "

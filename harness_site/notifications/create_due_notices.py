@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall, Workspace
-from harness_site.core.unreadable_rows import call_or_use_fallback
+from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.notifications.models import Delivery, Event, Notice, NoticedCall
 from harness_site.notifications.recipients import list_recipients
 

@@ -27,7 +27,7 @@ from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import call_or_use_fallback
+from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events

@@ -31,7 +31,11 @@ from harness_site.core.call_amounts import (
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import (
+    UnreadableRecord,
+    convert_rows_or_mark_unreadable,
+    skip_unreadable_records,
+)
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url

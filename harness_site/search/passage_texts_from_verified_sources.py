@@ -12,7 +12,7 @@ from checkpoints.models import Message
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals
-from harness_site.core.unreadable_rows import (
+from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     load_rows_or_mark_unreadable,
     skip_unreadable_records,

@@ -9,7 +9,7 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
-from harness_site.core.unreadable_rows import UnreadableRecord, skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, skip_unreadable_records
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 
 HEAD: Final = (

@@ -21,7 +21,7 @@ from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall

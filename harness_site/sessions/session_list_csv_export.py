@@ -7,7 +7,7 @@ from typing import Final
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.masking.masker import mask_values_in_context
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.sessions.selectors.session_rows import SessionRow
 
 HEAD: Final = (

@@ -19,7 +19,7 @@ from checkpoints.sessions.session_list_filters import Sort
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_formatting import (
     format_count,

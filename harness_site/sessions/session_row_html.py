@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.sessions.session_row_display import SessionLine
 from harness_site.templatetags.harness_tags import render_unreadable_row
 

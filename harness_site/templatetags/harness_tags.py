@@ -47,7 +47,7 @@ from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text_in_middle
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.display.display_preferences import get_chosen_theme_or_empty
 
 logger = logging.getLogger(__name__)
@@ -119,11 +119,11 @@ def render_masked_name_options(names: Iterable[str], selected: str = "") -> Safe
 @register.simple_tag(name="keys_and_export")
 def render_keyboard_help_and_export_progress() -> SafeString:
     """Render the list of keys and the progress of an export, which every page contains until they are asked for."""
-    return _render_keyboard_help_and_export_progress_cached(get_language())
+    return _render_cached_keyboard_help_and_export_progress(get_language())
 
 
 @cache
-def _render_keyboard_help_and_export_progress_cached(_language: str | None) -> SafeString:
+def _render_cached_keyboard_help_and_export_progress(_language: str | None) -> SafeString:
     """Render them in the current language, which is the key of the cache: they contain nothing else that changes."""
     return render_to_string("parts/keys_and_export.html")
 

@@ -127,7 +127,7 @@ GROUPS = (
         ),
     ),
     Group("Results: runs", "checkpoints.store.session_owner_run_type", ("OwningRun",)),
-    Group("Results: versions removed", "checkpoints.sessions.retention_rule", ("RemovalCounts",)),
+    Group("Results: versions removed", "checkpoints.sessions.version_retention_rule", ("RemovalCounts",)),
     Group("Results: exported files", "checkpoints.archive.archive_results", ("ExportedFile",)),
     Group("Results: imported sessions", "checkpoints.archive.archive_results", ("ImportedSession",)),
     Group("Results: imported records", "checkpoints.versions.phase_record_migration", ("ImportedRecord",)),

@@ -27,14 +27,14 @@ from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import ResultPart
 from checkpoints.framework_states import state_store, write_cached_session_in_one_statement
 from checkpoints.framework_states.write_cached_session_in_one_statement import CachedSession
-from checkpoints.importers import write_imported_sessions
+from checkpoints.importers import imported_session_rows
 from checkpoints.importers.claude_code import transcript_reader
 from checkpoints.importers.claude_code.transcript_reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
+from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
-from checkpoints.importers.write_imported_sessions import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
@@ -358,7 +358,7 @@ class ReadableTranscriptWriter(ImportWriter):
     def _get_or_create_import_run(self, row: Session) -> Run:
         run = Run.objects.using(self.store.using).filter(session=row, number=_READ_RUN_NUMBER).first()
         if run is None:
-            run = write_imported_sessions.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
+            run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
             run.save(using=self.store.using, force_insert=True)
         return run
 
@@ -480,7 +480,7 @@ class ReadableTranscriptWriter(ImportWriter):
 
     def _build_changed_session_columns_or_empty(self, end: SessionEnd) -> dict[str, Any]:
         """Build the columns that describe the session; empty if none of them has changed."""
-        columns = write_imported_sessions.build_transcript_derived_columns(self.origin, end, "agent", "labels")
+        columns = imported_session_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 
 

@@ -21,7 +21,11 @@ from claude_agent_sdk.types import (
 )
 from django.db import transaction
 
-from checkpoints.adapters.claude import create_forked_session, transcript_keys, transcript_line_delta_encoding
+from checkpoints.adapters.claude import (
+    session_of_sdk_fork,
+    transcript_keys,
+    transcript_line_delta_encoding,
+)
 from checkpoints.adapters.claude.readable_transcript_writer import (
     AGENT_NAME,
     SessionChanged,
@@ -39,7 +43,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     InvalidInput,
@@ -197,7 +201,7 @@ class HarnessSessionStore(SessionStore):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
             written, before = None, 0 if mirror is None else mirror.version
-            names_origin = create_forked_session.find_origin_session_id_or_none(key, lines) is not None
+            names_origin = session_of_sdk_fork.find_origin_session_id_or_none(key, lines) is not None
             if mirror is not None and not names_origin and not any(map(is_subagent_description, lines)):
                 try:
                     written = self._try_append_to_cached_session(key, mirror, lines)
@@ -260,12 +264,12 @@ class HarnessSessionStore(SessionStore):
 
         Returns the mirror that has read all of them, and the version of the session before.
         """
-        origin = create_forked_session.find_origin_session_id_or_none(key, lines)
+        origin = session_of_sdk_fork.find_origin_session_id_or_none(key, lines)
         if origin is not None:
             notes = self._load_lines_if_session_has_no_messages(key.session_id)
             if notes:
                 return self._delete_notes_session_fork_origin_and_append(key, origin, notes, lines)
-            create_forked_session.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
+            session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
         return self._append_new_lines_and_write_versions(key, mirror, lines)
 
     def create_forked_session_if_missing(self, key: TranscriptKey, origin: str) -> None:
@@ -285,7 +289,7 @@ class HarnessSessionStore(SessionStore):
                     self._mirrors.pop(key.session_id, None)
                 self._delete_notes_session_fork_origin_and_append(key, origin, notes, [])
             else:
-                create_forked_session.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
+                session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
 
     def _load_lines_if_session_has_no_messages(self, session_id: str) -> list[Line]:
         """Load the lines of a session that has notes of the program alone; none if it has more, or no lines."""
@@ -306,7 +310,7 @@ class HarnessSessionStore(SessionStore):
         store = self.sync_checkpointer.store
         with database_operation(store.using), transaction.atomic(using=store.using):
             remove_and_copy_states.release_and_delete_session(store, key.session_id)
-            create_forked_session.create_forked_session_if_missing(store, key, origin)
+            session_of_sdk_fork.create_forked_session_if_missing(store, key, origin)
             return self._append_new_lines_and_write_versions(key, None, [*notes, *lines])
 
     def _append_new_lines_and_write_versions(

@@ -19,7 +19,7 @@ from claude_agent_sdk import HookMatcher
 
 from checkpoints.adapters.claude import (
     calls_between_hooks,
-    create_forked_session,
+    session_of_sdk_fork,
     transcript_file_of_hook,
     transcript_keys,
 )
@@ -40,7 +40,7 @@ from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
-from checkpoints.db.database_operation import database_operation
+from checkpoints.db.database_error_translation import database_operation
 from checkpoints.exceptions import ApprovalRequired, CheckpointerClosed, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -177,12 +177,15 @@ class _ToolHooks:
             if not await self._run_blocking(partial(self._is_session_missing_or_unused, agent)):
                 continue
             origin = await asyncio.to_thread(
-                create_forked_session.find_origin_in_files_or_none, hook, agent, call_id if agent == key else ""
+                session_of_sdk_fork.find_origin_in_files_or_none,
+                hook,
+                agent,
+                call_id if agent == key else "",
             )
             if origin is None:
                 continue
             create = (
-                partial(create_forked_session.create_forked_session_if_missing, self._sync.store)
+                partial(session_of_sdk_fork.create_forked_session_if_missing, self._sync.store)
                 if self._transcripts is None
                 else self._transcripts.create_forked_session_if_missing
             )

@@ -13,7 +13,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
-from checkpoints.importers.write_imported_sessions import make_valid_session_id
+from checkpoints.importers.imported_session_rows import make_valid_session_id
 
 _SUBAGENT_PATTERN: Final = re.compile(r"subagents/(agent-[^/]+)")
 _GROUP_LENGTH: Final = 255

@@ -18,7 +18,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
     decrypt_name_if_encrypted,
     encrypt_name_if_masked,
 )
-from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors.outage_groups import PAGE
 from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount, CallFilters, query_pending_calls
 

@@ -17,7 +17,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind, 
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate_function
-from harness_site.core.unreadable_rows import call_or_use_fallback
+from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review.claims_and_presence import build_claimed_call_condition
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (

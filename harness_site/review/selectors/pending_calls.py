@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
 from checkpoints.models import Decision, ToolCall, Workspace
-from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
 

@@ -19,7 +19,11 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core import formatting
 from harness_site.core.call_amounts import Amount, find_visible_amount
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import (
+    UnreadableRecord,
+    convert_rows_or_mark_unreadable,
+    skip_unreadable_records,
+)
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.differing_arguments import find_names_of_differing_arguments

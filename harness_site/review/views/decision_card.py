@@ -49,7 +49,7 @@ from harness_site.review.forms import (
     WithdrawForm,
     build_bound_decision_form,
 )
-from harness_site.review.interrupt_calls_of_lost_runs import interrupt_call_if_run_lost
+from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
 from harness_site.review.record_decision import (
     build_decision_target,
     get_result_text_or_none,

@@ -20,11 +20,15 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_electorate_function
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable, skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import (
+    UnreadableRecord,
+    convert_rows_or_mark_unreadable,
+    skip_unreadable_records,
+)
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import build_decided_row
-from harness_site.review.interrupt_calls_of_lost_runs import interrupt_calls_of_lost_runs
+from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
@@ -40,7 +44,7 @@ from harness_site.sessions.selectors import multi_person_approvals
 @require_GET
 @require_member(Role.AUDITOR)
 def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
-    interrupt_calls_of_lost_runs(request.membership.workspace)
+    mark_calls_of_lost_runs_as_interrupted(request.membership.workspace)
     query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
     filters = query_filters.build_call_filters(request.membership)
     waiting = count_calls_by_decider(request.membership)

@@ -29,7 +29,7 @@ from checkpoints.ids import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from harness_site.core.unreadable_rows import (
+from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     call_or_use_fallback,
     convert_rows_or_mark_unreadable,
@@ -230,7 +230,7 @@ def load_calls_with_ids_and_open_or_since_step(
 ) -> tuple[CallRecord, ...]:
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
     storable_ids = [call_id for call_id in call_ids if is_storable_text(call_id)]
-    pks = [] if since_step is None else list(_query_keys_of_open_calls_and_those_since_step(session_pk, since_step))
+    pks = [] if since_step is None else list(_query_keys_of_calls_open_or_since_step(session_pk, since_step))
     calls = list(_query_calls_with_ids_or_pks(session_pk, storable_ids, pks)) if storable_ids or pks else []
     return load_decisions_and_build_verified_calls(sorted(calls, key=attrgetter("step", "attempt", "pk")))
 
@@ -240,7 +240,7 @@ def _query_calls_with_ids_or_pks(session: int, call_ids: list[str], pks: list[in
     return select_call_records().filter(wanted | Q(pk__in=pks) if pks else wanted)
 
 
-def _query_keys_of_open_calls_and_those_since_step(session: int, since_step: int) -> QuerySet[ToolCall, int]:
+def _query_keys_of_calls_open_or_since_step(session: int, since_step: int) -> QuerySet[ToolCall, int]:
     """Query the newest of the open calls and those since a step, as a union, because no index covers both conditions.
 
     Most sessions have none. Imported calls are left out: they come from the transcript, so there is none that it does
@@ -339,7 +339,7 @@ def load_step_shift_of_copied_calls(fork: Session) -> int | None:
     return None if step is None else step - copy.step
 
 
-def load_decisions_and_build_calls_or_mark_unreadable(
+def build_calls_with_decisions_or_mark_unreadable(
     rows: Sequence[ToolCall | UnreadableRecord],
 ) -> list[CallRecord | UnreadableRecord]:
     """Build records without results; a call that was altered, or has an altered decision, becomes a placeholder."""

@@ -17,7 +17,7 @@ from checkpoints.sessions.session_list_filters import (
     get_order_fields,
     split_into_indexed_querysets,
 )
-from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 
 #: Totals are exact up to this number; beyond it a page says "more than".
 LIMIT = 1000

@@ -49,7 +49,7 @@ from checkpoints.sessions.session_list_filters import (
     select_sessions_by_filter,
     select_sessions_of_workspace,
 )
-from harness_site.core.unreadable_rows import (
+from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
     load_rows_or_mark_unreadable,

@@ -22,7 +22,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.epoch_microseconds import Instant
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.core.unreadable_rows import UnreadableRecord, load_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COPIED_CALLS, COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
@@ -294,7 +294,7 @@ def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall | UnreadableRecord, .
     if not pks:
         return ()
     rows = load_rows_or_mark_unreadable(_query_calls_with_session_names(pks), "call", session_column="session_id")
-    records = call_records.load_decisions_and_build_calls_or_mark_unreadable(rows)
+    records = call_records.build_calls_with_decisions_or_mark_unreadable(rows)
     calls = {row.pk: _build_logged_call(row, record) for row, record in zip(rows, records, strict=True)}
     return tuple(calls[pk] for pk in pks if pk in calls)
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final
 
 from checkpoints.models import Session
-from harness_site.core.unreadable_rows import skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import skip_unreadable_records
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionRow
 

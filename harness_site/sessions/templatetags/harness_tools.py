@@ -18,7 +18,7 @@ from harness_site.sessions.session_formatting import format_count, get_call_resu
 from harness_site.sessions.session_tabs import SessionTabs
 from harness_site.sessions.subagent_tree import subagent_tree
 from harness_site.sessions.tool_views import tool_view_registry
-from harness_site.sessions.tool_views.claude_code_records import parse_claude_code_record_or_none
+from harness_site.sessions.tool_views.claude_code_notices_between_messages import parse_claude_code_record_or_none
 from harness_site.sessions.tool_views.tool_view_types import ToolView
 
 register = template.Library()

@@ -13,7 +13,7 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
 from harness_site.search.index_status import load_index_status
 from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts

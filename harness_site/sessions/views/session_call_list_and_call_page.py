@@ -11,7 +11,7 @@ from checkpoints.formats.parse_message_parts import CallPart
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
-from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import build_session_call_lines, has_any_line_decisions_to_show

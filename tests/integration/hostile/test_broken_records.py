@@ -14,7 +14,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
-from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import NoticedCall
 from harness_site.search import indexer

@@ -264,14 +264,14 @@ def _add_events_to_courses(
     for run_course in courses.values():
         lane = run_course.lane
         if lane.takeover is not None:
-            run_course.events.append(_build_event("takeover", convert_to_microseconds(lane.takeover.at)))
+            run_course.events.append(_build_momentary_event("takeover", convert_to_microseconds(lane.takeover.at)))
         elif lane.run.status == RunStatus.LOST:
-            run_course.events.append(_build_event("crash", lane.end))
+            run_course.events.append(_build_momentary_event("crash", lane.end))
     for run, paused_at, taken_at in pauses:
         if run in courses:
-            courses[run].events.append(_build_event("pause", paused_at))
+            courses[run].events.append(_build_momentary_event("pause", paused_at))
             if taken_at is not None:
-                courses[run].events.append(_build_event("taken", taken_at))
+                courses[run].events.append(_build_momentary_event("taken", taken_at))
     order = [*courses.values()]
     for row in decisions:
         kind = "verified" if row.kind in HOOK_KINDS else "decision" if row.final else "vote"
@@ -279,7 +279,7 @@ def _add_events_to_courses(
         _find_run_at_or_first(order, row.at).events.append(event)
 
 
-def _build_event(kind: str, at: int) -> Event:
+def _build_momentary_event(kind: str, at: int) -> Event:
     return Event(kind, at, at)
 
 

@@ -28,7 +28,7 @@ from checkpoints.integrity.verification import VerificationCounts, find_session_
 from checkpoints.models import Checkpoint, Run, Session, ToolCall, WorkflowStep
 from checkpoints.peers import Join, PeerCall
 from checkpoints.seals import session_heads
-from checkpoints.store import optimistic_lock_on_heads
+from checkpoints.store import optimistic_lock_on_sealed_heads
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -198,7 +198,7 @@ def test_head_that_another_thread_of_the_run_replaces_after_it_was_read_is_no_fo
 
     build = session_heads.build_verified_head
     monkeypatch.setattr(session_heads, "build_verified_head", build_head_before_another_write)
-    head = optimistic_lock_on_heads.get_or_load_expected_head_and_seal_if_unsealed("default", owned_session)
+    head = optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed("default", owned_session)
     assert head is not None
     assert head.number == owned_session.newest_head[0] - 1
 

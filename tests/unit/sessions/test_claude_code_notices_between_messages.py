@@ -1,6 +1,6 @@
 """Records of programs between messages, as chips."""
 
-from harness_site.sessions.tool_views.claude_code_records import parse_claude_code_record_or_none
+from harness_site.sessions.tool_views.claude_code_notices_between_messages import parse_claude_code_record_or_none
 
 
 def test_title_that_is_too_long_is_a_field_which_is_masked_as_a_whole() -> None:

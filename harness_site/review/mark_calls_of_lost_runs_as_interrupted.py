@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 LIMIT = 20
 
 
-def interrupt_calls_of_lost_runs(workspace: Workspace) -> None:
+def mark_calls_of_lost_runs_as_interrupted(workspace: Workspace) -> None:
     """Interrupt the calls of lost runs in this workspace."""
     try:
         sweep_lost_runs.sweep_lost_runs(Store(workspace=workspace.slug, workspace_id=workspace.pk), limit=LIMIT)
