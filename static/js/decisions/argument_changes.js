@@ -1,7 +1,7 @@
 // Arguments that are edited by field: below each changed field is what it was, with a way back, and above the button is one
 // line with all changes.
 
-import { gettext } from "./translations.js";
+import { gettext } from "../translations.js";
 
 const MOST_CHARACTERS = 40;
 

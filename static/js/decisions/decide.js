@@ -1,0 +1,94 @@
+// The forms that record decisions: what follows the input of a reader, a response of the server, and the opening of a page.
+
+import { addAmounts } from "./amounts.js";
+import { showArgumentChanges } from "./argument_changes.js";
+import { labelButton, labelDecisions } from "./button_labels.js";
+import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
+import { markInvalidArguments, removeMendedErrors } from "./form_errors.js";
+import { findForm } from "./forms.js";
+import { continueWithNewState } from "./live_card.js";
+import { moveReason } from "./reasons.js";
+import { selectCalls } from "./several_calls.js";
+
+for (const type of ["change", "input"]) {
+  document.addEventListener(type, (event) => {
+    const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
+    if (!decide) return;
+    if (type === "change") labelButton(decide);
+    showArgumentChanges(decide);
+    selectCalls(decide, event.target);
+    labelDecisions(decide);
+    addAmounts(decide);
+    if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
+    removeMendedErrors(decide, event.target);
+  });
+}
+
+// A form whose button is hidden only keeps the text: the call is decided, or the deadline has passed. It sends nothing.
+document.addEventListener(
+  "submit",
+  (event) => {
+    if (!event.target.matches("form[data-decide]") || event.target.querySelector("button[type='submit']").checkVisibility()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  },
+  true,
+);
+
+function countAllAnswers() {
+  for (const several of document.querySelectorAll("form[data-decide-several]")) {
+    selectCalls(several);
+    labelDecisions(several);
+    addAmounts(several);
+  }
+}
+
+/** Open the next call by itself after a decision, if the reader has chosen so. Return whether it opens. */
+function openNextCall(sent) {
+  const next = document.querySelector("main a[data-opens]");
+  if (!next || !sent?.matches?.("form[data-decide]")) return false;
+  window.location.assign(next.dataset.opens);
+  return true;
+}
+
+/** Return whether the response to this form shows that its decisions are recorded. */
+function isRecorded(sent) {
+  const form = findForm();
+  if (sent?.matches?.("form[data-decide]")) return !form?.hasAttribute("data-sent") && !document.querySelector(".refusal-note");
+  return !form && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals");
+}
+
+document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
+  const form = findForm();
+  const sent = detail.requestConfig?.elt;
+  countAllAnswers();
+  if (target.id === "main" && isRecorded(sent) && !openNextCall(sent)) focusWhatFollows();
+  if (!form) return;
+  labelButton(form);
+  showArgumentChanges(form);
+  if (target.id === "change") markInvalidArguments(form);
+  if (target.id === "main") focusInvalid(form);
+  if (sent?.matches?.("[data-take-change]")) continueWithNewState(form);
+  const isWithdrawn = sent?.matches?.("form[data-withdraw]") && document.activeElement === document.body;
+  if (isWithdrawn) (document.querySelector("[data-withdrawn]") ?? document.getElementById("heading")).focus({ preventScroll: true });
+});
+document.body.addEventListener("harness:draftChanged", countAllAnswers);
+
+/** Label the button of a form that was opened, and focus the field where its reader begins. */
+function openForm(form) {
+  labelButton(form);
+  showArgumentChanges(form);
+  focusInvalid(form);
+  const chosen = form.querySelector("input[name='kind']:checked");
+  if (chosen?.autofocus) {
+    chosen.closest("details.change-answer")?.setAttribute("open", "");
+    focusNeededField(chosen); // chosen in the list, by its number
+  }
+  // A question can have one answer, which is chosen from the start. A page whose form is not in sight does not jump there.
+  else if (chosen?.defaultChecked && document.activeElement === document.body && !isLinkToFormVisible() && isInSight(findOwnField(chosen)))
+    findOwnField(chosen).focus();
+}
+
+countAllAnswers();
+document.getElementById("previous")?.focus({ preventScroll: true }); // it says that the decision before is recorded
+if (findForm()) openForm(findForm());

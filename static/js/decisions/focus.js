@@ -1,0 +1,40 @@
+// Where the focus goes: to the text that an answer needs, to an error, or to what follows a recorded decision.
+
+/** Return the visible field that only this answer has, if any. */
+export function findOwnField(option) {
+  const ownFields = option.closest(".opt").nextElementSibling?.querySelectorAll("textarea, select, input:not([type='radio'])") ?? [];
+  return [...ownFields].find((each) => each.checkVisibility());
+}
+
+/** Focus the field that an answer needs, so that the next letters are typed there. */
+export function focusNeededField(option) {
+  const own = findOwnField(option);
+  if (option.value.startsWith("option-")) return option.focus(); // it needs no text
+  const needed = own && (option.value === "edit" || !own.value) ? own : option.form.elements.reason;
+  needed.focus();
+}
+
+export function isLinkToFormVisible() {
+  return document.querySelector(".to-decision")?.checkVisibility() ?? false;
+}
+
+export function isInSight(element) {
+  return element !== undefined && element.getBoundingClientRect().bottom <= window.innerHeight;
+}
+
+/** Focus the first invalid field, and scroll it into view. */
+export function focusInvalid(form) {
+  const invalid = form.dataset.invalid;
+  if (!invalid) return;
+  const fields = form.querySelectorAll(`[name="${CSS.escape(invalid)}"], .arguments [name^="argument-"]`);
+  const field = [...fields].find((each) => each.name === invalid && each.checkVisibility()) ?? [...fields].find((each) => each.checkVisibility());
+  if (!field) return;
+  field.focus({ preventScroll: true });
+  (field.closest("fieldset, .field") ?? field).scrollIntoView({ block: "nearest" });
+}
+
+/** Focus what comes after a recorded decision: the link to the next call, which the heading describes, else the heading. */
+export function focusWhatFollows() {
+  const following = ["a[data-next]", "h1"].flatMap((each) => [...document.querySelectorAll(`main ${each}`)]);
+  following.find((each) => each.checkVisibility())?.focus({ preventScroll: true });
+}

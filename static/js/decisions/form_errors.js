@@ -1,0 +1,42 @@
+// Errors of a form disappear when their fields are filled in, and the first one that is left is named beside the button.
+
+import { hasOtherAnswer } from "./several_calls.js";
+
+/** Remove the errors of fields that have been filled in, and the remark beside the button once no error is left. */
+export function removeMendedErrors(form, field) {
+  if (!field.value) return;
+  // The value of some fields also counts for others that are empty, unless it is about another answer than theirs.
+  const isShared = (each) => field.dataset.default && each.name.endsWith(field.dataset.default) && !each.value && !hasOtherAnswer(form, each);
+  // The answer for a call is also one of those that the form asks for.
+  const isMendedBy = (each) => isShared(each) || (each.name === "shared-answer" && field.closest("li .answer"));
+  const others = [...form.elements].filter(isMendedBy);
+  for (const mended of [field, ...others]) removeErrors(form, mended);
+  const left = [...form.querySelectorAll(".errorlist li")].some((each) => each.checkVisibility());
+  if (!left) form.querySelector(".problem:not([data-connection])")?.remove();
+  else nameFirstError(form);
+}
+
+/** Name the first error that is left beside the button, if the form repeats it there. */
+function nameFirstError(form) {
+  const link = form.querySelector("[data-first-error]");
+  const error = form.querySelector(".errorlist li");
+  if (!link || !error) return;
+  link.textContent = error.textContent;
+  link.href = `#${error.closest(".field").querySelector("input, textarea, select").id}`;
+}
+
+function removeErrors(form, field) {
+  const place = field.closest(field.name === "kind" ? "fieldset" : ".field");
+  if (!place?.querySelector(".errorlist")) return;
+  for (const list of place.querySelectorAll(field.name === "kind" ? "#kind-errors .errorlist" : ".errorlist")) list.remove();
+  for (const each of form.elements) if (each.name === field.name) each.removeAttribute("aria-invalid");
+}
+
+/** Mark the fields of edited arguments whose preview has an error below them. */
+export function markInvalidArguments(form) {
+  for (const place of form.querySelectorAll(".by-field .field")) {
+    const field = place.querySelector("input, textarea, select");
+    if (place.querySelector(".errorlist")) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
+  }
+}

@@ -1,0 +1,43 @@
+// The keys 1 to 9 choose an answer, Ctrl+Enter records it, and Escape leaves a field.
+
+import { focusNeededField } from "./focus.js";
+import { findForm, onlyForm } from "./forms.js";
+import { hasOtherAnswer } from "./several_calls.js";
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    const sent = event.target.closest?.("main form") ?? (event.target.matches?.("body, summary, [tabindex='-1']") ? onlyForm() : null);
+    if (!sent) return;
+    event.preventDefault();
+    sent.requestSubmit();
+    return;
+  }
+  const decide = findForm();
+  if (!decide || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.target.closest?.("input:not([type='radio']), textarea, select, dialog")) return;
+  const option = decide.querySelectorAll("input[name='kind']")[Number(event.key) - 1];
+  if (!option || option.disabled) return;
+  event.preventDefault();
+  option.closest("details")?.setAttribute("open", "");
+  option.click();
+  focusNeededField(option);
+});
+
+// Escape leaves a field of the form, so that the next keys are shortcuts again; the text stays. In a list of calls, the
+// keys go on from the call of the field.
+document.addEventListener("keydown", (event) => {
+  const isLeaving = event.key === "Escape" && !event.isComposing && !event.defaultPrevented;
+  if (!isLeaving || !event.target.matches?.("form:is([data-decide], [data-decide-several]) :is(textarea, select, input:not([type='radio'], [type='checkbox']))")) return;
+  const row = event.target.closest("li")?.querySelector("[data-row]");
+  if (row) row.focus();
+  else event.target.blur();
+});
+
+// The number of an answer leads to the first text that this answer needs and that the texts for all do not give.
+document.addEventListener("chosen-by-key", ({ target }) => {
+  const isMissing = (field) => {
+    const shared = target.form.elements[`shared-${field.name.split("-").at(-1)}`];
+    return !field.value && (!shared.value || hasOtherAnswer(target.form, field));
+  };
+  [...target.closest(".answer-row").querySelectorAll(":is(.evidence, .reason) :is(input, [aria-required])")].find(isMissing)?.focus();
+});
