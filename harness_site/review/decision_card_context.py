@@ -148,12 +148,11 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
         "has_answered": _can_reader_only_wait_for_others(call, evidence.decisions, agreements, person),
     }
-    waits_for_others = (
-        card["has_answered"] or card["own_votes"] or (reader.role == Role.APPROVER and not card["may_decide"])
+    card["waits_for_others"] = (
+        card["has_answered"]
+        or card["own_votes"]
+        or (reader.role == Role.APPROVER and undecided and not card["may_decide"])
     )
-    card["leads_onward"] = not undecided or waits_for_others
-    if card["leads_onward"]:
-        card["next_call"] = calls_by_decider.find_next_call_to_decide(reader, after=call)
     return card
 
 

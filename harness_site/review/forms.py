@@ -259,30 +259,44 @@ def build_bound_decision_form(
 
 
 class CommentForm(forms.Form):
-    """Comment about a call, and the colleague to hand the call over to, if any."""
+    """Comment about a call."""
 
     text = forms.CharField(
-        required=False,
         label=gettext_lazy("Comment"),
         max_length=4000,
         widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": gettext_lazy("Enter a comment.")},
     )
-    to = forms.ChoiceField(required=False, widget=forms.Select(attrs={"class": "input"}))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, auto_id="id_comment-%s", **kwargs)
+
+
+class HandOverForm(forms.Form):
+    """Colleague to hand a call over to, with a note for them. The only colleague is chosen already."""
+
+    to = forms.ChoiceField(
+        label=gettext_lazy("Hand over to"),
+        widget=forms.Select(attrs={"class": "input"}),
+        error_messages={
+            "required": gettext_lazy("Choose who gets the call."),
+            "invalid_choice": gettext_lazy("This person cannot decide about the call. Choose somebody else."),
+        },
+    )
+    note = forms.CharField(
+        required=False,
+        label=gettext_lazy("Note"),
+        max_length=4000,
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
 
     def __init__(self, *args: Any, colleagues: Sequence[str], **kwargs: Any) -> None:
-        kwargs["auto_id"] = "id_comment-%s"
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, auto_id="id_hand-over-%s", **kwargs)
         self.colleagues = colleagues
         field = self.fields["to"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
-        field.choices = [("", _("nobody")), *((name, name) for name in colleagues)]
-        field.error_messages["invalid_choice"] = _("This person cannot decide about the call. Choose somebody else.")
-
-    def clean(self) -> dict[str, Any]:
-        data: dict[str, Any] = super().clean() or {}
-        if not data.get("to") and not data.get("text") and not self.errors:
-            self.add_error("text", _("Enter a comment."))
-        return data
+        names = [(name, name) for name in colleagues]
+        field.choices = names if len(names) == 1 else [("", _("Choose a person")), *names]
 
 
 class WithdrawForm(forms.Form):

@@ -75,24 +75,25 @@ def test_claim_and_presence_are_shown_to_another_reviewer(
     expect(bob.get_by_text("Claimed by you", exact=True)).to_have_count(0)
 
 
-def test_handover_is_stated_where_its_form_was_and_can_be_undone(
+def test_call_is_handed_over_beside_its_claim_and_this_can_be_undone(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
-    """Live updates arrive before the response to the handover, or after it; the page states the same."""
+    """Live updates arrive before the response to the hand-over, or after it; the page states the same."""
     start_agent(site, order_number)
     page = open_page("alice")
     page_actions.open_refund_card(page, order_number)
-    comments = page.get_by_role("region", name="Comments")
+    people = page.locator("#people")
     for _ in range(2):
-        comments.get_by_text("Add a comment or hand over").click()
-        expect(comments.get_by_role("button", name="Add comment", exact=True)).to_be_visible()
-        comments.get_by_label("Hand over to").select_option("bob")
-        comments.get_by_role("button", name="Hand over to bob").click()
-        expect(comments.get_by_text(re.compile(r"^Handed to bob at \d\d:\d\d:\d\d$"))).to_be_visible()
-        expect(comments.locator(".handover a")).to_be_focused()
-        comments.get_by_role("button", name="Undo").click()
+        people.locator("summary").click()
+        people.get_by_label("Hand over to").select_option("bob")
+        people.get_by_label("Note").fill("You know the customer.")
+        people.get_by_role("button", name="Hand over").click()
+        expect(people.get_by_text(re.compile(r"You handed this call to bob at \d\d:\d\d:\d\d\."))).to_be_visible()
+        expect(people.locator("summary")).to_have_count(0)
+        expect(page.locator("main :is(a[data-next], h1):focus")).to_be_visible()  # other tests may leave a next call
+        people.get_by_role("button", name="Undo hand-over").click()
         expect(page.get_by_role("button", name="Claim", exact=True)).to_be_visible()
-        expect(comments.locator("summary")).to_be_focused()
+    expect(page.get_by_role("region", name="Comments").get_by_role("listitem")).to_have_count(2)
 
 
 def test_response_arrives_after_its_button_was_replaced(

@@ -8,8 +8,9 @@ from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.decision_card_context import has_reader_answered, may_member_decide_call
-from harness_site.review.forms import CommentForm
+from harness_site.review.forms import CommentForm, HandOverForm
 from harness_site.review.views.decision_card import (
+    build_people_context,
     load_call_masked_and_interrupted_if_lost_or_404,
     map_names_to_colleagues_who_may_decide,
     render_decision_card,
@@ -37,18 +38,29 @@ def release_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @require_member(Role.APPROVER)
-def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
-    """Add a comment, and hand the call over to a colleague if one was chosen."""
-    call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
-    colleagues = map_names_to_colleagues_who_may_decide(call, member)
-    form = CommentForm(request.POST, colleagues=sorted(colleagues))
+def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
+    form = CommentForm(request.POST)
     if not form.is_valid():
         return render_decision_card(request, call, comment_form=form, status=422)
-    text, receiver = form.cleaned_data["text"], colleagues.get(form.cleaned_data["to"])
-    if text:
-        add_comment.add_comment(call, text, by=member, request=request)
-    if receiver is not None and call.undecided:
-        claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
+    add_comment.add_comment(call, form.cleaned_data["text"], by=request.membership, request=request)
+    return redirect("harness_review:card", pk)
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
+    """Hand the call over to a colleague; a note for them is also a comment on the call."""
+    call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
+    colleagues = map_names_to_colleagues_who_may_decide(call, member)
+    form = HandOverForm(request.POST, colleagues=sorted(colleagues))
+    if not form.is_valid():
+        return render_decision_card(request, call, hand_over_form=form, status=422)
+    note, receiver = form.cleaned_data["note"], colleagues[form.cleaned_data["to"]]
+    if call.undecided:
+        if note:
+            add_comment.add_comment(call, note, by=member, request=request)
+        claim_services.hand_over_call(call, by=member, to=receiver, note=note, request=request)
     return redirect("harness_review:card", pk)
 
 
@@ -62,14 +74,9 @@ def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResp
     )
     if call.undecided:
         claims_and_presence.record_presence_and_extend_claim(call, by=request.membership, mine=people.mine is not None)
-    return render(
-        request,
-        "review/parts/people.html",
-        {
-            "call": call,
-            "company": people,
-            "may_decide": may_member_decide_call(call, request.membership),
-            "has_answered": has_reader_answered(call, request.membership),
-            "reader": request.membership.user.get_username(),
-        },
-    )
+    context = {
+        **build_people_context(call, people, request.membership),
+        "may_decide": may_member_decide_call(call, request.membership),
+        "has_answered": has_reader_answered(call, request.membership),
+    }
+    return render(request, "review/parts/people.html", context)

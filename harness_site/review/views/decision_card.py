@@ -45,6 +45,7 @@ from harness_site.review.forms import (
     ApprovalForm,
     CommentForm,
     DecisionForm,
+    HandOverForm,
     OutcomeForm,
     WithdrawForm,
     build_bound_decision_form,
@@ -226,27 +227,27 @@ def render_decision_card(
     form: OutcomeForm | ApprovalForm | None = None,
     problem: DecisionProblem | None = None,
     comment_form: CommentForm | None = None,
+    hand_over_form: HandOverForm | None = None,
     withdraw_form: WithdrawForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     """Render the decision page of a call, with the forms that were sent."""
-    if comment_form is None:
-        comment_form = CommentForm(colleagues=sorted(map_names_to_colleagues_who_may_decide(call, request.membership)))
+    people = people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership)
     kept_revision = _get_revision_of_kept_form(request)
     context: dict[str, Any] = {
         **decision_card_context.load_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
-        "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
+        **build_people_context(call, people, request.membership, hand_over_form),
         "refused": problem,
         "opens_next_call": wants_next_call_opened(request),
         "previous_call": _find_previous_call_decided_by_reader(request),
         "keeps_form": bool(kept_revision),
         "has_changed": kept_revision not in {"", str(call.revision)},
-        "comment_form": comment_form,
+        "comment_form": comment_form or CommentForm(),
         "withdraw_form": withdraw_form,
     }
-    context["handed"] = _describe_handover_by_reader(context["company"], request.membership) if call.undecided else None
-    if context["handed"] and "next_call" not in context:
+    context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
+    if context["leads_onward"]:
         context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership, after=call)
     if context["undecided"] and context["has_changed"]:
         context["last_change"] = _find_last_decision_since(context["known"].decisions, kept_revision)
@@ -271,6 +272,28 @@ def render_decision_card(
     if status == HTTPStatus.UNPROCESSABLE_ENTITY and not problem:
         response["HX-Reswap"] = "outerHTML"  # the page stays where it is, and the first invalid field gets the focus
     return response
+
+
+def build_people_context(
+    call: ToolCall, company: CallClaimsAndPresence, reader: Membership, form: HandOverForm | None = None
+) -> dict[str, Any]:
+    """Build who has claimed the call, who has its page open, and the form to hand it over; a sent `form` is kept.
+
+    There is no form for auditors, about decided calls, without a colleague who may decide, and once the reader has
+    handed the call over to one of these.
+    """
+    handed = _describe_handover_by_reader(company, reader) if call.undecided else None
+    if form is None and call.undecided and reader.has_role(Role.APPROVER):
+        colleagues = map_names_to_colleagues_who_may_decide(call, reader)
+        is_handed_over = handed is not None and handed["name"] in colleagues
+        form = HandOverForm(colleagues=sorted(colleagues)) if colleagues and not is_handed_over else None
+    return {
+        "call": call,
+        "company": company,
+        "reader": reader.user.get_username(),
+        "handed": handed,
+        "hand_over_form": form,
+    }
 
 
 def _describe_handover_by_reader(company: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:

@@ -18,7 +18,8 @@ document.body.addEventListener("htmx:configRequest", ({ detail }) => {
 let places = [];
 let headingBefore = "";
 document.body.addEventListener("htmx:beforeSwap", ({ target, detail }) => {
-  places = target.id === "main" ? [] : measureForm();
+  const isHandOver = detail.requestConfig.elt.matches("[data-hand-over]"); // what it says above the form is to be read
+  places = target.id === "main" || isHandOver ? [] : measureForm();
   if (target.id !== "call-events") return;
   headingBefore = document.getElementById("heading").textContent;
   const { elt, parameters } = detail.requestConfig;

@@ -74,9 +74,9 @@ class TestMail:
         office, call = start_mail_server(), interrupted(sentence="Refund 40.00 EUR")
         bob, client = make_user_with_address("bob", Role.APPROVER), sign_in(Client(), alice)
         hook = make_webhook(events="handed_over")
-        comment = f"/review/calls/{call.pk}/comment/"
+        hand_over = f"/review/calls/{call.pk}/hand-over/"
         for note in ("You know\nthe customer.", "Again."):
-            page = client.post(comment, {"text": note, "to": "bob"}, follow=True)
+            page = client.post(hand_over, {"note": note, "to": "bob"}, follow=True)
             assert b"bob gets an e-mail about it." in page.content
         assert sorted(deliveries()) == [("127.0.0.1", "waiting", 0)] * 2 + [("bob@example.com", "waiting", 0)] * 2
         assert send_due_deliveries().sent == 2
@@ -92,9 +92,9 @@ class TestMail:
 
         Delivery.objects.all().delete()
         Preferences.objects.create(user=bob, handed_over=False)
-        answer = client.post(comment, {"text": "Third.", "to": "bob"}, follow=True)
+        answer = client.post(hand_over, {"note": "Third.", "to": "bob"}, follow=True)
         assert b"bob gets no e-mail about it." in answer.content
-        client.post(comment, {"text": "To dora.", "to": "dora"})
+        client.post(hand_over, {"note": "To dora.", "to": "dora"})
         ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED)
         assert send_due_deliveries().sent == 0
         told_of = [("127.0.0.1", "not_needed", 1)] * 2 + [("dora@example.com", "not_needed", 1)]

@@ -33,9 +33,11 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     assert '<option value="bob">' in page
     assert '<option value="carol">' not in page  # an auditor cannot decide
 
-    answer = people["alice"].post(f"{url(call)}comment/", {"text": "You know the customer.", "to": "bob"}, follow=True)
-    assert re.search(r"Handed to bob at \d\d:\d\d:\d\d", visible_text(answer))
-    assert "bob gets no e-mail about it. Tell them yourself." in visible_text(answer)
+    answer = people["alice"].post(
+        f"{url(call)}hand-over/", {"note": "You know the customer.", "to": "bob"}, follow=True
+    )
+    told = r"You handed this call to bob at \d\d:\d\d:\d\d\. bob gets no e-mail about it\. Tell them yourself\."
+    assert re.search(told, visible_text(answer))
     page = visible_text(people["bob"].get(url(call)))
     assert "alice handed this call to you at " in page
     assert "You know the customer." in page
@@ -53,7 +55,7 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     people["dora"].post(f"{url(call)}claim/")
     assert "Claimed by dora since" in visible_text(people["bob"].get(url(call)))
 
-    refused = people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "carol"})
+    refused = people["alice"].post(f"{url(call)}hand-over/", {"note": "", "to": "carol"})
     assert refused.status_code == 422
     assert "This person cannot decide about the call. Choose somebody else." in visible_text(refused)
 
@@ -64,7 +66,7 @@ def test_calls_handed_to_the_reader_come_first_in_the_tab_that_opens(people: dic
         awaiting(),
         make_call(session=make_session(session_id="order-18"), status=CallStatus.AWAITING_APPROVAL),
     )
-    people["alice"].post(f"{url(handed)}comment/", {"to": "bob"})
+    people["alice"].post(f"{url(handed)}hand-over/", {"to": "bob"})
 
     def list_calls(name: str) -> list[str]:
         page = people[name].get("/review/").content.decode()
@@ -79,14 +81,14 @@ def test_calls_handed_to_the_reader_come_first_in_the_tab_that_opens(people: dic
 
 def test_handover_leads_onward_and_is_undone_by_the_member_who_made_it(people: dict[str, Client]) -> None:
     call, other_call = lost_call(), lost_call(session_id="order-18")
-    assert "Handed to" not in visible_text(people["alice"].get(url(call)))
-    people["alice"].post(f"{url(call)}comment/", {"to": "bob"})
+    assert "You handed" not in visible_text(people["alice"].get(url(call)))
+    people["alice"].post(f"{url(call)}hand-over/", {"to": "bob"})
 
     # A live update may be the first response after it; the page states the handover as long as it lasts.
     for _ in range(2):
         page = people["alice"].get(url(call)).content.decode()
         assert "<b>You handed this call to bob</b>" in page
-        assert f'aria-describedby="handover" href="{url(other_call)}"' in page
+        assert f'aria-describedby="heading" href="{url(other_call)}"' in page
     assert "bob gets no e-mail" not in visible_text(people["dora"].get(url(call)))
 
     people["dora"].post(f"{url(call)}release/")
@@ -97,18 +99,37 @@ def test_handover_leads_onward_and_is_undone_by_the_member_who_made_it(people: d
     assert AuditEvent.objects.filter(kind=AuditKind.RELEASED, actor="alice").count() == 1
 
 
-def test_form_for_comments_is_closed_for_the_receiver_of_a_handover(people: dict[str, Client]) -> None:
+def test_forms_for_comments_and_hand_overs_stay_closed(people: dict[str, Client]) -> None:
     call = lost_call()
-    people["alice"].post(f"{url(call)}comment/", {"text": "You know the customer.", "to": "bob"})
-    opened = {
-        name: "<details open>" in people[name].get(url(call)).content.decode() for name in ("alice", "bob", "dora")
+    people["alice"].post(f"{url(call)}hand-over/", {"note": "You know the customer.", "to": "bob"})
+    pages = {name: people[name].get(url(call)).content.decode() for name in ("alice", "bob", "dora")}
+    assert not any(re.search("<details[^>]* open", page) for page in pages.values())
+    # Whoever has handed the call over undoes that first.
+    assert {name: 'id="hand-over"' in page for name, page in pages.items()} == {
+        "alice": False,
+        "bob": True,
+        "dora": True,
     }
-    assert opened == {"alice": False, "bob": False, "dora": True}
+
+
+def test_hand_over_asks_who_gets_the_call_and_chooses_the_only_colleague(people: dict[str, Client]) -> None:
+    call = lost_call()
+    answer = people["alice"].post(f"{url(call)}hand-over/", {"note": "Please look."})
+    assert answer.status_code == 422
+    assert "Choose who gets the call." in visible_text(answer)
+    assert re.search('<details[^>]* id="hand-over" open>', answer.content.decode())
+    assert not Comment.objects.exists()
+    for name in ("carol", ""):
+        assert people["alice"].post(f"{url(call)}hand-over/", {"to": name}).status_code == 422
+    assert [choice in answer.content.decode() for choice in ("Choose a person", '<option value="bob">')] == [True, True]
+    overdue = lost_call(session_id="order-18", decide_within=timedelta(seconds=1))
+    page = people["alice"].get(url(overdue)).content.decode()
+    assert ["Choose a person" in page, '<option value="dora">' in page] == [False, True]
 
 
 def test_call_handed_to_an_approver_before_its_deadline_can_be_handed_to_an_admin(people: dict[str, Client]) -> None:
     call = lost_call(decide_within=timedelta(hours=1))
-    people["alice"].post(f"{url(call)}comment/", {"to": "bob"})
+    people["alice"].post(f"{url(call)}hand-over/", {"to": "bob"})
     ToolCall.objects.filter(pk=call.pk).update(decide_within=timedelta(microseconds=1))
     page = visible_text(people["alice"].get(url(call)))
     assert "bob has the call since" not in page
@@ -120,10 +141,10 @@ def test_overdue_call_is_handed_over_to_admins_alone(people: dict[str, Client]) 
     call = lost_call(decide_within=timedelta(seconds=1))
     page = people["alice"].get(url(call)).content.decode()
     assert [f'<option value="{name}">' in page for name in ("bob", "dora")] == [False, True]
-    assert people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "bob"}).status_code == 422
+    assert people["alice"].post(f"{url(call)}hand-over/", {"note": "", "to": "bob"}).status_code == 422
     assert "Hand over to an admin" in page
     assert "Hand over to an admin" not in people["dora"].get(url(call)).content.decode()
-    people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "dora"})
+    people["alice"].post(f"{url(call)}hand-over/", {"note": "", "to": "dora"})
     page = visible_text(people["alice"].get(url(call)))
     assert "You handed this call to dora" in page
     assert "You can still decide." not in page

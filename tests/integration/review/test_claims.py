@@ -142,7 +142,7 @@ def test_absent_readers_are_not_shown(people: dict[str, Client], lost: Lost) -> 
     call = lost()
     people["alice"].get(url(call))
     Presence.objects.update(seen_at=clock.now() - PRESENT_FOR)
-    assert "alice" not in visible_text(people["bob"].post(url(call, "present/")))
+    assert "page open" not in visible_text(people["bob"].post(url(call, "present/")))
     Presence.objects.update(seen_at=clock.now() - timedelta(days=2))
     claim_services.reload_statuses_and_remove_claims([lost()], by=Membership.objects.get(user__username="bob"))
     assert not Presence.objects.exists()

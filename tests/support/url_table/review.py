@@ -56,6 +56,12 @@ LINES: Final = (
         "/review/calls/{call}/comment/",
     ),
     line(
+        "review/calls/<int:pk>/hand-over/",
+        "302 405 405 405 405 302",
+        "302 403 403 422 422 302",
+        "/review/calls/{call}/hand-over/",
+    ),
+    line(
         "review/calls/<int:pk>/withdraw/",
         "302 405 405 405 405 302",
         "302 403 403 422 422 302",
@@ -84,6 +90,7 @@ FOREIGN: Final = (
     ("/review/calls/{foreign_call}/release/", "post"),
     ("/review/calls/{foreign_call}/present/", "post"),
     ("/review/calls/{foreign_call}/comment/", "post"),
+    ("/review/calls/{foreign_call}/hand-over/", "post"),
     ("/review/calls/{foreign_call}/withdraw/", "post"),
     ("/review/calls/{foreign_call}/change/", "post"),
     ("/review/calls/{foreign_call}/verify/", "post"),
