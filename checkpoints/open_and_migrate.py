@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ try:
 except ImportError:  # not a POSIX system: there is no lock, and only one process may create a file at a time
     fcntl = None  # type: ignore[assignment]
 
+logger = logging.getLogger(__name__)
+
 #: Key of the PostgreSQL advisory lock under which tables are created.
 _MIGRATION_LOCK = 0x4861726E
 #: The primary key that the first migration gives the default workspace.
@@ -37,7 +40,8 @@ _DEFAULT_WORKSPACE_PK = 1
 def open_database_and_get_alias(url: str | Path, *, migrate: bool | None = None) -> str:
     """Return the connection alias of the database at `url`, with Django configured.
 
-    For SQLite, the file and its tables are created. `migrate` None means: SQLite yes, PostgreSQL no. Raises
+    For SQLite, the file and its tables are created, and the log names a new file. `migrate` None means: SQLite yes,
+    PostgreSQL no. Raises
     `InvalidDatabaseUrl`, `DriverMissing`, and subclasses of `StorageError`: `ConnectionFailed` at once if a PostgreSQL
     server refuses the connection.
     """
@@ -46,10 +50,14 @@ def open_database_and_get_alias(url: str | Path, *, migrate: bool | None = None)
     if connection.vendor == "postgresql":
         _require_server_reachable(connection)
     if migrate or (migrate is None and connection.vendor == "sqlite"):
-        with _create_folder_and_hold_migration_lock(alias), database_operation(alias, writes=False):
-            if not _is_migrated(alias):
-                with database_operation(alias):
-                    _migrate_atomically(alias)
+        with _create_folder_and_hold_migration_lock(alias):
+            is_new_file = connection.vendor == "sqlite" and not Path(connection.settings_dict["NAME"]).exists()
+            with database_operation(alias, writes=False):
+                if not _is_migrated(alias):
+                    with database_operation(alias):
+                        _migrate_atomically(alias)
+        if is_new_file:  # not said by an exception, and a wrong path would look like success
+            logger.warning("Created the SQLite database %s.", connection.settings_dict["NAME"])
     return alias
 
 

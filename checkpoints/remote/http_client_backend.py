@@ -33,6 +33,7 @@ from checkpoints.remote.remote_client_state import RemoteClientState, build_tran
 from checkpoints.remote.remote_workflow_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
+from checkpoints.resume.log_wait_for_decisions import log_wait_for_decisions
 from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
@@ -173,6 +174,7 @@ class RemoteBackend(SingleRequests):
         )
         until = None if timeout is None else time.monotonic() + timeout
         probed: set[int] = set()
+        is_logged = False
         try:
             while answer["point"] is None:
                 held = self._add_owned_session_awaiting_decisions(session_id, answer)
@@ -183,6 +185,11 @@ class RemoteBackend(SingleRequests):
                 left = None if until is None else until - time.monotonic()
                 if not wait or (left is not None and left <= 0):
                     raise _build_review_required_error(session_id, answer["undecided"])
+                if not is_logged:
+                    log_wait_for_decisions(
+                        session_id, ((call["tool_name"], call["call_id"]) for call in answer["undecided"])
+                    )
+                    is_logged = True
                 seconds = POLL_SECONDS if left is None else min(POLL_SECONDS, max(1, round(left)))
                 answer = yield Transact(partial(self._poll_gate, held, seconds))
         except BaseException:

@@ -32,6 +32,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.resume.log_wait_for_decisions import log_wait_for_decisions
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import take_and_release_ownership
@@ -52,6 +53,7 @@ def pass_gate_or_require_decisions_flow(
     """
     probed_pks: set[int] = set()
     until = None if timeout is None else time.monotonic() + timeout
+    is_logged = False
     while True:
         undecided_calls: list[ToolCall] = yield Transact(lambda: list_calls_holding_run(store, owned_session))
         for probe in _iterate_due_verify_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
@@ -70,6 +72,10 @@ def pass_gate_or_require_decisions_flow(
                 owned_session.session_id,
                 (yield Transact(partial(_load_call_dicts_with_hook_answers, store, owned_session, undecided_calls))),
             )
+        if not is_logged:
+            calls = ((call.tool, call.call_id) for call in undecided_calls)
+            log_wait_for_decisions(owned_session.session_id, calls)
+            is_logged = True
         yield Transact(lambda: mark_run_waiting_for_decisions(store, owned_session))
         yield Sleep(POLL_SECONDS)
 

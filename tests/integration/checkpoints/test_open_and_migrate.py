@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,14 @@ def test_plain_script_opens_a_file(
 
     assert child.result() == SAVED
     assert (tmp_path / file).read_bytes()[:15] == b"SQLite format 3"
+
+
+def test_new_file_is_named_because_a_wrong_path_looks_like_success(tmp_path: Path) -> None:
+    script = f"from checkpoints import SyncCheckpointer; SyncCheckpointer({str(tmp_path / 'a.db')!r}).close()"
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    run = partial(subprocess.run, [sys.executable, "-c", script], cwd=ROOT, env=environment, check=True)
+    said = [run(capture_output=True, text=True).stderr for _ in range(2)]
+    assert said == [f"Created the SQLite database {tmp_path / 'a.db'}.\n", ""]
 
 
 def test_plain_script_opens_the_test_database(start_child: StartChild) -> None:

@@ -204,7 +204,9 @@ def refuse(*_: Any, **__: Any) -> Response:
     raise AnswerLost("lost", is_sent=True)
 
 
-def test_agent_waits_at_the_gate_for_a_decision(open_checkpointer: Any, server: HttpServer, token: str) -> None:
+def test_agent_waits_at_the_gate_for_a_decision(
+    open_checkpointer: Any, server: HttpServer, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
     dying = open_checkpointer()
     dying.start_session("s")
     dying.record_tool_call_issued("s", "c1", "pay", {"order": 17}, "key")
@@ -217,6 +219,7 @@ def test_agent_waits_at_the_gate_for_a_decision(open_checkpointer: Any, server: 
     point = open_checkpointer().resume("s", wait=True, timeout=30)
     decide.join()
     assert point.replayable["c1"].content == "paid"
+    assert caplog.messages == ["Session 's' waits until a person decides about: pay (c1)."]
     approver.close()
 
 

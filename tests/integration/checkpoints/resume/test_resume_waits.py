@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import ReviewRequired
-from checkpoints.models import Decision, Run, Session
+from checkpoints.models import Decision, Run, Session, ToolCall
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.integration.checkpoints.sessions import session_agents
@@ -61,6 +61,15 @@ def test_waiting_times_out(died: dict[str, Any], cp: SyncCheckpointer) -> None:
         cp.resume("s", wait=True, timeout=0)
     assert [call["call_id"] for call in caught.value.calls] == ["call_1"]
     assert Run.objects.latest("number").status == "released"
+
+
+def test_waiting_run_says_once_that_it_waits(
+    died: dict[str, Any], cp: SyncCheckpointer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ReviewRequired):
+        cp.resume("s", wait=True, timeout=0.6)  # it looks for decisions three times
+    (tool,) = ToolCall.objects.values_list("tool", flat=True)
+    assert caplog.messages == [f"Session 's' waits until a person decides about: {tool} (call_1)."]
 
 
 def test_waiting_run_that_is_replaced_raises_ownership_lost(
