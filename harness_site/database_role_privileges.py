@@ -30,6 +30,8 @@ from checkpoints.models import AuditChain, AuditEvent, Decision, EarlyResponse, 
 _LIBRARY: Final = "checkpoints"
 #: Hosts of a server on this machine, whose administrator signs in as the user postgres without a password.
 _LOCAL_SERVERS: Final = frozenset({"", "localhost", "127.0.0.1", "::1"})
+#: Folders of sockets in which psql looks by itself.
+_DEFAULT_SOCKET_FOLDERS: Final = frozenset({"/run/postgresql", "/var/run/postgresql"})
 #: Append-only tables.
 _RECORDS: Final[tuple[type[Model], ...]] = (AuditEvent, Decision, LateResult)
 #: Tables that agents only read.
@@ -123,7 +125,8 @@ def format_psql_command_of_administrator() -> str:
     """Format the command that opens this site's database as an administrator of the PostgreSQL server."""
     database = connection.settings_dict
     host, port = str(database["HOST"]), str(database["PORT"])
-    options = f" -p {port}" if port not in ("", "5432") else ""
+    options = f" -h {shlex.quote(host)}" if host.startswith("/") and host not in _DEFAULT_SOCKET_FOLDERS else ""
+    options += f" -p {port}" if port not in ("", "5432") else ""
     name = shlex.quote(str(database["NAME"]))
     if host in _LOCAL_SERVERS or host.startswith("/"):
         return f"sudo -u postgres psql -q{options} {name}"

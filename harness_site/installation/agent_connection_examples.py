@@ -194,8 +194,8 @@ def _build_login_block() -> Block:
         return Block("login", sentence, command, "bash")
     sentence = _(
         "Where the site runs, with its settings, create a login that may do only what agents need. The site itself may "
-        "not create logins, so psql does it as an administrator of the database. A line that begins with export is "
-        "printed:"
+        "not create logins, so psql does it as an administrator of the database: if that person signs in to it in "
+        "another way, change the command after the bar. A line that begins with export is printed:"
     )
     return Block("login", sentence, f"{command} --print-sql | {format_psql_command_of_administrator()}", "bash")
 

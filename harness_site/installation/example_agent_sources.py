@@ -46,8 +46,16 @@ _WAITING_LOOP: Final = """async def main():
 
 asyncio.run(main())
 """
+#: Without the variable, a program ends with what to do and not with a traceback. The page explains the other errors.
+_REQUIRED_VARIABLE: Final = """if not os.environ.get("%s"):
+    sys.exit("Run the line that begins with export first, in this terminal.")
+
+"""
+_REQUIRED_DATABASE: Final = _REQUIRED_VARIABLE % "HARNESS_DATABASE_URL"
+_REQUIRED_TOKEN: Final = _REQUIRED_VARIABLE % "HARNESS_TOKEN"
 _IMPORTS: Final = """import asyncio
 import os
+import sys
 
 from checkpoints import Checkpointer, ToolRegistry
 
@@ -67,28 +75,28 @@ _DATABASE: Final = 'os.environ["HARNESS_DATABASE_URL"]'
 _SERVER: Final = 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'
 
 
-def _build_program_source(database: str, imports: str = _IMPORTS) -> str:
+def _build_program_source(database: str, imports: str) -> str:
     tool = _TOOL % {"options": 'side_effects={"mutate"}'}
     return f"{imports}{tool}\n\n{_LOOP % {'database': database}}"
 
 
-def _build_program_source_with_approval(database: str, imports: str = _IMPORTS) -> str:
+def _build_program_source_with_approval(database: str, imports: str) -> str:
     tool = _TOOL % {"options": 'requires_approval=True, sentence="Send the note “{text}”"'}
     return f"{imports}{tool}\n\n{_WAITING_LOOP % {'database': database}}"
 
 
-PYTHON: Final = _build_program_source(_DATABASE)
-PYTHON_APPROVAL: Final = _build_program_source_with_approval(_DATABASE)
-HTTP: Final = _build_program_source(_SERVER)
-HTTP_APPROVAL: Final = _build_program_source_with_approval(_SERVER)
+PYTHON: Final = _build_program_source(_DATABASE, _IMPORTS + _REQUIRED_DATABASE)
+PYTHON_APPROVAL: Final = _build_program_source_with_approval(_DATABASE, _IMPORTS + _REQUIRED_DATABASE)
+HTTP: Final = _build_program_source(_SERVER, _IMPORTS + _REQUIRED_TOKEN)
+HTTP_APPROVAL: Final = _build_program_source_with_approval(_SERVER, _IMPORTS + _REQUIRED_TOKEN)
 DJANGO: Final = _build_program_source("", _DJANGO_IMPORTS)
 DJANGO_APPROVAL: Final = _build_program_source_with_approval("", _DJANGO_IMPORTS)
-_LANGGRAPH_MODEL: Final = """from langchain_core.language_models import GenericFakeChatModel
+_LANGGRAPH_MODEL: Final = f"""from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver
 
-
+{_REQUIRED_DATABASE}
 class ScriptedModel(GenericFakeChatModel):
     def bind_tools(self, tools, **options):
         return self
@@ -96,13 +104,14 @@ class ScriptedModel(GenericFakeChatModel):
 
 def send_note(text: str) -> str:
     \"\"\"Send a note.\"\"\"
-    return f"sent: {text}"
+    return f"sent: {{text}}"
 
 
-call = {"name": "send_note", "args": {"text": "hello"}, "id": "call_1"}
+call = {{"name": "send_note", "args": {{"text": "hello"}}, "id": "call_1"}}
 model = ScriptedModel(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("The note is sent.")]))
 """
 LANGGRAPH: Final = f"""import os
+import sys
 
 from langchain.agents import create_agent
 {_LANGGRAPH_MODEL}\
@@ -112,6 +121,7 @@ with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
     agent.invoke(question, {{"configurable": {{"thread_id": "first-session"}}}})
 """
 LANGGRAPH_APPROVAL: Final = f"""import os
+import sys
 import time
 
 from langchain.agents import create_agent
@@ -128,8 +138,10 @@ with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
     state = agent.invoke(command, thread)
     print("The agent continued:", state["messages"][-1].content)
 """
-OPENAI_AGENTS: Final = """import asyncio
+OPENAI_AGENTS: Final = (
+    """import asyncio
 import os
+import sys
 
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
@@ -137,7 +149,9 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from checkpoints import Checkpointer
 from checkpoints.adapters.openai_agents import HarnessSession, use_harness
 
-
+"""
+    + _REQUIRED_DATABASE
+    + """
 @function_tool
 def send_note(text: str) -> str:
     return f"sent: {text}"
@@ -157,15 +171,20 @@ async def main():
 
 asyncio.run(main())
 """
-PYDANTIC_AI: Final = """import asyncio
+)
+PYDANTIC_AI: Final = (
+    """import asyncio
 import os
+import sys
 
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 
-
+"""
+    + _REQUIRED_DATABASE
+    + """
 async def send_note(text: str) -> str:
     return f"sent: {text}"
 
@@ -179,7 +198,10 @@ async def main():
 
 asyncio.run(main())
 """
-STRANDS: Final = """import os
+)
+STRANDS: Final = (
+    """import os
+import sys
 
 from strands import Agent, tool
 from strands.models import Model
@@ -187,7 +209,9 @@ from strands.session.repository_session_manager import RepositorySessionManager
 
 from checkpoints.adapters.strands import Harness, HarnessSessionRepository
 
-
+"""
+    + _REQUIRED_DATABASE
+    + """
 class ScriptedModel(Model):
     def update_config(self, **config): ...
 
@@ -220,15 +244,20 @@ with HarnessSessionRepository.open(os.environ["HARNESS_DATABASE_URL"]) as reposi
     agent = Agent(ScriptedModel(), tools=[send_note], session_manager=manager, plugins=[harness])
     agent(harness.build_responses() or "Send a note")
 """
-CLAUDE: Final = """import asyncio
+)
+CLAUDE: Final = (
+    """import asyncio
 import os
+import sys
 
 from claude_agent_sdk import ClaudeAgentOptions, query
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
 
-
+"""
+    + _REQUIRED_DATABASE
+    + """
 async def main():
     async with HarnessSessionStore.open(os.environ["HARNESS_DATABASE_URL"]) as store:
         options = ClaudeAgentOptions(
@@ -240,3 +269,4 @@ async def main():
 
 asyncio.run(main())
 """
+)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from django import forms
+from django.db import connection
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -112,6 +113,7 @@ def _build_connect_context(request: MemberRequest) -> dict[str, object]:
         "connections": CONNECTIONS,
         "way": way,
         "blocks": way.build_blocks(),
+        "is_sqlite": connection.vendor == "sqlite",
         "first_session": find_oldest_session(request.membership.workspace),
         "is_first_session_news": has_few_sessions(request.membership.workspace),
     }

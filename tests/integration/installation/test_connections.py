@@ -32,6 +32,19 @@ def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.parametrize("way", [way for way in CONNECTIONS if way.key != "django"], ids=lambda way: way.key)
+def test_program_without_its_variables_says_what_to_run(way: Connection) -> None:
+    guard = 'sys.exit("Run the line that begins with export first, in this terminal.")'
+    for program in filter(None, (way.build_blocks()[-1].text, way.approval_program)):
+        beginning, _, rest = program.partition(guard)
+        assert re.search(r'if not os\.environ\.get\("HARNESS_(DATABASE_URL|TOKEN)"\):\s+$', beginning)
+        assert "os.environ[" in rest
+
+
+def test_program_without_a_database_ends_with_what_to_run(tmp_path: Path) -> None:
+    assert run_program(tmp_path, "").stderr == "Run the line that begins with export first, in this terminal.\n"
+
+
 def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) -> None:
     with fresh_database(tmp_path) as database:
         early = run_program(tmp_path, database)
@@ -39,7 +52,7 @@ def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) 
             assert "MigrationsMissing" in early.stderr
             assert "Run `harness migrate`" in early.stderr
         else:
-            assert early.stderr == ""
+            assert early.stderr == f"Created the SQLite database {tmp_path / 'site.sqlite3'}.\n"
         create_tables_and_accounts(database)
         assert [run_program(tmp_path, database).stderr for _ in range(2)] == ["", ""], "it can be run twice"
 

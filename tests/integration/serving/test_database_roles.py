@@ -272,6 +272,7 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
     [
         ("", "", "sudo -u postgres psql -q office"),
         ("/run/postgresql", "5433", "sudo -u postgres psql -q -p 5433 office"),
+        ("/srv/my sockets", "", "sudo -u postgres psql -q -h '/srv/my sockets' office"),
         ("db.internal", "5432", "psql -q -h db.internal -U postgres office"),
     ],
 )
