@@ -11,7 +11,12 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness_site.command_overview import does_command_need_site_packages, format_overview
+from harness_site.command_overview import (
+    does_command_need_database,
+    does_command_need_site_packages,
+    format_overview,
+)
+from harness_site.database_variable import find_database_variable
 
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
 SITE_PACKAGES = ("allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
@@ -80,12 +85,31 @@ def _run_command(command_line: list[str]) -> None:
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
         _configure_django_for_command(command_line[1])
     try:
+        if does_command_need_database(command_line[1]) and not {"-h", "--help"} & set(command_line[2:]):
+            _require_reachable_database()
         _execute_management_command(command_line)
     except Exception as error:
         problem = _describe_configuration_error(error, command_line[1])
         if not problem or "--traceback" in command_line:
             raise
         raise SystemExit("\n".join(f"harness: {line}" for line in problem.splitlines())) from None
+
+
+def _require_reachable_database() -> None:
+    """Connect once to a PostgreSQL server, so that one which refuses says why at once.
+
+    The pool of Django's connections would try again for seconds, with a line in the log each time. Raises
+    `CheckpointsError`.
+    """
+    import django
+
+    django.setup()
+    from django.db import connection
+
+    from checkpoints.db.connection import ensure_server_reachable
+
+    if connection.vendor == "postgresql":
+        ensure_server_reachable(connection)
 
 
 def _execute_management_command(command_line: list[str]) -> None:
@@ -138,7 +162,9 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
         command = f"{_get_program_name_as_called()} migrate"
-        return f"The tables are missing ({reason}). Run {command} first, with the same HARNESS_DATABASE_URL."
+        variable = find_database_variable()
+        same = f"with the same {variable}" if variable else "as the user who runs the site"
+        return f"The tables are missing ({reason}). Run {command} first, {same}."
     if "unable to open database file" in lowered:
         from django.db import connection
 

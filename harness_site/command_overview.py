@@ -56,6 +56,8 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
 }
 #: Commands beside those of the library that do not need the packages of the site.
 _WITHOUT_THE_SITE: Final = frozenset({"migrate", "check", "mcp", "mcp-guard"})
+#: Commands that do their work, or begin it, without a database.
+_WITHOUT_A_DATABASE: Final = frozenset({"serve", "check", "make_decision_keys", "mcp", "mcp-guard"})
 
 
 def does_command_need_site_packages(command: str) -> bool:
@@ -64,6 +66,11 @@ def does_command_need_site_packages(command: str) -> bool:
         any(command in commands for commands in COMMANDS.values())
         and command not in _list_commands_without_site_packages()
     )
+
+
+def does_command_need_database(command: str) -> bool:
+    """Return whether a command of the overview cannot begin without its database."""
+    return any(command in commands for commands in COMMANDS.values()) and command not in _WITHOUT_A_DATABASE
 
 
 def format_overview(program: str = "harness", *, is_site_installed: bool) -> str:

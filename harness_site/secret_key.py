@@ -1,9 +1,10 @@
 """Secret key of the site, from the environment or from its state folder."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.functional import SimpleLazyObject
 
 from harness_site import env
 
@@ -16,6 +17,8 @@ _KEY_DIFFERENT_LETTERS: Final = 8
 def read_or_create_secret_key(folder: Path, *, is_public: bool, is_checked: bool) -> str:
     """Read HARNESS_SECRET_KEY; a site that only this machine reaches gets a key of its own, kept in `folder`.
 
+    That key is made at its first use: a command such as `harness check` may run before the administrator sets one.
+
     Raises `ImproperlyConfigured` if a public site has none, or with `is_checked` one that can be guessed.
     """
     key = env.read_text_setting("HARNESS_SECRET_KEY")
@@ -26,7 +29,7 @@ def read_or_create_secret_key(folder: Path, *, is_public: bool, is_checked: bool
         )
     if key and is_checked:
         require_strong_secret_key(key)
-    return key or env.load_or_create_secret(folder / "secret_key")
+    return key or cast(str, SimpleLazyObject(lambda: env.load_or_create_secret(folder / "secret_key")))
 
 
 def require_strong_secret_key(key: str) -> None:

@@ -18,7 +18,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from checkpoints.db.connection import ensure_server_reachable
+from checkpoints.exceptions import CheckpointsError
 from harness_site.core.management_command_format import format_management_command, is_standalone_site
+from harness_site.database_variable import find_database_variable
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +50,10 @@ class StartupProblem(StrEnum):
             return gettext("Check that the database server is running, and that DATABASES in the settings names it.")
         values = {"command": format_management_command("migrate")}
         if is_standalone_site():
-            return gettext("Run “%(command)s” with the same HARNESS_DATABASE_URL.") % values
+            values["variable"] = find_database_variable()
+            if values["variable"]:
+                return gettext("Run “%(command)s” with the same %(variable)s.") % values
+            return gettext("Run “%(command)s” as the user who runs this site.") % values
         return gettext("Run “%(command)s” with the settings of this project.") % values
 
 
@@ -141,9 +147,13 @@ class SchemaProbe:
 
     def _check_tables_and_find_problem(self) -> StartupProblem | None:
         try:
+            if (
+                connection.vendor == "postgresql"
+            ):  # the pool would try again for seconds, with a line in the log each time
+                ensure_server_reachable(connection)
             self._is_current = load_schema_state().is_current
             return None if self._is_current else StartupProblem.MIGRATIONS
-        except Error:
+        except (Error, CheckpointsError):
             return StartupProblem.DATABASE
 
 

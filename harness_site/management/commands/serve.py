@@ -36,6 +36,9 @@ class Command(BaseCommand):
             _refuse_unusable_address(options["host"], options["port"])
         if is_guessed_address_local():
             settings.SITE_ADDRESS = f"http://127.0.0.1:{options['port']}"
+        bool(
+            settings.SECRET_KEY
+        )  # made now if it has to be, so that no request meets a folder that cannot be written to
         probe.call_when_tables_complete(self._print_setup_link)
         probe.find_problem()
         limits = settings.SERVER_LIMITS

@@ -130,6 +130,26 @@ def test_database_that_does_not_answer_is_asked_once_a_second_and_logged_once(
     ]
 
 
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"HARNESS_DATABASE_URL": "x.db", "HARNESS_STATE_DIR": "/srv/harness"}, "with the same HARNESS_DATABASE_URL."),
+        ({"HARNESS_DATABASE_URL_FILE": "/run/url"}, "with the same HARNESS_DATABASE_URL_FILE."),
+        ({"HARNESS_STATE_DIR": "/srv/harness"}, "with the same HARNESS_STATE_DIR."),
+        ({}, "as the user who runs this site."),
+    ],
+    ids=["URL", "file", "folder", "nothing"],
+)
+def test_advice_names_the_variable_that_is_set(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str
+) -> None:
+    for name in ("HARNESS_DATABASE_URL", "HARNESS_DATABASE_URL_FILE", "HARNESS_STATE_DIR", "HARNESS_STATE_DIR_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert StartupProblem.MIGRATIONS.advice == f"Run “python {COMMAND}” {words}"
+
+
 @pytest.fixture
 def unmigrated(monkeypatch: pytest.MonkeyPatch) -> None:
     probe = SchemaProbe()

@@ -78,6 +78,12 @@ def test_site_with_postgresql_and_a_key_creates_no_state_folder(tmp_path: Path) 
     assert not state.exists()
 
 
+def test_key_is_made_at_its_first_use(tmp_path: Path) -> None:
+    variables = {"HARNESS_STATE_DIR": str(tmp_path / "state"), "HARNESS_DATABASE_URL": "postgresql://db/agents"}
+    assert shown("s.STATE_DIR.exists()", **variables) == "False", "the administrator may be about to set one"
+    assert shown("(len(s.SECRET_KEY), s.STATE_DIR.exists())", **variables) == "(64, True)"
+
+
 def test_sqlite_test_database_is_a_file(tmp_path: Path) -> None:
     name = shown("s.DATABASES['default']['TEST']['NAME']", HARNESS_DATABASE_URL=f"sqlite:///{tmp_path}/h.db")
     assert name.endswith(".sqlite3")

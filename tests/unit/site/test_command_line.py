@@ -1,8 +1,11 @@
 """The console script `harness` reports operator errors in one sentence."""
 
 import os
+import re
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from django.db import OperationalError, ProgrammingError, connection
 from django.db.transaction import TransactionManagementError
 
 from checkpoints import __version__
+from checkpoints.constants import POOL_TIMEOUT_SECONDS
 from checkpoints.exceptions import ConnectionFailed, WorkspaceNotFound
 from harness_site import command_line
 from harness_site.command_overview import COMMANDS, format_overview
@@ -166,9 +170,9 @@ def test_output_that_nobody_reads_ends_the_command_quietly(arguments: list[str],
     assert (ended.returncode, ended.stderr) == (141, "")
 
 
-def run_harness(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_harness(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "DJANGO_"))}
-    variables = {"HARNESS_STATE_DIR": str(folder), "DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery"}
+    variables |= {"HARNESS_STATE_DIR": str(folder), "DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery"}
     code = "from harness_site.command_line import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -179,13 +183,29 @@ def run_harness(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
+def test_server_that_refuses_is_asked_once_and_only_its_reason_is_printed(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg_pool")
+    with socket.socket() as taken:  # bound without listening: nobody answers there
+        taken.bind(("127.0.0.1", 0))
+        url = f"postgresql://harness:secret@127.0.0.1:{taken.getsockname()[1]}/harness"
+        started = time.monotonic()
+        ended = run_harness(tmp_path, "add_member", "ann", "admin", HARNESS_DATABASE_URL=url)
+        seconds = time.monotonic() - started
+        described = run_harness(tmp_path, "add_member", "--help", HARNESS_DATABASE_URL=url)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert re.fullmatch(r"harness: The database says: .*refused.*\n", ended.stderr), ended.stderr
+    assert "secret" not in ended.stderr
+    assert seconds < POOL_TIMEOUT_SECONDS + 4
+    assert described.stdout.startswith("usage: ")
+
+
 def test_createsuperuser_names_only_commands_that_exist_and_says_when_nobody_becomes_a_member(tmp_path: Path) -> None:
     command = ("createsuperuser", "--noinput", "--email=", "--username")
     early = run_harness(tmp_path, *command, "ann")
     assert (early.returncode, early.stdout) == (1, "")
     assert early.stderr == (
         "harness: The tables are missing (no such table: auth_user). Run harness migrate first, with the same "
-        "HARNESS_DATABASE_URL.\n"
+        "HARNESS_STATE_DIR.\n"
     )
     assert run_harness(tmp_path, "migrate").returncode == 0
     assert run_harness(tmp_path, *command, "ann").stdout == "Superuser created successfully.\n"
