@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
+from harness_site.accounts.membership_queries import has_one_workspace
 from harness_site.accounts.models import Invitation
 from harness_site.core import formatting
 from harness_site.core.hidden_characters import format_on_one_line
@@ -22,12 +23,17 @@ def send_invitation_email(invitation: Invitation, address: str, link: str) -> No
         "role": invitation.get_role_display(),
         "until": formatting.format_date_and_time_with_zone(invitation.expires_at),
     }
-    introduction = _("%(inviter)s invites you to the workspace %(workspace)s in Harness. Your role: %(role)s.")
+    if has_one_workspace():
+        subject, label = _("Invitation to Harness"), _("Join Harness")
+        introduction = _("%(inviter)s invites you to Harness. Your role: %(role)s.")
+    else:
+        subject, label = _("Invitation to %(workspace)s"), _("Join the workspace")
+        introduction = _("%(inviter)s invites you to the workspace %(workspace)s in Harness. Your role: %(role)s.")
     email = compose_link_email(
         to=address,
-        subject=_("Invitation to %(workspace)s") % values,
+        subject=subject % values,
         introduction=introduction % values,
-        label=_("Join the workspace"),
+        label=label,
         link=link,
         explanation=_(
             "This link works once, until %(until)s. If you did not expect this invitation, ignore this message. "

@@ -1,4 +1,4 @@
-"""Query of a user's memberships, oldest first."""
+"""Queries of memberships and of their workspaces."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from operator import attrgetter
 
 from django.contrib.auth.base_user import AbstractBaseUser
 
+from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
 
 
 def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
-    """Return the memberships of `user` with workspace, its masking, and the user.
+    """Return the memberships of `user`, oldest first, with workspace, its masking, and the user.
 
     Runs one query for each user object; every request has its own, so that changes apply from the next request on.
     """
@@ -23,3 +24,8 @@ def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
             membership.user = user  # type: ignore[assignment]
         user.memberships_read = memberships  # type: ignore[attr-defined]
     return memberships
+
+
+def has_one_workspace() -> bool:
+    """Return whether the installation has a single workspace, whose name tells nobody anything."""
+    return Workspace.objects.count() == 1

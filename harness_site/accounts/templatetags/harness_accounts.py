@@ -4,9 +4,11 @@ import json
 from typing import Any
 
 from django import template
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.accounts.reauthentication import ReauthenticationReason, build_reauthentication_reason
 
 register = template.Library()
@@ -15,6 +17,12 @@ register = template.Library()
 @register.simple_tag
 def reauthentication_reason(request: HttpRequest) -> ReauthenticationReason:
     return build_reauthentication_reason(request)
+
+
+@register.simple_tag
+def has_several_workspaces(user: AbstractBaseUser) -> bool:
+    """Return whether the user is a member of several workspaces: the name of a single one says nothing."""
+    return len(list_memberships_cached_on_user(user)) > 1
 
 
 @register.filter

@@ -46,6 +46,7 @@ def test_invitation_link_is_shown_once_and_not_stored(admin: Client) -> None:
 
 def test_new_user_creates_an_account_and_joins(admin: Client, client: Client) -> None:
     path = invited(admin)
+    assert "Join Harness" in visible_text(client.get(path)), "there is one workspace, whose name says nothing"
     assert (
         "bob invites you as approver. You can read everything and decide the calls that agents wait for."
         in visible_text(client.get(path))
@@ -66,9 +67,10 @@ def test_signed_in_user_joins_with_the_existing_account(admin: Client, client: C
     identity_provider = make_workspace(slug="elsewhere")
     client.force_login(make_user(name="eve", role=Role.ADMIN, workspace=identity_provider))
     path = invited(admin, "auditor")
+    assert "Join “Default”" in visible_text(client.get(path))
     assert "You join as eve." in visible_text(client.get(path))
     assert client.post(path).status_code == 302
-    assert "Auditor in Default" in visible_text(client.get("/accounts/"))
+    assert "Auditor in the workspace “Default”" in visible_text(client.get("/accounts/"))
 
 
 def test_invitation_with_a_lower_role_does_not_reduce_the_role(admin: Client, client: Client, alice: User) -> None:

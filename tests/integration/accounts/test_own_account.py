@@ -23,7 +23,8 @@ def signed_in(name: str, program: str = FIREFOX) -> Client:
 def test_page_shows_sign_in_methods_and_devices(alice: User) -> None:
     client = signed_in("alice")
     page = visible_text(client.get("/accounts/"))
-    assert "Approver in Default" in page
+    assert "alice Approver Sign-in methods" in page, "the name of a single workspace says nothing"
+    assert "Default" not in page
     assert "Firefox on Linux 127.0.0.1" in page
     assert "This device" in page
 
@@ -82,7 +83,7 @@ def test_user_removed_from_the_selected_workspace_uses_the_other(client: Client,
     client.force_login(alice)
     client.post("/accounts/workspace/", {"workspace": "second"})
     membership.delete()
-    assert "Approver in Default" in visible_text(client.get("/accounts/"))
+    assert "alice Approver Sign-in methods" in visible_text(client.get("/accounts/"))
 
 
 class TestLinksIntoWorkspaces:

@@ -87,12 +87,12 @@ def test_factor_under_a_lost_key_is_reported(alice: User, settings: Settings) ->
 def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:
     activated(fresh)
     first = fresh.get("/accounts/codes/").content.decode()
-    codes = re.findall(r"<li>(\d{8})</li>", first)
+    codes = [code.replace(" ", "") for code in re.findall(r"<li>(\d{4} \d{4})</li>", first)]
     assert len(codes) == 10
     assert f'data-copy="{"&#10;".join(codes)}"' in first  # one line for each
     assert f'href="data:text/plain,{"%0A".join(codes)}"' in first
     again = fresh.get("/accounts/codes/")
-    assert re.findall(r"\d{8}", visible_text(again)) == []
+    assert re.findall(r"\d{4} ?\d{4}", visible_text(again)) == []
     assert "10 of 10 codes are left. They were shown when they were created and cannot be shown again." in visible_text(
         again
     )
@@ -100,9 +100,9 @@ def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:
 
 def test_new_recovery_codes_replace_the_old_ones(fresh: Client, alice: User) -> None:
     activated(fresh)
-    before = set(re.findall(r"<li>(\d{8})</li>", fresh.get("/accounts/codes/").content.decode()))
+    before = set(re.findall(r"<li>(\d{4} \d{4})</li>", fresh.get("/accounts/codes/").content.decode()))
     assert fresh.post("/accounts/codes/new/").headers["Location"] == "/accounts/codes/"
-    after = set(re.findall(r"<li>(\d{8})</li>", fresh.get("/accounts/codes/").content.decode()))
+    after = set(re.findall(r"<li>(\d{4} \d{4})</li>", fresh.get("/accounts/codes/").content.decode()))
     assert (len(after), before & after) == (10, set())
 
 
