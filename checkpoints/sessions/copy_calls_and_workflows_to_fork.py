@@ -53,8 +53,9 @@ def copy_calls_to_fork(
 
     A call that becomes interrupted by this gets `reason`. Steps are lowered by `shift`, so that they stay apart from
     those of the fork. Calls answered in `version`, the first one of the fork, are answered there; later results are not
-    in its transcript. Calls with a workspace-wide key are not copied: every session finds them. `with_imported` says
-    whether calls are copied that were read from a transcript.
+    in its transcript. Calls with a workspace-wide key are not copied: every session finds them. Of the calls that were
+    read from a transcript, those are copied that have a result and are in the messages of `version`: nobody has to
+    decide about one without a result, as in the origin. `with_imported` says whether any of them is.
     """
     changed = [before.value for before, after in carried.items() if before != after]
     parameters = [
@@ -69,7 +70,8 @@ def copy_calls_to_fork(
         origin_pk,
         *[before.value for before in carried],
         KeyScope.SESSION,
-        *([] if with_imported else [IMPORTED_MARK]),
+        IMPORTED_MARK,
+        *([CallStatus.COMPLETED, version] if with_imported else []),
     ]
     calls, originals = ToolCall.objects.using(connection.alias), list[ToolCall]()
     if get_seal_keys() is not None:
@@ -84,7 +86,10 @@ def copy_calls_to_fork(
             for call in originals
             if call.status in carried
             and call.key_scope == KeyScope.SESSION
-            and (with_imported or call.side_effects != IMPORTED_MARK)
+            and (
+                call.side_effects != IMPORTED_MARK
+                or (with_imported and call.status == CallStatus.COMPLETED and call.step <= version)
+            )
         ]
         _require_copies_equal_originals(copied, list(calls.filter(session=forked_pk)), carried, shift)
     sealed_model.seal_stored_rows(calls.filter(session=forked_pk))
@@ -116,7 +121,7 @@ def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int, *
         field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET_COLUMNS + _OMITTED_COLUMNS
     ]
     name = partial(quote_column, ToolCall)
-    own = "" if with_imported else f"AND {name('side_effects')} <> %s "
+    or_in_version = f" OR ({name('status')} = %s AND {name('step')} <= %s)" if with_imported else ""
     changes = f"{name('status')} IN ({make_placeholders(changed_count)})"
     return (
         f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_RESET_COLUMNS, *columns))}) "
@@ -126,7 +131,7 @@ def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int, *
         f"'', CASE WHEN {name('answered_version')} <= %s THEN 1 END, {quote_columns(ToolCall, columns)} "
         f"FROM {quote_table(ToolCall)} WHERE {name('session')} = %s "
         f"AND {name('status')} IN ({make_placeholders(carried_count)}) AND {name('key_scope')} = %s "
-        f"{own}ORDER BY {name('id')}"
+        f"AND ({name('side_effects')} <> %s{or_in_version}) ORDER BY {name('id')}"
     )
 
 

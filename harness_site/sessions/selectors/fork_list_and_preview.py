@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
-from checkpoints.enums import CallStatus, KeyScope
+from checkpoints.enums import IMPORTED_MARK, CallStatus, KeyScope
 from checkpoints.models import Session, ToolCall, Workflow
 from checkpoints.sessions.fork import CARRIED_STATUSES
 from harness_site.sessions.selectors import call_records
@@ -18,6 +19,8 @@ NAMED = 4
 SHOWN = 20
 _SETTLED = sorted(status for status, becomes in CARRIED_STATUSES.items() if becomes == CallStatus.COMPLETED)
 _OPEN = sorted(set(CARRIED_STATUSES) - set(_SETTLED))
+_IS_IMPORTED = Q(side_effects=IMPORTED_MARK)
+_UNANSWERED_IMPORTED = _IS_IMPORTED & Q(status__in=[CallStatus.ISSUED, CallStatus.DISCARDED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,9 @@ class ForkPreview:
 
     `open` calls are copied unsettled; `undecided` lists the first of them. `left` counts the calls that are not copied
     by status; `shared` calls belong to the workspace and answer in every session.
+
+    Of the calls of imported messages in the version, `imported` ones have a result and are copied to be read; the first
+    of the `unanswered_total` ones without a result, which are not copied, are listed as `unanswered`.
     """
 
     version: Version
@@ -51,6 +57,9 @@ class ForkPreview:
     left: tuple[tuple[str, int], ...]
     shared: int
     workflows: int
+    imported: int
+    unanswered: tuple[CallRecord, ...]
+    unanswered_total: int
 
 
 def load_newest_forks_and_count(session_pk: int) -> Forks:
@@ -61,21 +70,35 @@ def load_newest_forks_and_count(session_pk: int) -> Forks:
 
 
 def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
-    """Load the preview of a fork, in five queries."""
-    own_calls = Q(session=session_pk, key_scope=KeyScope.SESSION)
+    """Load the preview of a fork, in at most eight queries."""
+    session_calls = Q(session=session_pk, key_scope=KeyScope.SESSION)
+    own_calls = session_calls & ~_IS_IMPORTED
+    calls_of_messages = session_calls & _IS_IMPORTED & Q(step__lte=version.version)
     later_count = Count("pk", filter=Q(issued_at__gt=version.at))
     by_status = ToolCall.objects.filter(own_calls).values_list("status").annotate(count=Count("pk"), later=later_count)
     counts = {status: (count, after) for status, count, after in by_status}
-    open_calls = call_records.select_call_records().filter(own_calls, status__in=_OPEN).order_by("pk")
+    read = ToolCall.objects.filter(calls_of_messages).aggregate(
+        completed=Count("pk", filter=Q(status=CallStatus.COMPLETED)),
+        failed=Count("pk", filter=Q(status=CallStatus.FAILED)),
+        unanswered=Count("pk", filter=_UNANSWERED_IMPORTED),
+    )
+    left = Counter({status: count for status, (count, _) in counts.items() if status not in CARRIED_STATUSES})
+    left[CallStatus.FAILED.value] += read["failed"]
+    records = call_records.select_call_records().order_by("pk")
+    open_calls = records.filter(own_calls, status__in=_OPEN)
+    unanswered = list(records.filter(calls_of_messages & _UNANSWERED_IMPORTED)[:SHOWN]) if read["unanswered"] else []
     return ForkPreview(
         version=version,
         settled=sum(counts[status][0] for status in _SETTLED if status in counts),
         later=sum(counts[status][1] for status in _SETTLED if status in counts),
         open=sum(counts[status][0] for status in _OPEN if status in counts),
         undecided=call_records.load_decisions_and_build_verified_calls(list(open_calls[:SHOWN])),
-        left=tuple(sorted((status, count) for status, (count, _) in counts.items() if status not in CARRIED_STATUSES)),
+        left=tuple(sorted((+left).items())),
         shared=ToolCall.objects.filter(session=session_pk).exclude(key_scope=KeyScope.SESSION).count(),
         workflows=Workflow.objects.filter(session=session_pk).count(),
+        imported=read["completed"],
+        unanswered=call_records.load_decisions_and_build_verified_calls(unanswered),
+        unanswered_total=read["unanswered"],
     )
 
 

@@ -13,7 +13,7 @@ from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
-from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
+from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, KeyScope, Role, SessionStatus
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
@@ -105,6 +105,35 @@ def test_page_says_that_undecided_calls_stay_undecided(session: Session, approve
 def test_calls_after_the_version_are_counted(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2, issued_at="2999-01-01T00:00Z")
     assert "2 of them started after this version" in visible_text(approver.get(path(session)))
+
+
+def test_undecided_call_names_the_later_version_that_made_it(session: Session, approver: Client) -> None:
+    call(session, CallStatus.INTERRUPTED, step=2)
+    assert "order 17 made in v2, after this version" in visible_text(approver.get(path(session), {"v": 1}))
+    assert "made in v2" not in visible_text(approver.get(path(session), {"v": 2}))
+
+
+def test_unanswered_imported_call_of_the_version_needs_no_decision(session: Session, approver: Client) -> None:
+    for step, status in ((1, CallStatus.DISCARDED), (2, CallStatus.ISSUED)):
+        call(session, status, step=step, side_effects=IMPORTED_MARK)
+    call(session, CallStatus.COMPLETED, step=1, side_effects=IMPORTED_MARK)
+    first, second = (visible_text(approver.get(path(session), {"v": version})) for version in (1, 2))
+    assert "The transcript has no result for 1 call. Nobody has to decide about it, but the agent" in first
+    assert "1 completed call of the transcript, to be read: if the agent asks for it again, the tool runs" in first
+    assert "The transcript has no results for 2 calls." in second
+    assert "2 calls without a result in the transcript" in second
+    assert "undecided" not in first + second
+    assert fork_by_form(session, approver).status == SessionStatus.ACTIVE
+
+
+def test_page_names_nothing_that_the_session_lacks(session: Session, approver: Client) -> None:
+    first, newest = (visible_text(approver.get(path(session), {"v": version})) for version in (1, 2))
+    assert "the messages after version 1, and all other versions" in first
+    assert "Not copied the earlier versions" in newest
+    assert "completed call" not in first
+    assert "the agent, title, labels and metadata" in first
+    Session.objects.update(scratchpad_root="/srv/pad")
+    assert "the path of the scratchpad folder" in visible_text(approver.get(path(session)))
 
 
 def test_fork_matches_the_preview(session: Session, approver: Client) -> None:
@@ -245,7 +274,7 @@ def test_query_count_is_independent_of_the_calls(
     call(session, CallStatus.INTERRUPTED, count)
     call(session, CallStatus.COMPLETED, count)
     call(session, CallStatus.FAILED, count)
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(16):
         approver.get(path(session))
 
 

@@ -8,11 +8,19 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, CostBasis, DecisionKind, Phase
-from checkpoints.models import Checkpoint, Session, ToolCall
+from checkpoints.enums import IMPORTED_RUN_HOST, CallStatus, CostBasis, DecisionKind, Phase
+from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from harness_site.sessions.timeline import views
 from harness_site.sessions.timeline.selectors import timeframe_contents
-from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_messages,
+    make_run,
+    make_session,
+)
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -48,6 +56,20 @@ def test_drawn_items_have_links_and_titles(session: Session, reader: Client) -> 
     assert f'<a href="{address}/calls/{pk}/" tabindex="-1"><title>refund_card: completed, 500 ms</title>' in html
     turn = f'<a href="{address}/?v=1&amp;at=2#m-2" tabindex="-1"><title>Model turn to version 1: saved, 5.0 s</title>'
     assert turn in html
+
+
+@pytest.mark.parametrize(("host", "pid", "worked"), [(IMPORTED_RUN_HOST, 0, "20 s"), ("worker-3", 4127, "1 min")])
+def test_turn_of_a_transcript_starts_when_the_person_asks(reader: Client, host: str, pid: int, worked: str) -> None:
+    session = make_session()
+    make_run(session=session, started_at=THEN, heartbeat_at=THEN + timedelta(seconds=100), host=host, pid=pid)
+    messages = make_messages(session=session, texts=["Ship it.", "Shipped.", "Thanks. Mail her.", "Mailed."])
+    for message, second in zip(messages, (0, 10, 70, 90), strict=True):
+        Message.objects.filter(pk=message.pk).update(created_at=THEN + timedelta(seconds=second))
+    for length, second in ((2, 10), (4, 90)):
+        version = make_checkpoint(session=session, length=length, phase=Phase.TURN)
+        Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=second))
+    turns = re.findall(r"<title>Turn to version (\d): saved, ([^<]*)</title>", page(reader, session))
+    assert set(turns) == {("1", "10 s"), ("2", worked)}
 
 
 def test_list_has_the_same_items(session: Session, reader: Client) -> None:

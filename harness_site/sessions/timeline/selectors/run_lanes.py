@@ -16,12 +16,14 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from django.db.models import BooleanField, Case, Exists, OuterRef, Q, QuerySet, When
+from django.db.models import BooleanField, Case, Exists, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce
 
 from checkpoints.db import clock
 from checkpoints.db.keyset_pagination import cast_field_to_text
 from checkpoints.enums import (
     DECIDING_KINDS,
+    IMPORTED_RUN_HOST,
     NOT_RUN_CALL_STATUSES,
     UNDECIDED_CALL_STATUSES,
     ActorKind,
@@ -31,6 +33,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Checkpoint, Decision, Message, Run, ToolCall
+from checkpoints.models.transcript import PROMPT_ROLES
 from checkpoints.versions.save_cadence import ENDING_PHASES
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
 from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
@@ -87,7 +90,8 @@ class VersionMark(NamedTuple):
     """A version (`kind` is version). `length` is its number of messages.
 
     A version saved without a run belongs to the run before it. `has_answer` is True for the last version of a run that
-    added an answer of the model.
+    added an answer of the model. `prompted` is when the person wrote the message that the version begins with, in a
+    transcript that was imported; None if it begins otherwise, or its messages were stored together with it.
     """
 
     kind: str
@@ -98,10 +102,11 @@ class VersionMark(NamedTuple):
     length: int = 0
     by_run: bool = True
     has_answer: bool = False
+    prompted: int | None = None
 
 
 class Turn(NamedTuple):
-    """The work of a run from its start or its previous version until `version`, which has `length` messages.
+    """The work of a run from its start, its previous version or a later prompt until `version` of `length` messages.
 
     `kind` is model, tools or agents by the phase of the version, else turn. During the `waits`, pairs of start and end
     in order of time, the run waited for a person or for another agent.
@@ -232,16 +237,29 @@ def select_version_rows_newest_first() -> QuerySet[Checkpoint, tuple[Any, ...]]:
         default=False,
         output_field=BooleanField(),
     )
+    # The database evaluates the subqueries of imported versions only.
+    before = Checkpoint.objects.filter(
+        session=OuterRef("session"), segment=OuterRef("segment"), version=OuterRef("version") - 1
+    )
+    first_position = Coalesce(Subquery(before.values("length")), F("segment__parent_length"))
+    prompts = Message.objects.filter(
+        segment=OuterRef("segment"), position=OuterRef("first_position"), role__in=PROMPT_ROLES
+    )
+    prompted_at = Case(
+        When(run__host=IMPORTED_RUN_HOST, run__pid=0, then=Subquery(prompts.values_list(Instant("created_at")))),
+        default=None,
+    )
     columns = cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length"
-    return Checkpoint.objects.order_by("-version").values_list(*columns, ends_with_answer)
+    versions = Checkpoint.objects.annotate(first_position=first_position).order_by("-version")
+    return versions.values_list(*columns, ends_with_answer, prompted_at)
 
 
 def iterate_runs_and_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str | None, VersionMark]]:
     """Yield the run and the mark of each row of `select_version_rows_newest_first`, of which the oldest comes first."""
     previous_length = 0
-    for run, version, at, phase, length, ends_with_answer in rows:
+    for run, version, at, phase, length, ends_with_answer, prompted in rows:
         has_answer = bool(ends_with_answer) and length > previous_length
-        yield run, VersionMark("version", at, at, version, phase, length, run is not None, has_answer)
+        yield run, VersionMark("version", at, at, version, phase, length, run is not None, has_answer, prompted)
         previous_length = length
 
 
@@ -257,7 +275,7 @@ def iterate_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Ite
     for mark in lane.marks:
         kind = "model" if mark.has_answer else _TURN_KINDS.get(mark.phase)
         if kind is not None and mark.by_run:
-            start = min(since, mark.end)
+            start = min(since if mark.prompted is None else max(since, mark.prompted), mark.end)
             inside = merged[bisect_right(ends, start) : bisect_left(starts, mark.end)]
             during = tuple((max(begin, start), min(end, mark.end)) for begin, end in inside)
             yield Turn(kind, start, mark.end, mark.version, mark.length, during)

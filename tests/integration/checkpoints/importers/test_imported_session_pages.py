@@ -81,8 +81,8 @@ def test_edit_without_a_result_is_not_shown_as_done(
     assert "Run 1 of 1 from a transcript, last entry 19 min ago" in visible_text(reader.get(url()))
     assert "Running from a transcript" in visible_text(reader.get("/sessions/"))
     fork = visible_text(reader.get(url("fork/")))
-    assert "The transcript has no result for 1 call yet. In the fork its outcome is unknown" in fork
-    assert "decides there. Edit lamp.py" in fork
+    assert "The transcript has no result for 1 call. Nobody has to decide about it" in fork
+    assert "before it repeats it. Edit lamp.py" in fork
     assert "A process works on this session" not in fork
     assert "the payload and the used tokens" in fork
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))

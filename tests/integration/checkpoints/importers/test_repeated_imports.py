@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus, SessionStatus
@@ -130,3 +132,23 @@ def test_fork_needs_no_decision_about_an_imported_call_without_a_result(
     cp.fork_session(SESSION, "mine")
     point = cp.resume("mine")
     assert (point.replayable, len(point.transcript)) == ({}, 2)
+
+
+def test_fork_of_a_growing_transcript_has_the_answered_calls_of_its_messages(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.live, transcript_writer.start = True, timezone.now() - timedelta(minutes=2)
+    write_turn(transcript_writer, 1)
+    transcript_writer.user("Pay")
+    transcript_writer.calls("call_paid", "Bash", {"command": "pay"}, message="msg_paid")
+    transcript_writer.result("call_paid", "paid")
+    transcript_writer.calls("call_open", "Bash", {"command": "mail"}, message="msg_open")
+    import_transcripts(cp, transcript_writer.path)
+    assert ToolCall.objects.get(call_id="call_open").status == CallStatus.ISSUED
+    cp.fork_session(SESSION, "all")
+    cp.fork_session(SESSION, "first", version=1)
+    assert {
+        name: list(ToolCall.objects.filter(session__session_id=name).values_list("call_id", flat=True))
+        for name in ("all", "first")
+    } == {"all": ["call_1", "call_paid"], "first": ["call_1"]}
+    assert cp.resume("all").replayable == {}
