@@ -269,7 +269,8 @@ class CommentForm(forms.Form):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, auto_id="id_comment-%s", **kwargs)
+        kwargs["auto_id"] = "id_comment-%s"
+        super().__init__(*args, **kwargs)
 
 
 class HandOverForm(forms.Form):
@@ -291,7 +292,8 @@ class HandOverForm(forms.Form):
     )
 
     def __init__(self, *args: Any, colleagues: Sequence[str], **kwargs: Any) -> None:
-        super().__init__(*args, auto_id="id_hand-over-%s", **kwargs)
+        kwargs["auto_id"] = "id_hand-over-%s"
+        super().__init__(*args, **kwargs)
         self.colleagues = colleagues
         field = self.fields["to"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above

@@ -153,7 +153,10 @@ class PendingCallRow:
     why: str
     #: Amount in the arguments; empty without one.
     amount: str
-    #: Amount, and the risk as a link to the calls of the same risk, if the tool declares another than usual.
+    #: Of a call that awaits approval: the arguments that neither the sentence nor `facts` says.
+    details: str
+    #: The amount, if the sentence does not say it, and the risk as a link to the calls of the same risk, if the tool
+    #: declares another than usual.
     facts: SafeString
     since: SafeString
     #: The text of `since`, by which rows that have waited as long as the row before them are found.
@@ -292,6 +295,7 @@ class PendingRowBuilder:
         asking = call.status == CallStatus.AWAITING_APPROVAL
         waiting_since, amount = call.interrupted_at or call.issued_at, str(find_visible_amount(args) or "")
         sentence = call_sentences.format_call_sentence(call)
+        is_amount_said = _is_amount_said_in_sentence(args, sentence)
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
@@ -308,10 +312,11 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
+            details=_describe_other_arguments(args, sentence, is_amount_shown=bool(amount) and not is_amount_said)
+            if asking and not call.is_question
+            else "",
             facts=self._render_amount_and_risk(
-                amount,
-                call.risk if self._is_risk_shown(call) else "",
-                is_amount_said=bool(amount) and _is_amount_said_in_sentence(args, sentence),
+                "" if is_amount_said else amount, call.risk if self._is_risk_shown(call) else ""
             ),
             since=render_time_ago(waiting_since),
             age=formatting.format_time_ago(waiting_since, now),
@@ -344,9 +349,8 @@ class PendingRowBuilder:
         is_declared = call.risk != get_default_risk(call.side_effects.split(","))
         return not call.is_question and (is_declared or self._query.get("sort") == "risk")
 
-    def _render_amount_and_risk(self, amount: str, risk: str, *, is_amount_said: bool) -> SafeString:
-        css_class = "amount said" if is_amount_said else "amount"
-        facts = build_html('<span class="{}">{}</span>', css_class, amount) if amount else SafeString()
+    def _render_amount_and_risk(self, amount: str, risk: str) -> SafeString:
+        facts = build_html('<span class="amount">{}</span>', amount) if amount else SafeString()
         if not risk:
             return facts
         link = self._risk_links.get(risk)
@@ -454,3 +458,10 @@ def _is_amount_said_in_sentence(args: Any, sentence: str) -> bool:
     """Return whether the sentence of a call says its amount, with the currency if an argument names that."""
     names = {find_amount_argument_name(args) or "", "currency"}
     return not call_sentences.describe_arguments_not_in_sentence(args, names, sentence)
+
+
+def _describe_other_arguments(args: Any, sentence: str, *, is_amount_shown: bool) -> str:
+    """Describe the arguments that neither the sentence of a call nor its shown amount says; empty without any."""
+    names = set(args) if isinstance(args, dict) else set()
+    shown = {find_amount_argument_name(args) or "", "currency"} if is_amount_shown else set()
+    return call_sentences.describe_arguments_not_in_sentence(args, names - shown, sentence)

@@ -168,7 +168,8 @@ def find_next_call_to_decide(
 ) -> ToolCall | None:
     """Find the call that the reader should decide next among those that count as the reader's own.
 
-    Urgent calls come first, then the longest waiting ones. Calls that somebody else has claimed come last.
+    Urgent calls come first, then those that are due within a day, then the longest waiting ones. Calls that somebody
+    else has claimed come last.
 
     Args:
         reader: The member who decides.
@@ -191,21 +192,24 @@ def find_next_call_to_decide(
 def _find_most_urgent_or_longest_waiting_calls(
     reader: Membership, condition: Q, excluded: Collection[int]
 ) -> list[ToolCall]:
-    """Return the most urgent call, or the longest waiting one of each status if no call is urgent."""
+    """Return the most urgent call; if no call is urgent, of each status the one that is due first within a day.
+
+    Without one that is due, it is the longest waiting one.
+    """
     now = clock.now()
-    urgent: list[int] = []
-    others: list[int] = []
+    pks: list[int] = []
     for status in sorted(UNDECIDED_CALL_STATUSES):
         calls = select_undecided_calls(status).filter(condition, workspace=reader.workspace_id)
         calls = calls.exclude(pk__in=excluded)
         calls = calls.annotate(due=queue_order.build_deadline_expression(status))
-        soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR])
-        urgent += _list_first_pk_reader_may_decide(soon.order_by("due", "pk"), reader, now)
-        others += _list_first_pk_reader_may_decide(calls.order_by("interrupted_at", "pk"), reader, now)
-    found = ToolCall.objects.in_bulk(urgent or others).values()
-    if urgent:
-        return sorted(found, key=lambda call: (call.deadline or now, call.pk))[:1]
-    return list(found)
+        soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]).order_by("due", "pk")
+        pks += _list_first_pk_reader_may_decide(soon, reader, now) or _list_first_pk_reader_may_decide(
+            calls.order_by("interrupted_at", "pk"), reader, now
+        )
+    found = ToolCall.objects.in_bulk(pks).values()
+    end_of_hour = now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
+    urgent = [call for call in found if call.deadline is not None and call.deadline < end_of_hour]
+    return sorted(urgent, key=lambda call: (call.deadline or now, call.pk))[:1] or list(found)
 
 
 def _list_first_pk_reader_may_decide(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:

@@ -45,15 +45,14 @@ class BoundedCount:
 
 
 @dataclass(frozen=True, slots=True)
-class UrgentCalls:
-    """Calls that are overdue or due within an hour.
+class DueCalls:
+    """Calls that are overdue or due within a day.
 
-    `overdue` counts those of them that are overdue. `first_pks` are the keys of the first page of them,
-    `nearest_deadline` is None without calls.
+    `urgent_count` counts those of them that are overdue or due within an hour. `first_pks` are the keys of the first
+    page of them, the nearest deadline first; `nearest_deadline` is None without calls.
     """
 
-    count: BoundedCount = BoundedCount(0)
-    overdue: BoundedCount = BoundedCount(0)
+    urgent_count: BoundedCount = BoundedCount(0)
     first_pks: tuple[int, ...] = ()
     nearest_deadline: datetime | None = None
 
@@ -126,24 +125,23 @@ def list_keys_of_pending_page_and_count_next(
     return keys[:limit], len(keys[limit:])
 
 
-def list_first_urgent_calls_and_count(
+def list_first_due_calls_and_count_urgent(
     workspace: Workspace, status: CallStatus, filters: CallFilters, *, with_overdue: bool = True
-) -> UrgentCalls:
-    """List the calls in this status that are overdue or due within an hour, the nearest deadline first.
+) -> DueCalls:
+    """List the calls in this status that are overdue or due within a day, the nearest deadline first.
 
     Without `with_overdue`, the overdue ones are left out, for readers who may not decide them.
     """
     now = clock.now()
-    urgent = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.HOUR))
-    rows = urgent.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")
+    due = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.DAY))
+    rows = due.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")
     if not with_overdue:
         rows = rows.filter(due__gte=now)
     found = list(rows.values_list("pk", "due")[: COUNT_LIMIT + 1])
-    overdue = sum(due < now for _pk, due in found)
-    return UrgentCalls(
-        count=BoundedCount(min(len(found), COUNT_LIMIT), len(found) > COUNT_LIMIT),
-        overdue=BoundedCount(min(overdue, COUNT_LIMIT), overdue > COUNT_LIMIT),
-        first_pks=tuple(pk for pk, _due in found[:PAGE]),
+    urgent = sum(deadline < now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR] for _pk, deadline in found)
+    return DueCalls(
+        urgent_count=BoundedCount(min(urgent, COUNT_LIMIT), urgent > COUNT_LIMIT),
+        first_pks=tuple(pk for pk, _deadline in found[:PAGE]),
         nearest_deadline=found[0][1] if found else None,
     )
 

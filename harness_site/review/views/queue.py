@@ -36,7 +36,7 @@ from harness_site.review.selectors.calls_awaiting_same_approval import list_grou
 from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
 from harness_site.review.selectors.changes_of_waiting_calls import UNCHANGED, load_changes_of_waiting_calls
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, UrgentCalls
+from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.sessions.selectors import multi_person_approvals
 
@@ -49,17 +49,17 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     filters = query_filters.build_call_filters(request.membership)
     waiting = count_calls_by_decider(request.membership)
     counts = _count_calls_by_tab(request, filters, waiting)
-    urgent = {
-        name: _list_first_urgent_calls_of_tab_and_count(request, name, filters) if count else UrgentCalls()
+    due = {
+        name: _list_first_due_calls_of_tab_and_count_urgent(request, name, filters) if count else DueCalls()
         for name, count in counts.items()
     }
     selected = request.GET.get("tab", "")
-    handed = {} if selected == "decided" else claims_and_presence.list_undecided_calls_handed_to(request.membership)
-    tab = _get_selected_or_default_tab(selected, counts, urgent, handed)
+    handed = claims_and_presence.list_undecided_calls_handed_to(request.membership)
+    tab = _get_selected_or_default_tab(selected, counts, due, handed)
     tab_context = (
         _load_decided_context(request, filters, query_filters)
         if tab == "decided"
-        else _load_pending_context(request, tab, filters, query_filters, urgent[tab].first_pks, handed, waiting)
+        else _load_pending_context(request, tab, filters, query_filters, due[tab].first_pks, handed, waiting)
     )
     context = {
         **tab_context,
@@ -67,11 +67,11 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "tab": tab,
         "wanted": query_filters,
         **counts,
-        "urgent": {name: calls.count for name, calls in urgent.items()},
+        "urgent": {name: calls.urgent_count for name, calls in due.items()},
         "found": counts["interrupted"] + counts["awaiting"],
         "pending": waiting,
         "waiting_calls": waiting.own,
-        "handed_calls": len(handed),
+        "handed": {name: list(handed.values()).count(status) for name, status in STATUS_OF.items()},
         "is_filtered": query_filters.has_filters,
         "here": request.GET.urlencode(),
         "refresh_url": _build_refresh_url(request, tab, is_empty=tab_context["is_empty"]),
@@ -98,15 +98,16 @@ def _count_calls_by_tab(
     }
 
 
-def _list_first_urgent_calls_of_tab_and_count(request: MemberRequest, tab: str, filters: CallFilters) -> UrgentCalls:
-    """List the calls of this tab that are overdue or due within an hour; none if the list filters deadlines.
+def _list_first_due_calls_of_tab_and_count_urgent(request: MemberRequest, tab: str, filters: CallFilters) -> DueCalls:
+    """List the calls of this tab that are due within a day, and count the urgent ones.
 
-    Approvers may not decide overdue calls, so those are not urgent for them.
+    There are none if the list filters deadlines. Approvers may not decide overdue calls, so those are left out for
+    them.
     """
     if filters.limit is not None:
-        return UrgentCalls()
+        return DueCalls()
     workspace, role = request.membership.workspace, request.membership.role
-    return pending_calls.list_first_urgent_calls_and_count(
+    return pending_calls.list_first_due_calls_and_count_urgent(
         workspace, STATUS_OF[tab], filters, with_overdue=role != Role.APPROVER
     )
 
@@ -114,7 +115,7 @@ def _list_first_urgent_calls_of_tab_and_count(request: MemberRequest, tab: str, 
 def _get_selected_or_default_tab(
     tab: str,
     counts: Mapping[str, BoundedCount],
-    urgent: Mapping[str, UrgentCalls],
+    due: Mapping[str, DueCalls],
     handed: Mapping[int, CallStatus],
 ) -> str:
     """Return the tab of the query string, or the default.
@@ -126,7 +127,9 @@ def _get_selected_or_default_tab(
     for name, status in STATUS_OF.items():
         if status in handed.values() and counts[name]:
             return name
-    deadlines = {name: calls.nearest_deadline for name, calls in urgent.items() if calls.nearest_deadline is not None}
+    deadlines = {
+        name: calls.nearest_deadline for name, calls in due.items() if calls.urgent_count and calls.nearest_deadline
+    }
     if deadlines:
         return min(deadlines, key=deadlines.__getitem__)
     return next((name for name, count in counts.items() if count), "interrupted")
@@ -146,14 +149,14 @@ def _load_pending_context(
     tab: str,
     filters: CallFilters,
     query_filters: QueueFilters,
-    urgent_pks: Sequence[int],
+    due_pks: Sequence[int],
     handed: Mapping[int, CallStatus],
     waiting: CallsByDecider,
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call.
 
     In the list of the longest waiting, the calls that were handed to the reader come first, unless it is filtered, then
-    the urgent ones; those of an outage stay in its row.
+    those that are due within a day; those of an outage stay in its row.
     """
     workspace, matching = request.membership.workspace, filters
     after_key = _parse_page_start_key(request.GET)
@@ -162,7 +165,7 @@ def _load_pending_context(
     in_groups = {pk for outage in grouped for pk in outage.call_pks}
     handed_pks = [] if query_filters.has_filters else [pk for pk, status in handed.items() if status == STATUS_OF[tab]]
     first_pks = (
-        [pk for pk in dict.fromkeys((*handed_pks, *urgent_pks)) if pk not in in_groups]
+        [pk for pk in dict.fromkeys((*handed_pks, *due_pks)) if pk not in in_groups]
         if query_filters.sort == QueueSort.OLDEST
         else []
     )
@@ -190,7 +193,7 @@ def _load_pending_context(
     rows = _build_pending_rows(request, calls, outages, builder)
     return {
         "has_handed_first": not in_groups.issuperset(handed_pks) and bool(first_on_page),
-        "has_urgent_first": bool(set(first_on_page) - set(handed_pks)),
+        "has_due_first": bool(set(first_on_page) - set(handed_pks)),
         "first_rows": rows[: len(leading_calls)],
         "other_rows": rows[len(leading_calls) :],
         "rows": rows,
