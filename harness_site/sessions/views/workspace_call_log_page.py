@@ -13,6 +13,7 @@ from harness_site.accounts import audit_events, session_secrets_from_call_argume
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
+from harness_site.core.page_links import build_page_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions import call_log_csv_export, session_formatting
@@ -51,11 +52,10 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "wanted": filters,
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": session_formatting.list_call_status_choices(),
-        "following": _build_first_page_url_with_changes(request, after=str(page.after)) if page.after else "",
+        "links": build_page_links(request, "after", page.after),
         "later": after is not None,
-        "newest": _build_first_page_url_with_changes(request),
         "looked_at": workspace_call_log.LOOKED_AT,
-        "exported": _build_first_page_url_with_changes(request, reverse("harness:calls-export")),
+        "exported": _build_export_url_with_filters(request),
     }
     return render(request, "sessions/workspace_calls.html", context)
 
@@ -97,11 +97,10 @@ def _parse_log_filter(query: QueryDict) -> CallLogFilter:
     )
 
 
-def _build_first_page_url_with_changes(request: HttpRequest, path: str = "", **changed: str) -> str:
+def _build_export_url_with_filters(request: HttpRequest) -> str:
     query = request.GET.copy()
     query.pop("after", None)
-    for name, value in changed.items():
-        query[name] = value
     for name in [name for name, value in query.items() if not value]:
         del query[name]
-    return f"{path or request.path}?{query.urlencode()}" if query else path or request.path
+    path = reverse("harness:calls-export")
+    return f"{path}?{query.urlencode()}" if query else path

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -78,7 +79,8 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     words = visible_text(reader.get("/calls/"))
     assert "Send: amount 40.00, currency EUR, order 17 send late A lamp mailer" in words
     assert "not ours" not in words
-    assert "Success and duration by tool all 3 calls" in words
+    assert "Success and duration by tool Tool Calls" in words
+    assert " 3 calls What it does" in words
 
 
 def test_call_with_a_sentence_is_listed_with_it_in_place_of_its_arguments(session: Session, reader: Client) -> None:
@@ -192,9 +194,32 @@ def test_unread_range_is_reported_with_a_link(
     assert "Success and duration by tool the newest 4 calls, since" in visible_text(response)
 
 
+def test_reader_goes_forward_and_back_through_the_pages_of_a_filtered_list(session: Session, reader: Client) -> None:
+    make_calls(session, 150)
+    pages = []
+    address = "/calls/?tool=pay&key="
+    while address:
+        html = reader.get(address).content.decode()
+        pages.append(html)
+        found = re.search(r'rel="next" href="([^"]+)"', html)
+        address = unescape(found[1]) if found else ""
+    shown = [re.findall(r">(c[0-9]+)<", html) for html in pages]
+    assert [call for page in shown for call in page] == [f"c{number}" for number in range(149, 0, -2)]
+    assert [bool(re.search(rf"Page {number}\b", html)) for number, html in enumerate(pages, 1)] == [True] * 3
+    back = re.search(r'rel="prev" href="([^"]+)"', pages[2])
+    assert back
+    assert re.findall(r">(c[0-9]+)<", reader.get(unescape(back[1])).content.decode()) == shown[1]
+    assert 'rel="prev" href="/calls/?tool=pay"' in pages[1]
+    assert 'rel="prev"' not in pages[0]
+    assert '<a href="/calls/?tool=pay">Back to the newest</a>' in pages[2]
+
+
 def test_number_of_matching_calls_is_stated(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_calls(session, 70)
-    assert "all 70 calls" in visible_text(reader.get("/calls/"))
+    assert " 70 calls What it does" in visible_text(reader.get("/calls/"))
+    monkeypatch.setattr(workspace_call_log, "RATED", 60)
+    assert " More than 60 calls What it does" in visible_text(reader.get("/calls/"))
+    monkeypatch.undo()
     words = visible_text(reader.get("/calls/?status=failed"))
     assert " 24 calls What it does" in words
     assert "all 70 calls · Of the filters, only agent and time apply to this table." in words
