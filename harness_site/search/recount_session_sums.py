@@ -1,5 +1,7 @@
 """Outcomes and cost of the sessions by agent and by model, by hour and day. Days with changed sessions are recounted.
 
+A fork is a session of its own; the tokens and the cost that it has from its original count there alone.
+
 Counting a day reads its part of an index. Incremental sums would require the previous contribution of each session and
 would delay agents or be wrong after a crash.
 """
@@ -20,6 +22,7 @@ from checkpoints.enums import CostBasis, SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import session_models_and_cost_by_model
+from harness_site.search.copied_amounts_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums
 from harness_site.search.models import SESSION_COUNTS, Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
@@ -147,14 +150,15 @@ def recount_session_sums_of_day(workspace: int, day: date) -> None:
     """Recount the hours of one day, and the day as a whole."""
     start = datetime.combine(day, time.min, UTC)
     sessions = _query_sessions_of_day(workspace, start)
-    sums = _sum_sessions_by_hour_and_agent(sessions)
+    copied = load_copied_amounts_by_fork(sessions, _HOUR_OF_START)
+    sums = _sum_sessions_by_hour_and_agent(sessions, copied)
     agents = [
         SessionSums(agent=agent, start=period, hourly=is_hour, **dict(zip(_AGENT_AMOUNTS, amounts, strict=True)))
         for (is_hour, period, agent), amounts in _build_hour_and_day_sums(sums, start).items()
     ]
     _replace_stored_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents)
     if _is_message_backlog_indexed():
-        model_sums = _sum_sessions_by_hour_agent_and_model(sessions)
+        model_sums = _sum_sessions_by_hour_agent_and_model(sessions, copied)
         models = [
             ModelSums(agent=agent, model=model, several=several, start=period, hourly=is_hour, sessions=n, cost=cost)
             for (is_hour, period, agent, model, several), (n, cost) in _build_hour_and_day_sums(
@@ -218,7 +222,9 @@ def _query_sessions_of_day(workspace: int, start: datetime) -> QuerySet[Session]
     return sessions.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
 
 
-def _sum_sessions_by_hour_and_agent(sessions: QuerySet[Session]) -> dict[tuple[datetime, str], tuple[Any, ...]]:
+def _sum_sessions_by_hour_and_agent(
+    sessions: QuerySet[Session], copied: Mapping[int, CopiedAmounts]
+) -> dict[tuple[datetime, str], tuple[Any, ...]]:
     # A quarantined session has no other status, as in the list that these numbers lead to.
     statuses = {
         "completed": SessionStatus.COMPLETED,
@@ -235,11 +241,16 @@ def _sum_sessions_by_hour_and_agent(sessions: QuerySet[Session]) -> dict[tuple[d
         tokens=Sum("total_tokens"),
         cost=Sum("budget_spent_usd"),
     )
-    return {(row["hour"], row["agent"]): tuple(row[name] for name in _AGENT_AMOUNTS) for row in rows}
+    sums = {(row["hour"], row["agent"]): row for row in rows}
+    for each in copied.values():
+        if row := sums.get((each.hour, each.agent)):  # none if the fork has been deleted since
+            row["tokens"] -= each.tokens
+            row["cost"] -= each.cost
+    return {key: tuple(row[name] for name in _AGENT_AMOUNTS) for key, row in sums.items()}
 
 
 def _sum_sessions_by_hour_agent_and_model(
-    sessions: QuerySet[Session],
+    sessions: QuerySet[Session], copied: Mapping[int, CopiedAmounts]
 ) -> dict[tuple[datetime, str, str, bool], tuple[int, Decimal]]:
     """Count sessions and cost by hour, agent, model, and whether the cost is that of several models."""
     facts = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL)
@@ -252,12 +263,32 @@ def _sum_sessions_by_hour_agent_and_model(
         if row["first"] == row["last"]:
             totals[row["hour"], row["agent"], row["first"] or "", False] = (row["number"], row["cost"])
         mixed = mixed or row["first"] != row["last"]
+    for key, cost in _sum_copied_cost_of_forks_of_one_model(copied).items():
+        if key in totals:
+            number, total = totals[key]
+            totals[key] = (number, total - cost)
     for session in _load_sessions_of_several_models(sessions) if mixed else ():
+        if session["pk"] in copied:
+            session["budget_spent_usd"] -= copied[session["pk"]].cost
         for model, several, cost in _iterate_model_shares_of_session_cost(session):
             key = (session["hour"], session["agent"], model, several)
             number, total = totals[key]
             totals[key] = (number + 1, total + cost)
     return totals
+
+
+def _sum_copied_cost_of_forks_of_one_model(
+    copied: Mapping[int, CopiedAmounts],
+) -> dict[tuple[datetime, str, str, bool], Decimal]:
+    """Sum the copied cost by the keys of `_sum_sessions_by_hour_agent_and_model`."""
+    models: defaultdict[int, set[str]] = defaultdict(set)
+    for session, model in Fact.objects.filter(session__in=copied, trait=Trait.MODEL).values_list("session", "value"):
+        models[session].add(model)
+    costs: defaultdict[tuple[datetime, str, str, bool], Decimal] = defaultdict(Decimal)
+    for session, each in copied.items():
+        if len(models[session]) <= 1:
+            costs[each.hour, each.agent, next(iter(models[session]), ""), False] += each.cost
+    return costs
 
 
 def _load_sessions_of_several_models(sessions: QuerySet[Session]) -> Iterable[Any]:

@@ -384,6 +384,44 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
         assert set(re.findall(r'dir="auto">(\w+)</a>', listed)) == titles
 
 
+def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader: Client) -> None:
+    """A fork is a session of its own. Its past, which its original has paid, counts there alone."""
+    registry = ToolRegistry()
+    registry.tool(lambda to: f"to {to}", name="mail", side_effects={"write"})
+
+    def spend(session_id: str, cost: str, **usage: object) -> None:
+        with cp.session(session_id, "", agent="desk", registry=registry) as session:
+            session.append([{"role": "user", "content": "more"}], budget_spent_usd=Decimal(cost), usage=usage)
+
+    with cp.session("origin", "", agent="desk", registry=registry) as session:
+        session.append([{"role": "user", "content": "hello"}])
+        session.dispatch("mail", {"to": "ana"}, call_id="c1")
+    spend("origin", "4", model="large-1", total_tokens=1_000_000)
+    for name in ("idle", "busy", "pruned", "counts anew", "of two"):
+        cp.fork_session("origin", name)
+    spend("busy", "4.5", model="large-1", total_tokens=1_200_000)
+    spend("pruned", "6", model="large-1", total_tokens=1_400_000)
+    cp.prune("pruned", keep_last=1)
+    spend("counts anew", "0.25", model="large-1", total_tokens=20_000)
+    spend("of two", "5", by_model={"large-1": {"cost_usd": 4}, "small-1": {"cost_usd": 1}}, total_tokens=1_000_500)
+    complete()
+    recount_session_sums.recount_changed_days_and_record_models(None)
+    found = load()
+    assert (found.total.sessions, found.total.tokens) == (6, 1_000_000 + 200_000 + 400_000 + 20_000 + 500)
+    assert found.total.cost == Decimal(4) + Decimal("0.5") + 2 + Decimal("0.25") + 1
+    assert found.total == load("period=24h").total
+    assert {(row.name, row.several): (row.sessions, row.cost) for row in found.models} == {
+        ("large-1", False): (5, Decimal("6.75")),
+        ("", True): (1, Decimal(1)),
+    }
+    assert [(tool.name, tool.calls) for tool in found.tools] == [("mail", 1)]
+    page = visible_text(reader.get("/overview/"))
+    assert "Sessions started6" in page
+    assert "Cost$7.75" in page
+    assert "Slowest tools Tool Calls Failed Mean mail 1 –" in page
+    assert "Cost by model Model Sessions Cost large-1 5 $6.75 several models 1 $1.00" in page
+
+
 def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     begun(0, "1")
     begun(0, "2")
