@@ -103,8 +103,10 @@ document.addEventListener("focusin", (event) => {
 
 // If the focused row disappears because it was decided elsewhere, the row in its place gets the focus. A page that the
 // reader's own decisions brought has its own place for it.
-document.body.addEventListener("htmx:afterSettle", ({ target }) => {
-  if (target.id === "main") focusedRow = null;
+document.body.addEventListener("htmx:afterSwap", ({ target }) => {
+  if (target.id === "main") focusedRow = null; // before any part of the page settles
+});
+document.body.addEventListener("htmx:afterSettle", () => {
   if (!focusedRow || focusedRow.row.isConnected || document.activeElement !== document.body) return;
   const all = rows();
   all[Math.min(focusedRow.at, all.length - 1)]?.focus();

@@ -228,6 +228,31 @@ def test_outage_is_decided_by_keyboard(
     expect(page.get_by_role("heading", level=1, name="all 50 calls are decided")).to_be_visible()
 
 
+def test_focus_after_a_decision_is_on_the_title_if_the_live_update_is_faster_than_the_response(
+    private_site: Site, open_page: OpenPage
+) -> None:
+    interrupted_calls.interrupt_calls(private_site, 11)  # of which three have no late result
+    page = open_page("alice", private_site)
+    page.goto("/review/")
+    page.get_by_role("link", name="11 calls of ship_parcel interrupted within").click()
+    page.wait_for_load_state()
+    page.evaluate("htmx.config.defaultSettleDelay = 2000")  # milliseconds from a swap to its focus
+    delayed_routes: list[Route] = []
+    page.route("**/review/outages/decide/", lambda route: delayed_routes.append(route))
+    page.get_by_label("Answer: Ship parcel 0").select_option("It did not happen")
+    page.get_by_label("Evidence: Ship parcel 0").fill("Not in the carrier's list")
+    page.get_by_label("Reason: Ship parcel 0").fill(REASON)
+    page.get_by_role("link", name="Ship parcel 0", exact=True).focus()
+    with page.expect_request("**/review/outages/decide/"):
+        page.keyboard.press("Control+Enter")
+    with page.expect_response("**/review/outages/?**"):
+        response = delayed_routes[0].fetch(max_redirects=0)
+
+    delayed_routes[0].fulfill(response=response)
+    expect(page.get_by_role("heading", level=1, name="10 of 11 calls need a decision")).to_be_focused()
+    expect(page.get_by_label("Outcome").get_by_text("1 decision recorded")).to_be_visible()
+
+
 def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead_server(
     parcel_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
