@@ -159,8 +159,6 @@ class PendingCallRow:
     #: declares another than usual.
     facts: SafeString
     since: SafeString
-    #: The text of `since`, by which rows that have waited as long as the row before them are found.
-    age: str
     deadline: datetime | None
     approvals: int
     voices: tuple[AgreementRow, ...]
@@ -319,7 +317,6 @@ class PendingRowBuilder:
                 "" if is_amount_said else amount, call.risk if self._is_risk_shown(call) else ""
             ),
             since=render_time_ago(waiting_since),
-            age=formatting.format_time_ago(waiting_since, now),
             deadline=deadline,
             approvals=call.approvals,
             voices=tuple(_build_agreement_row(agreement, call) for agreement in agreements),

@@ -28,7 +28,7 @@ def _build_shared_text_field(label: Any, default_for: str, *, max_length: int) -
 
 
 def _build_own_text_field(label: Any, *, max_length: int) -> forms.CharField:
-    attrs = {"class": "input", "placeholder": gettext_lazy("as for all")}
+    attrs = {"class": "input", "placeholder": gettext_lazy("same as for all calls")}
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.TextInput(attrs=attrs))
 
 
@@ -110,7 +110,7 @@ class CallAnswerForm(forms.Form):
         required=False,
         label=gettext_lazy("Answer"),
         choices=[
-            ("", gettext_lazy("as for all")),
+            ("", gettext_lazy("same as for all calls")),
             (LEAVE_UNDECIDED, gettext_lazy("leave undecided")),
             *build_answer_choices(OUTCOMES),
         ],

@@ -173,7 +173,7 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
         answers = [answer for answer in (form.build_answer() for form in forms_by_pk.values()) if answer is not None]
         if not answers:
             is_one = len(forms_by_pk) == 1
-            missing = _("Choose an answer.") if is_one else _("Choose an answer for all calls, or for a call below.")
+            missing = _("Choose an answer.") if is_one else _("Choose an answer for all calls, or for a call above.")
             shared_form.add_error("answer", missing)
     if not answers:
         return _render_outage_page(
@@ -197,7 +197,8 @@ def _render_outage_page(
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
     silent, shared_form = _pair_answerable_rows_with_forms(rows, answer_forms or {}, shared_form or SharedAnswerForm())
-    invalid_field = focus_first_invalid_field([form, shared_form, *(answer_form for _, answer_form in silent)])
+    forms_of_answers = [*(answer_form for _, answer_form in silent), shared_form]  # in the order of the page
+    invalid_field = focus_first_invalid_field([form, *forms_of_answers])
     context: dict[str, Any] = {
         "window": window,
         "refresh_url": f"{window.url}&{urlencode({'settled': settled})}" if settled else window.url,
@@ -229,6 +230,7 @@ def _render_outage_page(
         "form": form,
         "shared_form": shared_form,
         "invalid_field": invalid_field,
+        "error_count": sum(len(answer_form.errors) for answer_form in forms_of_answers),
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
         "outcome": bulk_results_in_user_session.load_bulk_results(request, settled),
     }

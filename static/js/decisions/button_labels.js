@@ -1,6 +1,6 @@
 // The button of a form names what it records.
 
-import { ngettext } from "../translations.js";
+import { gettext, ngettext } from "../translations.js";
 import { findCommonAnswer, listDecisions } from "./several_calls.js";
 
 /** Name the chosen answer on the button of a form about one call. */
@@ -18,7 +18,7 @@ const DECISION_LABELS = {
   approve_rerun: (count) => ngettext("Approve %(count)s more run", "Approve %(count)s more runs", count),
 };
 
-/** Say on the button of a form about several calls how many decisions it records, and which if they have one answer. */
+/** Say on the button of a form about several calls how many decisions it records, and which if they have one answer; also on the link to the answer. */
 export function labelDecisions(form) {
   const button = form.querySelector("button[data-label]");
   if (!button) return;
@@ -27,4 +27,6 @@ export function labelDecisions(form) {
   const label = DECISION_LABELS[findCommonAnswer(decisions)] ?? (() => ngettext("Record %(count)s decision", "Record %(count)s decisions", count));
   button.classList.toggle("primary", count > 0 && (!form.querySelector("input[name='answer']") || decisions[0].answer !== undefined));
   button.textContent = count ? label(count) : button.dataset.label;
+  const link = form.querySelector("[data-to-answer]");
+  if (link) link.textContent = count ? ngettext("Choose an answer for %(count)s call", "Choose an answer for %(count)s calls", count) : gettext("Choose an answer");
 }

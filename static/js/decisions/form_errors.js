@@ -1,5 +1,6 @@
 // Errors of a form disappear when their fields are filled in, and the first one that is left is named beside the button.
 
+import { gettext } from "../translations.js";
 import { hasOtherAnswer } from "./several_calls.js";
 
 /** Remove the errors of fields that have been filled in, and the remark beside the button once no error is left. */
@@ -16,11 +17,13 @@ export function removeMendedErrors(form, field) {
   else nameFirstError(form);
 }
 
-/** Name the first error that is left beside the button, if the form repeats it there. */
+/** Name the first error that is left beside the button, and say how many there are, if the form does so. */
 function nameFirstError(form) {
   const link = form.querySelector("[data-first-error]");
-  const error = form.querySelector(".errorlist li");
+  const errors = [...form.querySelectorAll(".errorlist li")].filter((each) => each.checkVisibility());
+  const [error] = errors;
   if (!link || !error) return;
+  form.querySelector("[data-error-count]").textContent = errors.length > 1 ? gettext("First of %(count)s:", { count: errors.length }) : "";
   link.textContent = error.textContent;
   link.href = `#${error.closest(".field").querySelector("input, textarea, select").id}`;
 }

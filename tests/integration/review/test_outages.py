@@ -145,12 +145,14 @@ def test_outage_page_shows_arguments_and_total_and_leads_onward(people: dict[str
     text = visible_text(people["alice"].get(PAGE))
     assert "1,250.00 EUR in total" in text
     assert text.count("Arguments amount") == 2
+    for amount in ("1,240.50", "9.50"):
+        assert f" {amount} EUR Answer" in text
     for call in calls:
         assert f" invoice: INV-{call.pk} session " in text
     other = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, call_id="other")
     ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
     page = people["alice"].get(PAGE)
-    assert "all 2 calls are decided" in visible_text(page)
+    assert "both calls are decided" in visible_text(page)
     assert f'href="/review/calls/{other.pk}/">Next call' in page.content.decode()
 
 

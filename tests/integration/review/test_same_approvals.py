@@ -51,6 +51,11 @@ def test_selected_calls_get_one_answer_and_a_call_that_changed_meanwhile_does_no
     assert "pay: 4 calls need your decision" in text
     assert "Pay number 3 40.00" in text
     assert "express: yes" in text  # which not all calls have
+    assert (text.count("Select all 4 calls"), text.count("days ago · accounts ·"), text.count("open this call")) == (
+        1,
+        4,
+        4,
+    )
     values = re.findall(r'name="call" value="(\d+\.\d+)"', page.content.decode())
     assert len(values) == 4
     nothing = alice.post(PAGE, {"tool": "pay", "people": 1})
