@@ -245,6 +245,7 @@ def test_focus_after_a_decision_is_on_the_title_if_the_live_update_is_faster_tha
     page.get_by_role("link", name="Ship parcel 0", exact=True).focus()
     with page.expect_request("**/review/outages/decide/"):
         page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("button", name="Record that 1 call did not happen")).to_be_disabled()
     with page.expect_response("**/review/outages/?**"):
         response = delayed_routes[0].fetch(max_redirects=0)
 
