@@ -399,7 +399,7 @@ def build_decision_options(
             "is_secondary": option.is_secondary,
             "name": option.name,
             "summary": option.summary,
-            "does": _describe_effect_once_all_agree(call, option, agreed, reader),
+            "does": str(option.does),
             "button": option.button,
             "then": effects[option.kind],
             "mine": _find_decision_that_reader_can_only_repeat(agreed, option.kind, reader),
@@ -407,16 +407,6 @@ def build_decision_options(
         }
         for option in options
     ]
-
-
-def _describe_effect_once_all_agree(
-    call: ToolCall, option: AnswerOption, agreed: Sequence[Agreement], reader: str
-) -> str:
-    """Return what an answer does, said of the last of the people who have to give it."""
-    if not decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader):
-        return str(option.does)
-    text = _("{effect} This takes {needed} people who decide the same.")
-    return text.format(needed=call.approvals, effect=option.does)
 
 
 def _preview_effects_by_kind_or_error(

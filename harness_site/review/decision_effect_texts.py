@@ -16,6 +16,9 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.review.decision_options import list_answer_options
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
+#: Decisions after which a call runs.
+APPROVING_KINDS = frozenset({DecisionKind.APPROVE, DecisionKind.APPROVE_RERUN})
+
 
 def find_live_owner_run(session: Session) -> Run | None:
     """Return the run that owns the session and still has a valid lease."""
@@ -95,18 +98,25 @@ def _format_missing_approvals(call: ToolCall, kind: DecisionKind, missing: int) 
         ).format(number=call.approvals)
     if not missing:
         return ""
-    return ngettext(
-        "Nothing changes yet: {number} more person has to decide the same.",
-        "Nothing changes yet: {number} more people have to decide the same.",
-        missing,
-    ).format(number=missing)
+    if kind in APPROVING_KINDS and not call.is_question:
+        text = ngettext(
+            "Nothing runs yet: one more person has to approve.",
+            "Nothing runs yet: {number} more people have to approve.",
+            missing,
+        )
+    else:
+        text = ngettext(
+            "Nothing changes yet: one more person has to decide the same.",
+            "Nothing changes yet: {number} more people have to decide the same.",
+            missing,
+        )
+    return text.format(number=missing)
 
 
 def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[DecisionKind, str]:
     """Describe what the run does next, as whole sentences: who continues, with what, and how it goes on."""
-    start = _format_resume_point(call, preview["version"])
-    replay = len(preview["replay"])
-    end = [_format_replayed_results(replay), _format_calls_to_run(preview["run"])]
+    start = _format_resume_point(call)
+    end = _format_calls_to_run(preview["run"])
     actions = {
         DecisionKind.CONFIRM_LANDED: _(
             "The agent goes on with the result that you enter. Without one, it is told that the result is not known."
@@ -127,43 +137,22 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
             DecisionKind.REJECT: _("The agent gets the value false."),
             DecisionKind.RESPOND: _("The agent gets your answer."),
         }
-        end = [_format_replayed_results(replay)]
-    return {kind: " ".join(filter(None, [start, action, *end])) for kind, action in actions.items()}
+        end = ""
+    return {kind: " ".join(filter(None, [start, action, end])) for kind, action in actions.items()}
 
 
-def _format_resume_point(call: ToolCall, version: int | None) -> str:
-    session = call.session
-    run = find_live_owner_run(session)
+def _format_resume_point(call: ToolCall) -> str:
+    run = find_live_owner_run(call.session)
     if run is not None and run.status == RunStatus.WAITING:
-        text = (
-            _("Run {number} on {host} is waiting and continues at once from version {version}.")
-            if version
-            else _("Run {number} on {host} is waiting and continues at once from the start.")
-        )
-        return text.format(number=run.number, host=run.host, version=version)
+        return _("Run {number} on {host} is waiting and continues at once.").format(number=run.number, host=run.host)
     if run is not None and call.status == CallStatus.AWAITING_APPROVAL and run.pk == call.run_id:
         text = _("Run {number} on {host} asked for this and continues when it checks again.")
         return text.format(number=run.number, host=run.host)
-    text = (
-        _(
-            "No process is waiting, so nothing happens at once. When the agent runs again, it continues from version "
-            "{version}."
-        )
-        if version
-        else _("No process is waiting, so nothing happens at once. When the agent runs again, it begins at the start.")
-    )
-    return text.format(version=version)
+    return _("Nothing happens until the agent is started again.")
 
 
 def _is_same_call(call: ToolCall, other: Mapping[str, Any]) -> bool:
     return (other["step"], other["call_id"], other["attempt"]) == (call.step, call.call_id, call.attempt)
-
-
-def _format_replayed_results(number: int) -> str:
-    if not number:
-        return ""
-    text = ngettext("It gets {number} other recorded result.", "It gets {number} other recorded results.", number)
-    return text.format(number=number)
 
 
 def _format_calls_to_run(calls: list[Mapping[str, Any]]) -> str:

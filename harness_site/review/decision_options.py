@@ -86,7 +86,7 @@ APPROVALS: Final = (
     AnswerOption(
         DecisionKind.RESPOND,
         _("Respond instead"),
-        _("Answer for the tool."),
+        _("You write its result."),
         _("The call does not run. The agent gets your answer as its result."),
         _("Respond instead of the call"),
     ),

@@ -95,13 +95,13 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     for page in (bob, alice):
         expect(page.get_by_text("1 of 2 approvals:")).to_be_visible()
         expect(page.get_by_role("listitem").filter(has_text=approval_line)).to_be_visible()
-    bob.get_by_text("Change your answer").click()
+    bob.get_by_text("Change or withdraw your decision").click()
     expect(bob.get_by_role("radio", name="Approve")).to_be_disabled()
     assert payer.payments == []
 
     # The person who edited the arguments cannot approve them.
     expect_heading(alice, "You changed the arguments: 1 other person has to approve")
-    alice.get_by_text("Change your answer").click()
+    alice.get_by_text("Change your decision").click()
     expect(alice.get_by_role("radio", name="Approve")).to_be_disabled()
 
     # A response that was rendered before the call ran, and arrives afterwards, is updated.
@@ -126,7 +126,7 @@ def test_open_pages_show_what_others_decide(start_payer: StartPayer, open_page: 
     page_actions.choose_answer(writer, "Approve")
     page_actions.reason_field(writer).fill("I am still reading.")
     effect = writer.locator(".consequence:visible").filter(has_text="Then:")
-    expect(effect).to_contain_text("Nothing changes yet: 1 more person has to decide the same.")
+    expect(effect).to_contain_text("Nothing runs yet: one more person has to approve.")
 
     # The voter is done. An empty form is replaced; one with an answer stays, and says what follows now.
     page_actions.choose_answer(voter, "Approve")

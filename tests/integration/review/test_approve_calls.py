@@ -44,7 +44,7 @@ def test_form_says_which_text_a_rejection_requires(alice: Client) -> None:
 
 def test_each_answer_explains_its_effect(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
-    begin = "Then: Run 1 on worker-3 is waiting and continues at once from the start."
+    begin = "Then: Run 1 on worker-3 is waiting and continues at once."
     assert f"{begin} It runs pay, and the agent gets the result." in page
     assert f"{begin} The agent gets your message as the error of this call." in page
     assert f"{begin} The agent gets your answer as the result of this call." in page

@@ -120,7 +120,7 @@ def test_lost_run_is_drawn_as_a_gap(reader: Client) -> None:
         "part, in full, or not at all. "
         "10:42:10.518 Run 1 was lost: its process ended without reporting (last sign of life 10:42:07) "
         "10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
-        "This tool has no verify hook, so a person has to find out whether the call happened."
+        "This tool cannot check whether the call happened, so a person has to find out."
     ) in shown
 
 
@@ -141,7 +141,7 @@ def test_loss_of_a_run_stands_before_the_run_that_took_its_place(reader: Client)
 def test_date_is_shown_once_where_the_day_changes(reader: Client) -> None:
     call = lost_call()
     LateResult.objects.filter(pk=make_late_result(call=call).pk).update(received_at=THEN + timedelta(days=1))
-    shown = page(reader, call).partition("Did it happen?")[2].partition("This tool has no verify hook")[0]
+    shown = page(reader, call).partition("Did it happen?")[2].partition("This tool cannot check")[0]
     assert re.findall(r"\w+ \d+ \w+ 2025|2025-\d\d-\d\d", shown) == ["Tue 4 Mar 2025", "Wed 5 Mar 2025"]
 
 
@@ -265,7 +265,7 @@ def test_workspace_key_lists_calls_of_other_sessions(reader: Client) -> None:
 
 def test_each_answer_explains_its_effect(reader: Client) -> None:
     shown = page(reader, lost_call())
-    begin = "Then: Run 2 on worker-1 is waiting and continues at once from version 1."
+    begin = "Then: Run 2 on worker-1 is waiting and continues at once."
     unknown = "Without one, it is told that the result is not known."
     assert f"{begin} The agent goes on with the result that you enter. {unknown}" in shown
     assert f"{begin} The agent is told that this call did not happen, and your reason." in shown
@@ -275,8 +275,7 @@ def test_each_answer_explains_its_effect(reader: Client) -> None:
 def test_card_without_a_waiting_process_says_so(reader: Client) -> None:
     call = lost_call()
     Session.objects.filter(pk=call.session_id).update(owner=None)
-    waiting = "Then: No process is waiting, so nothing happens at once."
-    begin = f"{waiting} When the agent runs again, it continues from version 1."
+    begin = "Then: Nothing happens until the agent is started again."
     assert f"{begin} The agent goes on with the result that you enter." in page(reader, call)
 
 

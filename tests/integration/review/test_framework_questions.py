@@ -44,7 +44,7 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     assert "NoThe agent gets no (the value false)." in form
     assert "The changed value needs 1 approval." in form
     assert "changed call" not in form
-    assert "continues at once from the start. The agent gets your answer." in form
+    assert "continues at once. The agent gets your answer." in form
     assert "It runs interrupt" not in page
     assert "Message to the agent" not in page
     assert "tool was not started" not in page

@@ -54,8 +54,8 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     assert "Needs 2 approvals. One person can reject or edit." in visible_text(people["alice"].get(url(call)))
     page = visible_text(people["alice"].get(url(call)))
-    assert "Nothing changes yet: 1 more person has to decide the same." in page
-    assert "The call runs once, with exactly these arguments. This takes 2 people who decide the same." in page
+    assert "Nothing runs yet: one more person has to approve." in page
+    assert "The call runs once, with exactly these arguments." in page
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
@@ -153,7 +153,7 @@ def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: 
 def test_voter_is_told_that_another_person_has_overruled_the_vote(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
-    folded = '<details class="change-answer"><summary>Change your answer</summary>'
+    folded = '<details class="change-answer"><summary>Change or withdraw your decision</summary>'
     assert [folded in people[name].get(url(call)).content.decode() for name in ("alice", "bob")] == [True, False]
     people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 2})
     late = visible_text(people["alice"].post(url(call), {**RESPOND, "revision": 2}))
@@ -244,7 +244,7 @@ class TestValidVotes:
 
         page = visible_text(people["bob"].get(url(call)))
         assert "1 of 2 decisions: alice" not in page
-        assert "Nothing changes yet: 1 more person has to decide the same." in page
+        assert "Nothing runs yet: one more person has to approve." in page
         assert "0 of 2 approvals" in visible_text(people["bob"].get("/review/?tab=awaiting"))
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
