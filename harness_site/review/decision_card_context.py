@@ -1,6 +1,7 @@
 """Template context of the decision card."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
@@ -10,9 +11,9 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
+from checkpoints.decisions.actors import Vote
 from checkpoints.enums import (
     DECIDING_KINDS,
-    UNDECIDED_CALL_STATUSES,
     WITHDRAWABLE_KINDS,
     ActorKind,
     CallStatus,
@@ -85,54 +86,126 @@ def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
     return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
 
 
+@dataclass(frozen=True, slots=True)
+class _CallSeenByReader:
+    """A call, what is known about it, and the votes of people that count, for the member who reads the page.
+
+    `decision` is the final one; `overruled` are the votes against it, each with its person.
+    """
+
+    call: ToolCall
+    reader: Membership
+    evidence: call_evidence.CallEvidence
+    decision: Decision | None
+    votes: Mapping[int, Vote]
+    agreements: tuple[Agreement, ...]
+    overruled: Sequence[tuple[Decision, str]]
+
+    @property
+    def person(self) -> str:
+        return self.reader.user.get_username()
+
+
 def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
+    seen = _load_call_seen_by_reader(call, reader)
+    return {
+        **_build_status_context(seen),
+        **_build_decision_context(seen),
+        **_build_votes_context(seen),
+        **_build_history_context(seen),
+    }
+
+
+def _load_call_seen_by_reader(call: ToolCall, reader: Membership) -> _CallSeenByReader:
     evidence = call_evidence.load_call_evidence(call)
-    events_of_runs = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(call.session_id)
-    undecided = call.status in UNDECIDED_CALL_STATUSES
-    decision = None if undecided else evidence.final_decision
-    no_events: list[TraceEvent] = []
+    decision = None if call.undecided else evidence.final_decision
     votes = build_electorate_function(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
-    agreements = build_incomplete_agreements_from_votes(call, evidence.decisions, votes)
-    person = reader.user.get_username()
-    overruled = list_overruled_votes(decision, evidence.decisions, votes) if decision and votes else []
-    card: dict[str, Any] = {
+    return _CallSeenByReader(
+        call=call,
+        reader=reader,
+        evidence=evidence,
+        decision=decision,
+        votes=votes,
+        agreements=build_incomplete_agreements_from_votes(call, evidence.decisions, votes),
+        overruled=list_overruled_votes(decision, evidence.decisions, votes) if decision and votes else [],
+    )
+
+
+def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
+    """Build what the call is, what it waits for, and whether the reader may decide."""
+    call, reader = seen.call, seen.reader
+    return {
         "call": call,
-        "reader": person,
+        "reader": seen.person,
         "session": call.session,
         "args": _omit_arguments_shown_elsewhere(call),
         "secrets_hidden": is_masking_active(),
-        "undecided": undecided,
+        "undecided": call.undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
         "overdue": _is_overdue(call),
         "may_decide": may_member_decide_call(call, reader),
         "late_for": reader.role != Role.ADMIN,
-        "heading": _get_heading_of_own_decision(call, evidence, agreements, person)
+        "heading": _get_heading_of_own_decision(call, seen.evidence, seen.agreements, seen.person)
         or _get_heading_of_overdue_call(call, reader)
-        or _get_heading_of_overruled_reader(call, decision, overruled, person)
-        or get_card_heading(call, decision),
-        "known": evidence,
-        "idle": has_never_run(call, evidence),
+        or _get_heading_of_overruled_reader(call, seen.decision, seen.overruled, seen.person)
+        or get_card_heading(call, seen.decision),
+        "known": seen.evidence,
+        "idle": has_never_run(call, seen.evidence),
         "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
-        "resumed": _is_decision_used(call, decision),
+        "driver": decision_effect_texts.find_live_owner_run(call.session),
+        "waiting_run": decision_effect_texts.find_run_waiting_for_decision(call.session),
+    }
+
+
+def _build_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
+    """Build the final decision, what it cites, whether it is used, and whether it can be or was withdrawn."""
+    call, decision = seen.call, seen.decision
+    return {
         "decision": decision,
+        "resumed": _is_decision_used(call, decision),
         "chosen": find_question_choice_of_decision(call, decision),
         "names_decision_in_head": decision is not None and (call.is_question or decision.kind in OUTCOME_KINDS),
-        "own_decision": decision is not None and decision.actor_kind == ActorKind.PERSON and decision.actor == person,
-        "agreed_before": list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)
-        if decision and votes
-        else [],
-        "overruled": [vote for vote, _person in overruled],
-        "agreements": agreements,
-        "own_votes": undecided and has_agreement_of_person(agreements, person),
-        "edit": call_or_use_fallback(
-            f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
-        ),
+        "own_decision": decision is not None
+        and decision.actor_kind == ActorKind.PERSON
+        and decision.actor == seen.person,
         "cited": call_or_use_fallback(
             f"The evidence about call {call.pk}", lambda: build_evidence_context(decision), None
         ),
+        "withdrawal": _build_withdrawal_context(call, decision),
+        "withdrawn": _find_withdrawal_that_reopened_call(seen.evidence) if call.undecided else None,
+    }
+
+
+def _build_votes_context(seen: _CallSeenByReader) -> dict[str, Any]:
+    """Build who agreed, who was overruled, and whether the reader can only wait for others."""
+    call, decision, decisions = seen.call, seen.decision, seen.evidence.decisions
+    has_vote = call.undecided and has_agreement_of_person(seen.agreements, seen.person)
+    has_answered = _can_reader_only_wait_for_others(call, decisions, seen.agreements, seen.person)
+    is_too_late = seen.reader.role == Role.APPROVER and not may_member_decide_call(call, seen.reader)
+    return {
+        "agreements": seen.agreements,
+        "agreed_before": list_earlier_agreeing_votes_of_others(decision, decisions, seen.votes)
+        if decision and seen.votes
+        else [],
+        "overruled": [vote for vote, _person in seen.overruled],
+        "own_votes": has_vote,
+        "has_answered": has_answered,
+        "waits_for_others": has_answered or has_vote or (call.undecided and is_too_late),
+    }
+
+
+def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
+    """Build what happened to the call, what people changed and wrote, and the conversation around it."""
+    call, decision = seen.call, seen.decision
+    events_of_runs = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(call.session_id)
+    no_events: list[TraceEvent] = []
+    return {
+        "edit": call_or_use_fallback(
+            f"What people changed about call {call.pk}", lambda: _build_edit_context(call, seen.evidence), None
+        ),
         "events": call_or_use_fallback(
             f"What happened to call {call.pk}",
-            lambda: list_call_trace_events(call, evidence, events_of_runs, votes),
+            lambda: list_call_trace_events(call, seen.evidence, events_of_runs, seen.votes),
             no_events,
         ),
         "takeovers": events_of_runs.takeovers,
@@ -141,19 +214,8 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
             lambda: load_conversation_around_call(call, decision.created_at if decision else call.settled_at),
             None,
         ),
-        "driver": decision_effect_texts.find_live_owner_run(call.session),
-        "waiting_run": decision_effect_texts.find_run_waiting_for_decision(call.session),
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
-        "withdrawal": _build_withdrawal_context(call, decision),
-        "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
-        "has_answered": _can_reader_only_wait_for_others(call, evidence.decisions, agreements, person),
     }
-    card["waits_for_others"] = (
-        card["has_answered"]
-        or card["own_votes"]
-        or (reader.role == Role.APPROVER and undecided and not card["may_decide"])
-    )
-    return card
 
 
 def has_reader_answered(call: ToolCall, reader: Membership) -> bool:

@@ -1,7 +1,7 @@
 """Review queue over all sessions, and the list of decided calls."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -144,6 +144,30 @@ def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> s
     return f"?{query.urlencode()}"
 
 
+@dataclass(frozen=True, slots=True)
+class _PendingPage:
+    """Calls of one page of a tab with their sessions.
+
+    `handed` and `due` come before the rows of the outages, whose first calls are in `outages`; `others` come after
+    them. `next_count` is the number of calls on the next page, which starts after `last_pk`.
+    """
+
+    handed: Sequence[ToolCall | UnreadableRecord]
+    due: Sequence[ToolCall | UnreadableRecord]
+    outages: Mapping[Outage, Sequence[ToolCall | UnreadableRecord]]
+    others: Sequence[ToolCall | UnreadableRecord]
+    last_pk: int | None
+    next_count: int
+
+    @property
+    def calls_with_rows(self) -> list[ToolCall | UnreadableRecord]:
+        return [*self.handed, *self.due, *self.others]
+
+    @property
+    def readable_calls(self) -> list[ToolCall]:
+        return skip_unreadable_records([*self.calls_with_rows, *chain.from_iterable(self.outages.values())])
+
+
 def _load_pending_context(
     request: MemberRequest,
     tab: str,
@@ -153,63 +177,98 @@ def _load_pending_context(
     handed: Mapping[int, CallStatus],
     waiting: CallsByDecider,
 ) -> dict[str, Any]:
-    """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call.
+    """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call."""
+    workspace = request.membership.workspace
+    outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
+    page = _load_pending_page(request, tab, filters, query_filters, outages, handed, due_pks)
+    calls = page.calls_with_rows
+    secrets = _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in page.readable_calls})
+    builder = PendingRowBuilder(request.GET, secrets)
+    rows = _build_pending_rows(request, calls, outages, builder)
+    first_count = len(page.handed) + len(page.due)
+    may_decide_together = tab == "awaiting" and request.membership.has_role(Role.APPROVER)
+    return {
+        "has_handed_first": bool(page.handed),
+        "has_due_first": bool(page.due),
+        "first_rows": rows[:first_count],
+        "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in page.outages.items()],
+        "other_rows": rows[first_count:],
+        "rows": rows,
+        "secrets": secrets,
+        "more": _build_next_page_url(request.GET, page.last_pk if page.next_count else None, tab=tab),
+        "following": page.next_count,
+        "is_empty": not calls and not page.outages,
+        "first_time": tab == "interrupted"
+        and not calls
+        and not outages
+        and not Session.objects.filter(workspace=workspace).exists(),
+        "same_approvals": list_groups_of_calls_awaiting_same_approval(
+            workspace, filters, except_calls=waiting.pks_of_others | waiting.pks_answered
+        )
+        if may_decide_together
+        else [],
+        **_build_tool_and_agent_suggestions_context((call.tool, call.session.agent) for call in page.readable_calls),
+    }
+
+
+def _load_pending_page(
+    request: MemberRequest,
+    tab: str,
+    filters: CallFilters,
+    query_filters: QueueFilters,
+    outages: Sequence[Outage],
+    handed: Mapping[int, CallStatus],
+    due_pks: Sequence[int],
+) -> _PendingPage:
+    """Load the calls of a page of the tab.
 
     In the list of the longest waiting, the calls that were handed to the reader come first, unless it is filtered, then
     those that are due within a day; those of an outage stay in its row.
     """
-    workspace, matching = request.membership.workspace, filters
     after_key = _parse_page_start_key(request.GET)
-    outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
     in_groups = {pk for outage in grouped for pk in outage.call_pks}
-    handed_pks = [] if query_filters.has_filters else [pk for pk, status in handed.items() if status == STATUS_OF[tab]]
-    first_pks = (
-        [pk for pk in dict.fromkeys((*handed_pks, *due_pks)) if pk not in in_groups]
-        if query_filters.sort == QueueSort.OLDEST
-        else []
+    handed_first, due_first = _choose_first_pks(tab, query_filters, handed, due_pks, in_groups)
+    elsewhere = {*in_groups, *handed_first, *due_first}
+    if elsewhere:
+        condition = ~Q(pk__in=elsewhere)
+        filters = replace(filters, condition=condition if filters.condition is None else filters.condition & condition)
+    page_keys, next_count = pending_calls.list_keys_of_pending_page_and_count_next(
+        request.membership.workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
-    if in_groups or first_pks:
-        elsewhere = ~Q(pk__in=[*in_groups, *first_pks])
-        filters = replace(filters, condition=elsewhere if filters.condition is None else filters.condition & elsewhere)
-    page_keys, following = pending_calls.list_keys_of_pending_page_and_count_next(
-        workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
+    if after_key:  # what comes first is on the first page alone
+        handed_first, due_first, grouped = [], [], []
+    first_of_outages = chain.from_iterable(outage.first_call_pks for outage in grouped)
+    loaded = pending_calls.load_calls_with_sessions([*handed_first, *due_first, *page_keys, *first_of_outages])
+
+    def list_loaded(pks: Iterable[int]) -> list[ToolCall | UnreadableRecord]:
+        return [loaded[pk] for pk in pks if pk in loaded]
+
+    return _PendingPage(
+        handed=list_loaded(handed_first),
+        due=list_loaded(due_first),
+        outages={outage: list_loaded(outage.first_call_pks) for outage in grouped},
+        others=list_loaded(page_keys),
+        last_pk=page_keys[-1] if page_keys else None,
+        next_count=next_count,
     )
-    outages_on_page = [] if after_key else grouped
-    first_on_page = [] if after_key else first_pks
-    loaded = pending_calls.load_calls_with_sessions(
-        [*first_on_page, *page_keys, *chain.from_iterable(outage.first_call_pks for outage in outages_on_page)]
-    )
-    leading_calls, other_calls = ([loaded[pk] for pk in pks if pk in loaded] for pks in (first_on_page, page_keys))
-    calls = [*leading_calls, *other_calls]
-    first_calls = {outage: [loaded[pk] for pk in outage.first_call_pks if pk in loaded] for outage in outages_on_page}
-    is_first_use = (
-        tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
-    )
-    shown = skip_unreadable_records([*calls, *chain.from_iterable(first_calls.values())])
-    sessions = {call.session_id for call in shown}
-    secrets = _mark_excerpts_shown_and_load_secrets(request, sessions)
-    builder = PendingRowBuilder(request.GET, secrets)
-    rows = _build_pending_rows(request, calls, outages, builder)
-    return {
-        "has_handed_first": not in_groups.issuperset(handed_pks) and bool(first_on_page),
-        "has_due_first": bool(set(first_on_page) - set(handed_pks)),
-        "first_rows": rows[: len(leading_calls)],
-        "other_rows": rows[len(leading_calls) :],
-        "rows": rows,
-        "secrets": secrets,
-        "more": _build_next_page_url(request.GET, page_keys[-1] if following else None, tab=tab),
-        "following": following,
-        "is_empty": not calls and not outages_on_page,
-        **_build_tool_and_agent_suggestions_context((call.tool, call.session.agent) for call in shown),
-        "first_time": is_first_use,
-        "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in first_calls.items()],
-        "same_approvals": list_groups_of_calls_awaiting_same_approval(
-            workspace, matching, except_calls=waiting.pks_of_others | waiting.pks_answered
-        )
-        if tab == "awaiting" and request.membership.has_role(Role.APPROVER)
-        else [],
-    }
+
+
+def _choose_first_pks(
+    tab: str,
+    query_filters: QueueFilters,
+    handed: Mapping[int, CallStatus],
+    due_pks: Sequence[int],
+    in_groups: Collection[int],
+) -> tuple[list[int], list[int]]:
+    """Choose the keys of the calls that come first because they were handed to the reader, and because they are due."""
+    if query_filters.sort != QueueSort.OLDEST:
+        return [], []
+    is_handed_first = not query_filters.has_filters
+    handed_first = [
+        pk for pk, status in handed.items() if is_handed_first and status == STATUS_OF[tab] and pk not in in_groups
+    ]
+    return handed_first, [pk for pk in due_pks if pk not in in_groups and pk not in handed_first]
 
 
 def _load_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
