@@ -78,6 +78,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [*HARNESS_MIDDLEWARE]
 MIDDLEWARE.insert(1, "whitenoise.middleware.WhiteNoiseMiddleware")
+if HTTPS:
+    MIDDLEWARE.insert(0, "harness_site.https_redirect_loop_middleware.HttpsRedirectLoopMiddleware")
 
 ROOT_URLCONF = "harness_site.urls"
 WSGI_APPLICATION = "harness_site.wsgi.application"
