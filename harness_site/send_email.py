@@ -196,7 +196,8 @@ def build_connection_error_sentence(error: Exception) -> StoredSentence:
     description = _find_mail_error_description(error, code, answer)
     if description is None:
         return StoredSentence.build("%(error)s", error=f"{type(error).__name__}: {answer}"[:_MAX_ERROR_LENGTH])
-    return StoredSentence.build(description, answer=answer[:_MAX_ERROR_LENGTH])
+    # The server's own words end the sentence, and others may follow it.
+    return StoredSentence.build(description, answer=f"{answer[:_MAX_ERROR_LENGTH].rstrip().rstrip('.')}.")
 
 
 def log_mail_error(message_name: str, error: Exception) -> None:

@@ -47,7 +47,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file and not memory, because threads and processes share it. One per process, so that test runs may overlap.
     # Opening the file costs more than most requests; the threads of the server are few.
     DATABASES["default"]["CONN_MAX_AGE"] = None
-    env.read_or_collect_problem(lambda: env.create_state_dir_if_missing(STATE_DIR), None)
+    if database_url == sqlite_path:  # not the fallback for a wrong URL
+        env.read_or_collect_problem(lambda: env.create_state_dir_if_missing(STATE_DIR), None)
     DATABASES["default"]["TEST"] = {"NAME": str(STATE_DIR / f"test-{os.getpid()}.sqlite3")}
 else:
     # Prepared statements are planned for their values each time: a generic plan cannot know that a partial index covers

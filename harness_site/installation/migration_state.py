@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db.connection import ensure_server_reachable
-from checkpoints.exceptions import CheckpointsError
+from checkpoints.exceptions import CheckpointsError, ConnectionFailed
 from harness_site.core.management_command_format import format_management_command, is_standalone_site
 from harness_site.database_variable import find_database_variable
 
@@ -109,6 +109,8 @@ class SchemaProbe:
         self._lock = Lock()
         self._checked_at = float("-inf")
         self._problem: StartupProblem | None = None
+        #: Sentence with what the database says, for the log alone: visitors of the page may be anybody.
+        self._reason = ""
         self._waiting: list[Callable[[], None]] = []
 
     @property
@@ -130,7 +132,8 @@ class SchemaProbe:
             problem = self._check_tables_and_find_problem()
             if problem is not None and problem is not self._problem:
                 with translation.override("en"):
-                    logger.error("%s %s Until then, every page has status 503.", problem.summary, problem.advice)
+                    words = " ".join(filter(None, (problem.summary, self._reason, problem.advice)))
+                    logger.error("%s Until then, every page has status 503.", words)
             self._problem, self._checked_at = problem, time.monotonic()
             waiting, self._waiting = (self._waiting, []) if problem is None else ([], self._waiting)
         for function in waiting:
@@ -146,6 +149,7 @@ class SchemaProbe:
         function()
 
     def _check_tables_and_find_problem(self) -> StartupProblem | None:
+        self._reason = ""
         try:
             if (
                 connection.vendor == "postgresql"
@@ -153,6 +157,9 @@ class SchemaProbe:
                 ensure_server_reachable(connection)
             self._is_current = load_schema_state().is_current
             return None if self._is_current else StartupProblem.MIGRATIONS
+        except ConnectionFailed as error:
+            self._reason = error.what
+            return StartupProblem.DATABASE
         except (Error, CheckpointsError):
             return StartupProblem.DATABASE
 

@@ -14,6 +14,7 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
+from checkpoints.exceptions import ConnectionFailed
 from examples.demo.demo_processes import START_TIMEOUT_SECONDS, start_site_and_wait_until_ready
 from harness_site import unmigrated_database_middleware
 from harness_site.asgi import application, direct_application
@@ -128,6 +129,21 @@ def test_database_that_does_not_answer_is_asked_once_a_second_and_logged_once(
         "The database does not answer. Check that the database server is running, and that HARNESS_DATABASE_URL names "
         "it. Until then, every page has status 503."
     ]
+
+
+def test_log_has_the_reason_of_a_server_that_refuses_and_the_page_has_not(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> SchemaState:
+        raise ConnectionFailed('The database says: no password for user "harness".', may_have_happened=False)
+
+    monkeypatch.setattr(migration_state, "load_schema_state", refuse)
+    assert SchemaProbe().find_problem() is StartupProblem.DATABASE
+    (said,) = caplog.messages
+    assert said.startswith(
+        'The database does not answer. The database says: no password for user "harness". Check that'
+    )
+    assert "harness" not in StartupProblem.DATABASE.summary
 
 
 @pytest.mark.parametrize(

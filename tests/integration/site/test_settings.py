@@ -84,6 +84,11 @@ def test_key_is_made_at_its_first_use(tmp_path: Path) -> None:
     assert shown("(len(s.SECRET_KEY), s.STATE_DIR.exists())", **variables) == "(64, True)"
 
 
+def test_wrong_database_url_leaves_no_state_folder(tmp_path: Path) -> None:
+    refused(HARNESS_DATABASE_URL="postgres:/x", HARNESS_STATE_DIR=str(tmp_path / "state"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_sqlite_test_database_is_a_file(tmp_path: Path) -> None:
     name = shown("s.DATABASES['default']['TEST']['NAME']", HARNESS_DATABASE_URL=f"sqlite:///{tmp_path}/h.db")
     assert name.endswith(".sqlite3")
