@@ -105,7 +105,7 @@ def send(admin: Client, settings: Settings, caplog: pytest.LogCaptureFixture) ->
         ({"MAIL": ("530 5.7.0 Authentication required",)}, "", "wants a user name and password. Put them"),
         ({"MAIL": ("553 5.7.1 sender not owned",)}, "", "refused the sender. Set HARNESS_EMAIL_FROM"),
         ({"RCPT": ("554 5.7.1 Relay access denied",)}, "", "does not pass messages on to this address. Put a user"),
-        ({"RCPT": ("550 5.1.1 no such user",)}, "", "refused the recipient. Check the address: 550 5.1.1 no such user."),
+        ({"RCPT": ("550 5.1.1 no such user",)}, "", "recipient. Check the address: 550 5.1.1 no such user."),
         ({"RCPT": ("451 4.7.1 greylisted",)}, "", "cannot take the message now. Try again in some minutes: 451"),
         ({"MAIL": ()}, "", "closed the connection. Check scheme and port"),
     ],
