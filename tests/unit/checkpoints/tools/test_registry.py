@@ -130,6 +130,7 @@ def test_invalid_arguments_are_refused(args: Any) -> None:
     ("sentence", "said"),
     [
         ("Pay order {order}", "Pay order 17"),
+        ("Delete {count:,} rows", "Delete 1,204 rows"),
         ("", ""),
         ("Pay {customer}", ""),
         ("Pay {order", ""),
@@ -138,10 +139,10 @@ def test_invalid_arguments_are_refused(args: Any) -> None:
         ("Pay {order.__class__.nothing}", ""),
     ],
 )
-def test_sentence_with_unknown_placeholders_is_omitted(sentence: str, said: str) -> None:
+def test_sentence_is_formatted_and_one_with_unknown_placeholders_is_omitted(sentence: str, said: str) -> None:
     made: Tool = tool(sentence=sentence)(anything)
 
-    assert made.describe_call({"order": 17, "items": [1]}) == said
+    assert made.describe_call({"order": 17, "items": [1], "count": 1204}) == said
 
 
 def test_second_tool_with_the_same_name_is_refused() -> None:
