@@ -282,12 +282,13 @@ def _sum_copied_cost_of_forks_of_one_model(
 ) -> dict[tuple[datetime, str, str, bool], Decimal]:
     """Sum the copied cost by the keys of `_sum_sessions_by_hour_agent_and_model`."""
     models: defaultdict[int, set[str]] = defaultdict(set)
-    for session, model in Fact.objects.filter(session__in=copied, trait=Trait.MODEL).values_list("session", "value"):
-        models[session].add(model)
+    facts = Fact.objects.filter(session__in=copied, trait=Trait.MODEL)
+    for fork, model in facts.values_list("session", "value"):
+        models[fork].add(model)
     costs: defaultdict[tuple[datetime, str, str, bool], Decimal] = defaultdict(Decimal)
-    for session, each in copied.items():
-        if len(models[session]) <= 1:
-            costs[each.hour, each.agent, next(iter(models[session]), ""), False] += each.cost
+    for fork, each in copied.items():
+        if len(models[fork]) <= 1:
+            costs[each.hour, each.agent, next(iter(models[fork]), ""), False] += each.cost
     return costs
 
 

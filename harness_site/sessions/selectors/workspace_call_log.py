@@ -6,21 +6,21 @@ how far back that reaches and continues from there.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from django.db.models import Case, Count, F, Q, QuerySet, When
+from django.db.models import Case, F, Q, QuerySet, When
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus, InterruptReason
+from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import IS_QUESTION
-from harness_site.core.epoch_microseconds import Instant
+from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COPIED_CALLS, COUNTED_INTERRUPTIONS
@@ -38,8 +38,12 @@ _TOOLS = 100
 #: Number of calls that an export loads at once.
 _EXPORTED_AT_ONCE: Final = 200
 _IS_QUESTION: Final = Case(When(IS_QUESTION, then=True), default=False)
-_COMPLETED: Final = Q(status=CallStatus.COMPLETED) & ~ANSWERED_CALLS
-_FAILED: Final = Q(status=CallStatus.FAILED)
+_IS_ANSWERED: Final = Case(When(ANSWERED_CALLS, then=True), default=False)
+_IS_INTERRUPTED: Final = Case(When(COUNTED_INTERRUPTIONS, then=True), default=False)
+_IS_TIMED: Final = Case(
+    When(Q(interrupted_at=None, settled_at__isnull=False) & ~Q(settled_at=F("issued_at")), then=True), default=False
+)
+_ENDED_STATUSES: Final = frozenset({CallStatus.COMPLETED, CallStatus.FAILED})
 #: Bounds of an unlimited range.
 _ALWAYS = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -87,11 +91,12 @@ class LoggedCall:
 class CallLogPage:
     """A page of calls. `after` is the cursor of the next page. A call that was altered is a placeholder.
 
-    If more calls may match than were examined, `reach` is the time of the oldest examined one.
+    If more calls may match than were examined, `oldest_examined` is the last of them, and `reach` its time on the last
+    page of those that match.
 
-    `total` is the number of examined calls that match the filters, on the first page of them. It ends at `COUNTED`:
-    `has_more_than_total` says that more were examined and match. `is_total_of_newest` says that older ones were not
-    examined.
+    `total` is the number of examined calls that match the filters, on the first page of them, if a filter does not
+    apply to the rates, whose report has it otherwise. It ends at `COUNTED`: `has_more_than_total` says that more were
+    examined and match. `is_total_of_newest` says that older ones were not examined.
     """
 
     rows: tuple[LoggedCall | UnreadableRecord, ...]
@@ -100,6 +105,7 @@ class CallLogPage:
     total: int | None = None
     has_more_than_total: bool = False
     is_total_of_newest: bool = False
+    oldest_examined: ToolCall | None = None
 
 
 #: Figures of a tool that are usually zero.
@@ -133,11 +139,23 @@ class ToolRates:
 
 @dataclass(frozen=True, slots=True)
 class ToolRatesReport:
-    """Rates over `counted` calls; `since` is the time from which they are counted if there are older ones."""
+    """Rates over `counted` calls; `since` is the time from which they are counted if there may be older ones.
+
+    `has_more_than_total` says that there are; otherwise older ones of the chosen agent were not examined.
+    """
 
     tools: tuple[ToolRates, ...]
     counted: int
     since: datetime | None
+    has_more_than_total: bool
+
+    @property
+    def total(self) -> int:
+        return self.counted
+
+    @property
+    def is_total_of_newest(self) -> bool:
+        return self.since is not None
 
     @property
     def tool_names(self) -> list[str]:
@@ -161,17 +179,14 @@ def load_call_log_page(
         if wanted.has_filters_besides_times
         else None
     )
-    matches = calls
-    if end is not None:
-        matches = matches.filter(issued_at__gte=end.issued_at).exclude(issued_at=end.issued_at, pk__lt=end.pk)
-    matches = wanted.calls.filter_calls(matches)
+    matches = wanted.calls.filter_calls(_end_at_call(calls, end))
     if wanted.agent:
         matches = _filter_by_agent(matches, wanted)
     if wanted.interrupted:
         matches = matches.filter(COUNTED_INTERRUPTIONS)
     call_rows = list(matches.only("pk")[: size + 1])
     rows = _load_logged_calls([call_row.pk for call_row in call_rows[:size]])
-    total = _count_matches(matches, call_rows, size) if wanted and after is None else None
+    total = _count_matches(matches, call_rows, size) if wanted.has_filters_ignored_by_rates and after is None else None
     is_last = len(call_rows) <= size
     return CallLogPage(
         rows,
@@ -180,6 +195,7 @@ def load_call_log_page(
         None if total is None else min(total, COUNTED),
         has_more_than_total=total is not None and total > COUNTED,
         is_total_of_newest=total is not None and end is not None,
+        oldest_examined=end,
     )
 
 
@@ -201,66 +217,94 @@ def iterate_call_log_pages(
         after = page.after
 
 
-def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
-    """Load the rates of each tool over the newest calls of the chosen agent and time; other filters are ignored."""
-    since, until = _fill_open_time_bounds(wanted.times)
-    calls = _query_calls_issued_between(workspace_pk, since, until)
+def load_tool_success_rates(
+    workspace_pk: int, wanted: CallLogFilter, first_page: CallLogPage | None = None
+) -> ToolRatesReport:
+    """Load the rates of each tool over the newest calls of the chosen agent and time; other filters are ignored.
+
+    Args:
+        workspace_pk: Key of the workspace.
+        wanted: Filters of the list.
+        first_page: First page of the list with these filters, if it is loaded, whose calls were examined already.
+    """
+    calls = _order_newest_first(_query_calls_issued_between(workspace_pk, *_fill_open_time_bounds(wanted.times)))
     oldest: ToolCall | None = None
     if wanted.agent:
-        oldest = _find_last_call_if_more(list(_query_calls_around_limit(_order_newest_first(calls), LOOKED_AT)))
-        calls = _filter_by_agent(calls if oldest is None else calls.filter(issued_at__gte=oldest.issued_at), wanted)
-    oldest = _find_last_call_if_more(list(_query_calls_around_limit(_order_newest_first(calls), RATED))) or oldest
-    if oldest is not None:
-        calls = calls.filter(issued_at__gte=oldest.issued_at)
-    durations = _load_sorted_durations_by_tool(calls)
-    tools = tuple(
-        _build_tool_rates(row, durations.get((row["tool"], row["is_question"]), ())) for row in _query_tool_sums(calls)
-    )
-    return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if oldest is None else oldest.issued_at)
+        oldest = (
+            _find_last_call_if_more(list(_query_calls_around_limit(calls, LOOKED_AT)))
+            if first_page is None
+            else first_page.oldest_examined
+        )
+        calls = _filter_by_agent(_end_at_call(calls, oldest), wanted)
+    rows = list(map(_RatedCall._make, _select_rated_columns(calls)[: RATED + 1]))
+    since = None if oldest is None else oldest.issued_at
+    if len(rows) > RATED:
+        since = convert_to_datetime(rows[RATED - 1].issued_at)
+    by_tool: defaultdict[tuple[str, bool], list[_RatedCall]] = defaultdict(list)
+    for row in rows[:RATED]:
+        by_tool[row.tool, row.is_question].append(row)
+    tools = [_build_tool_rates(*key, of_tool) for key, of_tool in by_tool.items()]
+    tools.sort(key=lambda rates: (-rates.calls, rates.tool))
+    return ToolRatesReport(tuple(tools[:_TOOLS]), len(rows[:RATED]), since, has_more_than_total=len(rows) > RATED)
 
 
 def _filter_by_agent(calls: QuerySet[ToolCall], wanted: CallLogFilter) -> QuerySet[ToolCall]:
     return calls.filter(session__agent=wanted.agent.replace("\0", ""))
 
 
-def _query_tool_sums(calls: QuerySet[ToolCall]) -> QuerySet[Any, Any]:
-    sums = (
-        calls.order_by()
-        .values("tool", is_question=_IS_QUESTION)
-        .annotate(
-            calls=Count("pk"),
-            completed=Count("pk", filter=_COMPLETED),
-            answered=Count("pk", filter=ANSWERED_CALLS),
-            failed=Count("pk", filter=_FAILED),
-            rejected=Count("pk", filter=Q(status=CallStatus.REJECTED)),
-            open=Count("pk", filter=Q(status__in=sorted(OPEN_CALL_STATUSES))),
-            discarded=Count("pk", filter=Q(status__in=[CallStatus.SUPERSEDED, CallStatus.DISCARDED])),
-            interrupted=Count("interrupted_at", filter=~Q(reason=InterruptReason.NO_RESULT)),
-            replays=Count("pk", filter=Q(replay_count__gt=0)),
-        )
+class _RatedCall(NamedTuple):
+    """Columns of a call that its rates need, times in microseconds since 1970."""
+
+    tool: str
+    is_question: bool
+    status: str
+    is_answered: bool
+    is_interrupted: bool
+    is_timed: bool
+    replay_count: int
+    issued_at: int
+    settled_at: int | None
+
+
+def _select_rated_columns(calls: QuerySet[ToolCall]) -> QuerySet[Any, Any]:
+    """Select the columns of `_RatedCall`."""
+    return calls.values_list(
+        "tool",
+        _IS_QUESTION,
+        "status",
+        _IS_ANSWERED,
+        _IS_INTERRUPTED,
+        _IS_TIMED,
+        "replay_count",
+        Instant("issued_at"),
+        Instant("settled_at"),
     )
-    return sums.order_by("-calls", "tool")[:_TOOLS]
 
 
-def _load_sorted_durations_by_tool(calls: QuerySet[ToolCall]) -> dict[tuple[str, bool], list[int]]:
-    """Load the durations, in microseconds, by tool and whether the calls are questions."""
-    is_timed = Q(interrupted_at=None, settled_at__isnull=False) & ~Q(settled_at=F("issued_at"))
-    ended = calls.order_by().filter(_COMPLETED | _FAILED, is_timed)
-    durations: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
-    for tool, is_question, took in ended.values_list(
-        "tool", _IS_QUESTION, Instant("settled_at") - Instant("issued_at")
-    ):
-        durations[tool, is_question].append(took)
-    return {key: sorted(times) for key, times in durations.items()}
-
-
-def _build_tool_rates(row: Mapping[str, Any], durations: Sequence[int]) -> ToolRates:
-    """Build the rates of a tool from its sums and its durations in ascending order, in microseconds."""
+def _build_tool_rates(tool: str, is_question: bool, calls: Sequence[_RatedCall]) -> ToolRates:
+    statuses = Counter(call.status for call in calls)
+    answered = sum(call.is_answered for call in calls)
+    durations = sorted(
+        call.settled_at - call.issued_at
+        for call in calls
+        if call.is_timed and call.settled_at is not None and call.status in _ENDED_STATUSES and not call.is_answered
+    )
     number = len(durations)
-    if not number:
-        return ToolRates(**row, mean=None, p95=None)
-    mean, p95 = sum(durations) // number, durations[ceil(0.95 * number) - 1]
-    return ToolRates(**row, mean=timedelta(microseconds=mean), p95=timedelta(microseconds=p95))
+    return ToolRates(
+        tool=tool,
+        is_question=is_question,
+        calls=len(calls),
+        completed=statuses[CallStatus.COMPLETED] - answered,
+        answered=answered,
+        failed=statuses[CallStatus.FAILED],
+        rejected=statuses[CallStatus.REJECTED],
+        open=sum(statuses[status] for status in OPEN_CALL_STATUSES),
+        discarded=statuses[CallStatus.SUPERSEDED] + statuses[CallStatus.DISCARDED],
+        interrupted=sum(call.is_interrupted for call in calls),
+        replays=sum(call.replay_count > 0 for call in calls),
+        mean=timedelta(microseconds=sum(durations) // number) if number else None,
+        p95=timedelta(microseconds=durations[ceil(0.95 * number) - 1]) if number else None,
+    )
 
 
 def _fill_open_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
@@ -274,6 +318,13 @@ def _query_calls_issued_between(workspace: int, since: datetime, until: datetime
 
 def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return calls.annotate(stored_time=keyset_pagination.cast_field_to_text("issued_at")).order_by("-issued_at", "-pk")
+
+
+def _end_at_call(calls: QuerySet[ToolCall], oldest: ToolCall | None) -> QuerySet[ToolCall]:
+    """Leave out the calls before the oldest one, if there is one."""
+    if oldest is None:
+        return calls
+    return calls.filter(issued_at__gte=oldest.issued_at).exclude(issued_at=oldest.issued_at, pk__lt=oldest.pk)
 
 
 def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet[ToolCall]:

@@ -41,6 +41,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     mark_excerpts_shown_in_response(request, "tool calls", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     rows = build_workspace_call_lines(page.rows, secrets)
+    rates = workspace_call_log.load_tool_success_rates(workspace, filters, page) if after is None else None
     context = {
         "page": page,
         "rows": rows,
@@ -48,7 +49,8 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
             row.call if isinstance(row, WorkspaceCallLine) else row for row in rows
         ),
         "secrets": secrets,
-        "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
+        "rates": rates,
+        "counted": page if filters.has_filters_ignored_by_rates else rates,
         "wanted": filters,
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": session_formatting.list_call_status_choices(),

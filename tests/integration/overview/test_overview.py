@@ -387,7 +387,10 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
 def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader: Client) -> None:
     """A fork is a session of its own. Its past, which its original has paid, counts there alone."""
     registry = ToolRegistry()
-    registry.tool(lambda to: f"to {to}", name="mail", side_effects={"write"})
+
+    @registry.tool(side_effects={"write"})
+    def mail(to: str) -> str:
+        return f"sent to {to}"
 
     def spend(session_id: str, cost: str, **usage: object) -> None:
         with cp.session(session_id, "", agent="desk", registry=registry) as session:
