@@ -283,7 +283,7 @@ def _sum_copied_cost_of_forks_of_one_model(
     """Sum the copied cost by the keys of `_sum_sessions_by_hour_agent_and_model`."""
     models: defaultdict[int, set[str]] = defaultdict(set)
     facts = Fact.objects.filter(session__in=copied, trait=Trait.MODEL)
-    for fork, model in facts.values_list("session", "value"):
+    for fork, model in facts.values_list("session_id", "value"):
         models[fork].add(model)
     costs: defaultdict[tuple[datetime, str, str, bool], Decimal] = defaultdict(Decimal)
     for fork, each in copied.items():

@@ -205,7 +205,7 @@ def test_reader_goes_forward_and_back_through_the_pages_of_a_filtered_list(sessi
         address = unescape(found[1]) if found else ""
     shown = [re.findall(r">(c[0-9]+)<", html) for html in pages]
     assert [call for page in shown for call in page] == [f"c{number}" for number in range(149, 0, -2)]
-    assert [bool(re.search(rf"Page {number}\b", html)) for number, html in enumerate(pages, 1)] == [True] * 3
+    assert [bool(re.search(rf"Page {number}\b", html)) for number, html in enumerate(pages, 1)] == [False, True, True]
     back = re.search(r'rel="prev" href="([^"]+)"', pages[2])
     assert back
     assert re.findall(r">(c[0-9]+)<", reader.get(unescape(back[1])).content.decode()) == shown[1]
