@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, Subquery, TextChoices, Value
+from django.db.models import BooleanField, Case, Exists, OuterRef, Q, Subquery, TextChoices, Value, When
 from django.db.models.functions import Coalesce, Now
 from django.db.models.lookups import Exact
 from django.utils.translation import gettext_lazy as _
@@ -43,6 +43,15 @@ LAST_RUN_STATUS = Coalesce(
 LAST_RUN_WAS_LOST = Q(
     Exists(Run.objects.filter(session=OuterRef("pk"), status=RunStatus.LOST)),
     Exact(LAST_RUN_STATUS, RunStatus.LOST.value),
+)
+#: An imported transcript ended although a call has no result in it: it is stored as cancelled, but nobody cancelled it.
+ENDED_WITHOUT_RESULT = Case(
+    When(
+        status=SessionStatus.CANCELLED,
+        then=Exists(Run.objects.filter(session=OuterRef("pk"), status=RunStatus.CANCELLED, host=IMPORTED_RUN_HOST)),
+    ),
+    default=Value(False),
+    output_field=BooleanField(),
 )
 _IS_INTACT = Q(quarantined_at=None)
 STANDING_CONDITIONS = {

@@ -209,8 +209,8 @@ _ENDED_OTHERWISE: Final[dict[str, tuple[Promise, Promise]]] = {
 }
 #: Sentences about imported transcripts that ended without the result of a call.
 _ENDED_WITHOUT_RESULT: Final = (
-    _("{actor} cancelled {session}: its transcript has no result for a call"),
-    _("{actor} cancelled {number} sessions: their transcripts have no result for a call"),
+    _("{actor} closed {session}: its transcript ended without the result of a call"),
+    _("{actor} closed {number} sessions: their transcripts ended without the result of a call"),
 )
 #: Sentences about imports that no person started.
 _IMPORTED: Final = (_("{session} was imported"), _("{number} sessions were imported"))

@@ -72,6 +72,8 @@ def get_session_status_shape_and_label(
     awaiting: int = 0,
     questions: int = 0,
     waiting: PeerWaitSummary | None = None,
+    *,
+    ended_without_result: bool = False,
 ) -> tuple[str, str]:
     """Return the chip shape and label of a session, such as “Paused — 1 call needs a decision”.
 
@@ -80,6 +82,8 @@ def get_session_status_shape_and_label(
     """
     if value is Standing.QUARANTINED:
         return _SHAPES[value], str(value.label)
+    if ended_without_result:
+        return _SHAPES[Standing.CANCELLED], gettext("Ended without a result")
     if waiting is not None:
         if waiting.ready:
             return "wait", gettext("Paused — all answers have arrived")
@@ -173,12 +177,12 @@ def format_side_effects(call: ToolCall) -> str:
     return ", ".join(format_side_effect(name) for name in call.side_effects.split(","))
 
 
-def describe_side_effects(call: ToolCall) -> str:
+def describe_side_effects(call: ToolCall | CallRecord) -> str:
     """Describe what a call does to the world outside its session, in words for people who do not know its tool."""
-    effects = set(call.side_effects.split(","))
-    if effects & LOGGED_EFFECTS:
+    effects = call.side_effects.split(",") if isinstance(call, ToolCall) else call.side_effects
+    if LOGGED_EFFECTS.intersection(effects):
         return gettext("changes something outside")
-    return gettext("only reads") if effects == {SideEffect.READ} else format_side_effects(call)
+    return gettext("only reads") if set(effects) == {SideEffect.READ} else ", ".join(map(format_side_effect, effects))
 
 
 def format_number_of_times(number: int) -> str:

@@ -85,7 +85,13 @@ def build_session_lines(
     def build_line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
-            shape, status = get_session_status_shape_and_label(row.standing, row.undecided, row.awaiting, row.questions)
+            shape, status = get_session_status_shape_and_label(
+                row.standing,
+                row.undecided,
+                row.awaiting,
+                row.questions,
+                ended_without_result=row.ended_without_result,
+            )
             return SessionLine(
                 pk=row.pk,
                 css_class=_get_css_class(row),

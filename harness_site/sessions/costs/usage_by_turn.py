@@ -35,6 +35,12 @@ class TokenCounts:
     total: int | None = None
 
     @property
+    def cache(self) -> int | None:
+        """Return the tokens read from and written to the cache; None if neither number is known."""
+        known = [count for count in (self.cache_read, self.cache_write) if count is not None]
+        return sum(known) if known else None
+
+    @property
     def cache_hit_ratio(self) -> float | None:
         """Return the part of the input that came from the cache, from 0 to 1; None if unknown."""
         if self.cache_read is None and self.cache_write is None:

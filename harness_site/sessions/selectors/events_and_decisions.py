@@ -12,7 +12,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from checkpoints.db import keyset_pagination
-from checkpoints.enums import AuditKind, SessionStatus
+from checkpoints.enums import AuditKind, InterruptReason, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL, IS_QUESTION
@@ -273,7 +273,8 @@ def _get_event_label(kind: str, details: Mapping[str, Any]) -> str:
     An unknown kind of a newer version is returned as is.
     """
     if kind == AuditKind.SESSION_FINISHED and details.get("status") == SessionStatus.CANCELLED:
-        return gettext("Session cancelled")
+        is_without_result = details.get("reason") == InterruptReason.NO_RESULT
+        return gettext("Session ended without a result") if is_without_result else gettext("Session cancelled")
     if kind == AuditKind.SESSION_FINISHED and details.get("status") == SessionStatus.FAILED:
         return gettext("Session failed")
     return str(translate_label(AuditKind(kind))) if kind in AuditKind.values else kind.replace("_", " ").capitalize()

@@ -16,11 +16,12 @@ from django.db.models.functions import Length, Substr
 from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import TextPart
-from checkpoints.models import Message
+from checkpoints.models import Message, Session
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions import program_tags_in_messages
-from harness_site.sessions.selectors import find_words_errors_and_decisions
+from harness_site.sessions.selectors import conversation_window, find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
+from harness_site.sessions.selectors.version_list import VersionRow
 
 #: Maximum number of messages of people that are read for the outline; half of them on each side of a position.
 MAX_PROMPTS: Final = 300
@@ -97,6 +98,29 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     end = after[_HALF][0] if len(after) > _HALF else at.length
     prompts = _verify_and_build_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
     return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
+
+
+def load_prompt_of_each_version(session: Session, rows: Sequence[VersionRow]) -> dict[int, Prompt]:
+    """Load the first prompt among the messages that each version added, by its number. `rows` is newest first.
+
+    A version has none if it added no prompt, and if a later one of `rows` has other messages in its place.
+
+    Raises:
+        IntegrityError: A message or the newest of the versions was altered.
+    """
+    place = conversation_window.find_transcript_version(session, rows[0].version.version) if rows else None
+    if place is None:
+        return {}
+    prompts = load_prompt_outline(place, around=place.length).prompts
+    found: dict[int, Prompt] = {}
+    for row in rows:
+        first = row.version.length - row.added
+        prompt = next((each for each in prompts if first <= each.position < row.version.length), None)
+        if prompt is not None:
+            found[row.version.version] = prompt
+        if row.removed:
+            break
+    return found
 
 
 def _verify_and_build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:

@@ -36,6 +36,7 @@ from checkpoints.sessions.agent_and_label_suggestions import (
     list_recent_agents_and_labels,
 )
 from checkpoints.sessions.display_status import (
+    ENDED_WITHOUT_RESULT,
     HAS_LIVE_OWNER,
     LAST_RUN_STATUS,
     SessionOwner,
@@ -78,7 +79,8 @@ class SessionRow:
 
     `cost` is in US dollars, None if it is unknown; `undecided` counts the calls that block it, `awaiting` those of them
     that have not run and await an approval or an answer, and `questions` those of these that are questions. `standing`
-    is the stored text if that is not a known status.
+    is the stored text if that is not a known status. `ended_without_result` says that the session is stored as
+    cancelled because the transcript from which it was imported has no result for a call.
     """
 
     pk: int
@@ -103,6 +105,7 @@ class SessionRow:
     owner: SessionOwner | None
     is_fork: bool
     forked_version: int | None
+    ended_without_result: bool
 
     @property
     def is_finished(self) -> bool:
@@ -114,8 +117,14 @@ class SessionRow:
 
     @property
     def duration(self) -> timedelta:
-        """Return the time from start to end, or until now if a process may go on with the session."""
-        end = (self.ended_at or self.updated_at) if self.is_finished_or_quarantined else clock.now()
+        """Return the time from start to end, or until now if a process may go on with the session.
+
+        An imported transcript that may go on is known until its last entry.
+        """
+        if self.is_finished_or_quarantined:
+            end = self.ended_at or self.updated_at
+        else:
+            end = self.owner.seen_at if self.owner and self.owner.is_imported else clock.now()
         return max(end - self.created_at, timedelta())
 
 
@@ -272,7 +281,12 @@ def find_session_pk(workspace_id: int, session_id: str) -> int | None:
 def _annotate_owner_and_last_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
     ended_at = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
-    return sessions.select_related("owner").annotate(driven=driven, ended=ended_at, last_run_status=LAST_RUN_STATUS)
+    return sessions.select_related("owner").annotate(
+        driven=driven,
+        ended=ended_at,
+        last_run_status=LAST_RUN_STATUS,
+        ended_without_result=ENDED_WITHOUT_RESULT,
+    )
 
 
 def _query_session_with_page_header_values(workspace_id: int, pk: int) -> QuerySet[Session]:
@@ -383,4 +397,5 @@ def _build_session_row(session: Session, undecided: Counter[str], questions: int
         owner=build_session_owner_of_run(session.owner, is_alive),
         is_fork=session.forked_from_id is not None,
         forked_version=session.forked_version,
+        ended_without_result=session.ended_without_result,  # type: ignore[attr-defined]
     )

@@ -94,7 +94,6 @@ register.filter("get_call_record_status_chip", session_formatting.get_call_recor
 register.filter(session_formatting.explain_imported_call_without_result)
 register.filter(session_formatting.get_call_card_shape_and_label)
 register.filter("times", session_formatting.format_number_of_times)
-register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
 register.filter("described_side_effects", session_formatting.describe_side_effects)
 register.filter("gap", session_formatting.format_time_between_runs)
@@ -117,7 +116,12 @@ def format_time_taken(span: timedelta | None) -> str:
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""
     shape, words = session_formatting.get_session_status_shape_and_label(
-        row.standing, row.undecided, row.awaiting, row.questions, waiting
+        row.standing,
+        row.undecided,
+        row.awaiting,
+        row.questions,
+        waiting,
+        ended_without_result=row.ended_without_result,
     )
     return build_html('<span class="chip {}">{}</span>', shape, words)
 
@@ -136,7 +140,8 @@ def render_version_options(numbers: Sequence[int], selected: int | None = None) 
 
 @register.simple_tag
 def list_session_status_choices() -> list[tuple[str, str]]:
-    return [(standing.value, str(standing.label)) for standing in Standing]
+    broader = {Standing.CANCELLED: _("Cancelled or ended without a result")}
+    return [(standing.value, broader.get(standing, str(standing.label))) for standing in Standing]
 
 
 @register.simple_tag

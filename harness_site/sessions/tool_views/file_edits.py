@@ -75,7 +75,9 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
             files.append(shown)
     single = files[0] if len(changes) == 1 and files else None
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
-    returned = use.build_masked_preview((use.result or "").strip())
+    answer = (use.result or "").strip()
+    returned = use.build_masked_preview(answer)
+    is_only_answer_cut = is_complete and not returned.whole
     return ToolView(
         "diff",
         label,
@@ -87,9 +89,10 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
             "is_single": single is not None,
             "returned": returned.text,
             "is_error": use.is_error,
+            "is_only_answer_cut": is_only_answer_cut,
         },
         is_complete=is_complete and returned.whole,
-        size=size,
+        size=len(answer) if is_only_answer_cut else size,
     )
 
 

@@ -151,8 +151,8 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
         (
             AuditKind.SESSION_FINISHED,
             {"status": "cancelled", "reason": "no_result"},
-            "Run 1 cancelled {}: its transcript has no result for a call",
-            "Run 1 cancelled {}: their transcripts have no result for a call",
+            "Run 1 closed {}: its transcript ended without the result of a call",
+            "Run 1 closed {}: their transcripts ended without the result of a call",
         ),
         (AuditKind.SESSION_IMPORTED, {"format": "codex"}, "{} was imported", "{} were imported"),
         (

@@ -79,7 +79,7 @@ def test_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> No
     found = compared(origin, 2, fork, 2)
     assert [line.kind for line in found.lines] == ["fold", "removed", "added"]
     page = visible_text(reader.get(path(origin, fork)))
-    assert "Version 2 of origin → version 2 of fork" in page
+    assert "Version 2 → version 2 of its fork" in page
     assert "… 2 unchanged messages" in page
     assert "A broken lamp." in page
     assert "A vase, unhurt." in page

@@ -42,6 +42,29 @@ def test_each_version_shows_its_added_messages(session: Session) -> None:
     assert rows(session) == [(3, 0, 0), (2, 1, 0), (1, 2, 0)]
 
 
+def test_version_shows_the_prompt_it_answers_and_a_link_to_its_changes(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["Ship it.", "Shipped."])
+    make_checkpoint(session=session)
+    make_messages(session=session, texts=["Mail her.", "Mailed."])
+    make_checkpoint(session=session)
+    page = reader.get(f"/sessions/{session.pk}/versions/")
+    words = visible_text(page)
+    assert "Mail her. +2 messages" in words
+    assert "Ship it. +2 messages" in words
+    assert f'href="/sessions/{session.pk}/compare/?a=1&amp;b=2"' in page.content.decode()
+    assert words.count("Compare with v") == 1
+
+
+def test_prompts_before_a_rewritten_conversation_are_not_shown(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["Ship it.", "Shipped."])
+    make_checkpoint(session=session)
+    rewrite(session, 0, "Summary of it.", "Go on.")
+    make_checkpoint(session=session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert "Summary of it." in words
+    assert "Ship it." not in words
+
+
 def test_rewritten_version_shows_its_removed_messages(session: Session) -> None:
     make_messages(session=session, texts=["a", "b", "c"])
     make_checkpoint(session=session)
@@ -152,5 +175,5 @@ def test_query_count_is_independent_of_the_versions(
     for number in range(count):
         rewrite(session, 0, str(number))
         make_checkpoint(session=session)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(17):
         reader.get(f"/sessions/{session.pk}/versions/")

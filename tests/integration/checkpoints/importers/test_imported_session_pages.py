@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -78,7 +79,8 @@ def test_edit_without_a_result_is_not_shown_as_done(
     edit = {"file_path": "lamp.py", "old_string": "lamp = off", "new_string": "lamp = on\nlight = 1"}
     transcript_writer.calls("call_2", "Edit", edit, message="msg_3")
     import_transcripts(cp, transcript_writer.path)
-    assert "Run 1 of 1 from a transcript, last entry 19 min ago" in visible_text(reader.get(url()))
+    assert re.search("Run 1 of 1 from a transcript, last entry (19|20) min ago", visible_text(reader.get(url())))
+    assert "Duration 1.0 s" in visible_text(reader.get(url()))
     assert "Running from a transcript" in visible_text(reader.get("/sessions/"))
     fork = visible_text(reader.get(url("fork/")))
     assert "The transcript has no result for 1 call. Nobody has to decide about it" in fork
@@ -105,12 +107,15 @@ def test_edit_without_a_result_is_not_shown_as_done(
             assert "20 min" not in listed
     words = visible_text(reader.get(url("history/")))
     assert "Call without a result discarded" in words
-    assert "Session cancelled · the sweeper · reason The imported transcript has no result" in words
+    assert "Session ended without a result · the sweeper · reason The imported transcript has no result" in words
     assert "status Cancelled" not in words
-    assert "Cancelled The transcript has no result for a call" in words
-    assert f"The sweeper cancelled {SESSION}: its transcript has no result for a call" in visible_text(
+    assert "Ended without a result" in words
+    assert f"The sweeper closed {SESSION}: its transcript ended without the result of a call" in visible_text(
         reader.get("/audit/")
     )
+    listed = visible_text(reader.get("/sessions/?status=cancelled"))
+    assert "Ended without a result after" in listed
+    assert "Cancelled or ended without a result" in listed
 
 
 def test_page_of_a_call_links_to_its_message_in_the_newest_version_that_has_it(
