@@ -20,7 +20,7 @@ def test_fork_without_javascript(
     page = open_page("alice", java_script_enabled=False)
     page_monitors[1].ignore("status of 422")
     page.goto(f"{session_page.url}versions/")
-    page.get_by_role("row", name="v2").get_by_role("link", name="Fork").click()
+    page.get_by_role("link", name="Fork from version 2").click()
     expect(page.get_by_role("heading", name="Fork from version 2")).to_be_visible()
     expect(page.get_by_text("1 call is undecided, and stays undecided in the fork.")).to_be_visible()
     page.get_by_role("textbox", name="Id of the new session").fill(f"order-{order_number}")
