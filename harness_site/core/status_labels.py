@@ -268,8 +268,8 @@ def describe_interruption(reason: str, error_type: str) -> str:
 def explain_verify_hook_ability(verifiable: bool, *, hook_could_not_tell: bool) -> str:
     """Say whether a verify hook of the tool may tell the outcome of a call, or could not."""
     if hook_could_not_tell:
-        return gettext("The verify hook could not tell")
-    return gettext("The tool has a verify hook") if verifiable else gettext("The tool has no verify hook")
+        return gettext("The tool’s own check could not tell")
+    return gettext("The tool can check it") if verifiable else gettext("The tool cannot check it")
 
 
 def describe_idempotency_rule(policy: str, scope: str) -> str:

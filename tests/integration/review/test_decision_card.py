@@ -187,7 +187,7 @@ def test_verifications_and_late_results_are_evidence(reader: Client) -> None:
     )
     make_late_result(call=call, result="refund re_81f3 settled")
     shown = page(reader, call)
-    assert "The verify hook ran: outcome still unknown — “ledger API answered 503”" in shown
+    assert "The tool’s own check ran: outcome still unknown — “ledger API answered 503”" in shown
     assert "Run 1 reported success, too late to count — “refund re_81f3 settled”" in shown
 
 

@@ -201,7 +201,7 @@ def test_row_describes_its_call(reader: Client) -> None:
     assert "1 call needs a decision" in page
     assert (
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
-        f"session {call.session.session_id} · The process ended during this call · The tool has a verify hook" in page
+        f"session {call.session.session_id} · The process ended during this call · The tool can check it" in page
     )
 
 
@@ -209,8 +209,8 @@ def test_row_says_that_the_verify_hook_could_not_tell(reader: Client) -> None:
     asked, _not_asked = interrupted(0, verifiable=True), interrupted(1, verifiable=True)
     make_decision(call=asked, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK)
     page = visible_text(reader.get("/review/"))
-    assert page.count("The tool failed and may still have done it · The verify hook could not tell") == 1
-    assert page.count("The tool failed and may still have done it · The tool has a verify hook") == 1
+    assert page.count("The tool failed and may still have done it · The tool’s own check could not tell") == 1
+    assert page.count("The tool failed and may still have done it · The tool can check it") == 1
 
 
 def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -> None:

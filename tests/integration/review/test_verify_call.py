@@ -35,7 +35,7 @@ def test_waiting_process_is_asked_to_verify(alice: Client) -> None:
     assert AuditEvent.objects.filter(kind="verify_requested", actor="alice").count() == 1
     page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
     assert "Run 1 has been asked to verify the call." in page
-    assert "alice asked the run to verify the call; the verify hook has not answered yet" in page
+    assert "alice asked the run to verify the call; the tool’s own check has not answered yet" in page
     assert "Verify again" not in page
 
 
