@@ -153,6 +153,7 @@ def test_outage_page_shows_arguments_and_total_and_leads_onward(people: dict[str
     ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
     page = people["alice"].get(PAGE)
     assert "both calls are decided" in visible_text(page)
+    assert "Calls of refund_card · Harness</title>" in page.content.decode()
     assert f'href="/review/calls/{other.pk}/">Next call' in page.content.decode()
 
 
