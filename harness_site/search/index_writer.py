@@ -1,27 +1,35 @@
 """Writes to the index: by COPY on PostgreSQL, by single statements on SQLite.
 
-Newer texts have larger keys regardless of when they are indexed: texts older than the whole index get smaller keys.
+The key of a passage is the time of its text, so newer texts have larger keys regardless of when they are stored and
+indexed: an import of old transcripts stands behind the texts of today.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Max, Min, Model, QuerySet
+from django.db.models import Max, Model, QuerySet
 
 from checkpoints.db.sql_names_and_values import build_insert_sql, quote_columns, quote_table
+from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.search import text_extraction
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
 from harness_site.search.query_terms import build_dense_column_text, fold_case
 from harness_site.search.texts_to_index import IndexedText
 
-#: Number of passages of one era.
-ERA: Final = 100_000
+#: Keys of one microsecond, divided between the kinds. Texts that need more get keys of the next microseconds.
+_KEYS: Final = 256
+_FIRST_KEYS: Final = {Kind.SESSION: 0, Kind.MESSAGE: 64, Kind.CALL: 128, Kind.DECISION: 192}
+#: Number of keys of one era: a day.
+ERA: Final = 86_400_000_000 * _KEYS
+#: Texts that claim a time outside of these count as the first or last of it; keys have at most 18 digits.
+_TIMES: Final = (datetime(1970, 1, 1, tzinfo=UTC), datetime(2090, 1, 1, tzinfo=UTC))
 _PASSAGE: Final = (
-    *("workspace", "session", "kind", "source", "part", "position", "revision", "open", "era"),
+    *("id", "workspace", "session", "kind", "source", "part", "position", "revision", "open", "era"),
     *("text", "folded", "dense", "problem"),
 )
 _FACT: Final = ("workspace", "session", "trait", "value")
@@ -54,41 +62,55 @@ def lock_and_list_existing_sources(kind: Kind, keys: list[int]) -> set[int]:
         return {pk for (pk,) in cursor.fetchall()}
 
 
-def index_newer_texts(kind: Kind, found: Sequence[IndexedText]) -> None:
-    """Add texts that are newer than the index."""
-    last = Passage.objects.aggregate(last=Max("pk"))["last"]
-    rows = [row for text in found for row in _generate_passage_rows(kind, text, (last or 0) // ERA)]
-    if last is None:
-        # Keys may have been used before the index was rebuilt, so that later passages can belong to any era: these are
-        # older.
-        _insert_rows(Passage, ("id", *_PASSAGE), [(key, *row) for key, row in enumerate(rows, 1 - len(rows))])
-    else:
-        _insert_rows(Passage, _PASSAGE, rows)
+def index_texts(kind: Kind, found: Sequence[IndexedText]) -> None:
+    """Add texts to the index. Must not run concurrently."""
+    pieces = sorted(_split_texts(found), key=lambda piece: (piece[0].at, piece[0].source, piece[1]))
+    keys = _find_free_keys([_compute_first_key(kind, text.at) for text, _, _ in pieces])
+    rows = [_build_passage_row(kind, key, *piece) for key, piece in zip(keys, pieces, strict=True)]
+    _insert_rows(Passage, _PASSAGE, rows)
     _insert_new_facts(found)
 
 
-def index_older_texts(kind: Kind, found: Sequence[IndexedText]) -> None:
-    """Add texts that are older than all indexed ones of their kind.
-
-    Must not run concurrently.
-    """
-    first = Passage.objects.aggregate(first=Min("pk"))["first"]
-    if first is None:
-        index_newer_texts(kind, found)
-        return
-    rows = [row for text in found for row in _generate_passage_rows(kind, text, (first - 1) // ERA)]
-    keyed = [(key, *row) for key, row in enumerate(rows, first - len(rows))]
-    _insert_rows(Passage, ("id", *_PASSAGE), keyed)
-    _insert_new_facts(found)
+def _split_texts(found: Iterable[IndexedText]) -> Iterator[tuple[IndexedText, int, str]]:
+    """Yield the pieces of texts with their numbers."""
+    for indexed_text in found:
+        for part, text in enumerate(text_extraction.split_into_overlapping_pieces(indexed_text.text)):
+            yield indexed_text, part, text
 
 
-def _generate_passage_rows(kind: Kind, indexed_text: IndexedText, era: int) -> Iterator[tuple[Any, ...]]:
-    """Yield rows with the columns of `_PASSAGE`."""
+def _compute_first_key(kind: Kind, at: datetime) -> int:
+    first, last = _TIMES
+    return convert_to_microseconds(min(max(at, first), last)) * _KEYS + _FIRST_KEYS[kind]
+
+
+def _find_free_keys(wanted: Sequence[int]) -> list[int]:
+    """Return a free key for each of the ascending keys `wanted`: this one or one soon after it, also ascending."""
+    starts = dict(zip(wanted, wanted, strict=True))
+    width = _KEYS
+    while True:
+        keys = _assign_ascending_keys(starts[first] for first in wanted)
+        taken = set(Passage.objects.filter(pk__in=keys).values_list("pk", flat=True))
+        if not taken:
+            return keys
+        for first in {first for first, key in zip(wanted, keys, strict=True) if key in taken}:
+            near = Passage.objects.filter(pk__gte=first, pk__lt=first + width).aggregate(last=Max("pk"))
+            starts[first] = first if near["last"] is None else near["last"] + 1
+        width *= 2
+
+
+def _assign_ascending_keys(starts: Iterable[int]) -> list[int]:
+    keys: list[int] = []
+    for start in starts:
+        keys.append(max(start, keys[-1] + 1) if keys else start)
+    return keys
+
+
+def _build_passage_row(kind: Kind, key: int, indexed_text: IndexedText, part: int, text: str) -> tuple[Any, ...]:
+    """Build a row with the columns of `_PASSAGE`."""
     source_columns = (indexed_text.workspace, indexed_text.session, kind.value, indexed_text.source)
-    for part, text in enumerate(text_extraction.split_into_overlapping_pieces(indexed_text.text)):
-        state = (part, indexed_text.position, indexed_text.revision, indexed_text.open, era)
-        problem = indexed_text.problem.value if indexed_text.problem and not part else None
-        yield (*source_columns, *state, text, fold_case(text), build_dense_column_text(text), problem)
+    state = (part, indexed_text.position, indexed_text.revision, indexed_text.open, key // ERA)
+    problem = indexed_text.problem.value if indexed_text.problem and not part else None
+    return (key, *source_columns, *state, text, fold_case(text), build_dense_column_text(text), problem)
 
 
 def _insert_rows(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

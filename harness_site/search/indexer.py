@@ -77,7 +77,7 @@ def _index_batch_of_kind(kind: Kind) -> int:
     batch = _choose_keys_of_batch(progress)
     texts = texts_to_index.load_texts_to_index(kind, batch.keys)
     with _use_non_durable_transaction():
-        # Lock all kinds, as keys below all others may be assigned by one process at a time only.
+        # Lock all kinds, as keys may be assigned by one process at a time only.
         leases = {row.kind: row.leased_until for row in Progress.objects.select_for_update().order_by("kind")}
         if leases.get(kind) != lease:
             return 0  # The lease expired and another process may have taken over.
@@ -232,9 +232,7 @@ def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[I
         texts = _open_texts_of_calls_changed_since_load(texts)
     elif kind == Kind.DECISION:
         call_and_decision_sums.add_tallies_to_hour_and_day_sums(reopen_indexed_calls_of_withdrawn_decisions(batch.keys))
-    backlog = set(batch.backlog)
-    index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
-    index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])
+    index_writer.index_texts(kind, texts)
     call_and_decision_sums.add_tallies_to_hour_and_day_sums(text.tally for text in texts if text.tally)
 
 

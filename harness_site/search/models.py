@@ -27,10 +27,13 @@ class Problem(models.TextChoices):
 class Passage(models.Model):
     """A searchable piece of text, masked under the rules of its workspace.
 
+    Its key is the time of the text, see `index_writer`.
+
     There are no foreign key constraints to the store, so that no agent waits for this table. Rows of deleted sources
     are removed by the triggers of `index_delete_triggers`.
     """
 
+    id = models.BigIntegerField(primary_key=True)
     workspace = models.ForeignKey(
         Workspace, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
     )
@@ -46,7 +49,7 @@ class Passage(models.Model):
     #: Revision of a call when it was indexed, and whether it may still change.
     revision = models.IntegerField(default=0)
     open = models.BooleanField(default=False)
-    #: Coarse age of the passage, with which the index finds new texts without reading all old ones.
+    #: Day of the text, with which the index finds new texts without reading all old ones.
     era = models.IntegerField()
     text = models.TextField()
     #: The text in lower case, as a case-sensitive comparison is many times as fast.

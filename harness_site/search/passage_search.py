@@ -1,5 +1,7 @@
 """Search in a workspace, sessions with the newest matches first, with bounded work.
 
+The key of a passage is the time of its text, so all of this orders by time.
+
 Frequent terms are found by reading the newest passages, less frequent ones by the index within the newest eras, rare
 ones by the index alone. Each method has little to read in just the case it is used for.
 """
@@ -37,6 +39,8 @@ PER_SESSION: Final = 4
 #: Numbers of the newest matches that are read at once to find their sessions, until these fill a page: at most, and
 #: those that are enough.
 _MATCHES: Final = ((100, 25), (400, 100), (400, 100), (1600, 1600))
+#: Most sessions whose number is counted; the number is unknown if not all matches fit into one reading.
+COUNTED: Final = 200
 #: Texts that an unpaged search reads at once.
 _CHUNK: Final = 60
 #: Number of the newest passages read one by one, and the only ones if the index cannot be used.
@@ -45,21 +49,22 @@ READ: Final = 10_000
 _ERAS: Final = ((0, 2), (2, 20))
 #: Timeout of a search.
 _PATIENCE: Final = "1500ms"
-_CURSOR_TOKEN: Final = re.compile(r"(-?[0-9]{1,18})~(-?[0-9]{1,18})~([0-9]{1,9})")
+_CURSOR_TOKEN: Final = re.compile(r"([0-9]{1,18})~([0-9]{1,18})~([0-9]{1,9})~([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCursor:
-    """End of a page: the key of the last match, that of the newest match of the first page, and what was shown so far.
+    """End of a page: the key of the last match, that of the newest match of the first page, and the number of sessions
+    that were shown so far and of all, 0 if that is unknown.
 
     A session is on the page of its newest match. Matches that are newer than the first page do not count for that: so a
-    session that goes on while somebody turns the pages is neither repeated nor left out. Keys of older texts are
-    negative.
+    session that goes on while somebody turns the pages is neither repeated nor left out.
     """
 
     last: int
     newest: int
     shown: int = 0
+    total: int = 0
 
     @classmethod
     def parse(cls, token: str) -> Self | None:
@@ -68,7 +73,7 @@ class SearchCursor:
         return None if match is None else cls(*map(int, match.groups()))
 
     def __str__(self) -> str:
-        return f"{self.last}~{self.newest}~{self.shown}"
+        return f"{self.last}~{self.newest}~{self.shown}~{self.total}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +230,8 @@ def _collect_page_of_sessions(
     if first is not None:
         examined.add(first)
         page = page if cursor else _load_newest_visible_passages(scope, [first], None)
-    more = True
-    for number, enough in _MATCHES:
+    more, total = True, cursor.total if cursor else 0
+    for number, enough in _MATCHES if limits.key is not None else _MATCHES[-1:]:
         passages = scope.select_all_passages_in_scope().exclude(session__in=examined)
         passages = passages if last is None else passages.filter(pk__lt=last)
         matches, more = _load_newest_matches(passages, scope.query, limits, number, enough, before=last)
@@ -239,6 +244,8 @@ def _collect_page_of_sessions(
         candidates = _filter_sessions_of_this_page(
             scope, sorted(newest_of_round, key=newest_of_round.__getitem__, reverse=True), cursor
         )
+        if cursor is None and not more and not examined - {first} and not scope.times:
+            total = _count_visible_sessions(scope, [newest_of_round[pk] for pk in candidates]) + (first is not None)
         missing = PAGE + 1 - len(_list_sessions(page))
         if len(candidates) > missing:
             candidates, more = candidates[:missing], True
@@ -254,8 +261,16 @@ def _collect_page_of_sessions(
         more, last = True, newest_matches[found[PAGE - 1]]
         page = replace(page, passages=tuple(passage for passage in page.passages if passage.session_id != found[PAGE]))
     partly = not more and limits.key is not None and not scope.query.has_term_findable_by_index
-    following = SearchCursor(last, newest) if more and last is not None and newest is not None else None
+    following = SearchCursor(last, newest, total=total) if more and last is not None and newest is not None else None
     return replace(page, next=following, newest=newest, partly=partly)
+
+
+def _count_visible_sessions(scope: _SearchScope, matches: Sequence[int]) -> int:
+    """Count the sessions of these matches, one of each, that are visible to the reader; 0 if they are very many."""
+    if len(matches) > COUNTED:
+        return 0
+    passages = list(Passage.objects.defer("folded", "dense").filter(pk__in=matches))
+    return len(_build_masked_search_page(passages, scope.query).passages)
 
 
 def _list_sessions(page: SearchPage) -> list[int]:

@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import F, QuerySet
@@ -81,11 +82,12 @@ _LONG: Final = {
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """One text of the store, prepared for the index."""
+    """One text of the store, prepared for the index. Results of a search are ordered by the times `at`."""
 
     session: int
     workspace: int
     source: int
+    at: datetime
     text: str
     position: int | None = None
     revision: int = 0
@@ -157,7 +159,13 @@ def _build_indexed_text_or_placeholder(kind: Kind, row: Any, workspace: int) -> 
         logger.exception("The %s %s of session %s is not in the search index.", kind.value, row.pk, session)
         position, revision = getattr(row, "position", None), getattr(row, "revision", 0)
         still_open = kind == Kind.CALL and row.status not in SETTLED_CALL
-        return IndexedText(session, workspace, row.pk, "", position, revision, still_open, problem=Problem.SKIPPED)
+        at = _get_time(kind, row)
+        return IndexedText(session, workspace, row.pk, at, "", position, revision, still_open, problem=Problem.SKIPPED)
+
+
+def _get_time(kind: Kind, row: Any) -> datetime:
+    at: datetime = row.issued_at if kind is Kind.CALL else row.created_at
+    return at
 
 
 def _get_truncation_problem(extract: ExtractedText) -> Problem | None:
@@ -174,6 +182,7 @@ def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
         row.session_id,
         workspace,
         row.pk,
+        row.created_at,
         extract.text,
         position=row.position,
         facts=facts,
@@ -189,6 +198,7 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
         row.session_id,
         workspace,
         row.pk,
+        row.issued_at,
         extract.text,
         revision=row.revision,
         open=still_open,
@@ -210,6 +220,7 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
         row.session_id,
         workspace,
         row.pk,
+        row.created_at,
         extract.text,
         facts=facts,
         tally=call_and_decision_sums.build_wait_tally_if_decided_by_person(workspace, row),
@@ -221,7 +232,15 @@ def _build_indexed_session(row: Any, workspace: int) -> IndexedText:
     labels = tuple((Trait.LABEL, replace_unencodable_characters(label)) for label in deserialize_labels(row.labels))
     facts = (*labels, *session_active_hour_facts.build_active_hour_facts(row.created_at))
     extract = text_extraction.extract_masked_session_text(row)
-    return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_truncation_problem(extract))
+    return IndexedText(
+        row.pk,
+        workspace,
+        row.pk,
+        row.created_at,
+        extract.text,
+        facts=facts,
+        problem=_get_truncation_problem(extract),
+    )
 
 
 _FOUND: Final[dict[Kind, Callable[[Any, int], IndexedText]]] = {

@@ -126,7 +126,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Passage",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("id", models.BigIntegerField(primary_key=True, serialize=False)),
                 (
                     "kind",
                     models.CharField(

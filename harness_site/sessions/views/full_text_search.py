@@ -1,7 +1,7 @@
 """Full-text search: hits grouped by session."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from harness_site.search.passage_search import SearchCursor, SearchPage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
-from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_list_filter_parameters import read_and_decrypt_text_parameter
 from harness_site.sessions.session_lookup import parse_displayed_session_keys, parse_number_parameter_or_none
 from harness_site.sessions.session_row_display import SessionLine
@@ -64,9 +63,6 @@ def show_hits_or_redirect_to_correction(
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
     rows = session_rows.load_session_rows_with_keys(workspace, pks, None if is_reload else wanted)
-    is_only_page = cursor is None and found.next is None and not found.slow
-    if not is_reload and is_only_page:
-        rows = _sort_by_newest_hit_after_first(rows, hits, first=exact_match)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if within is not None else SHOWN
@@ -89,7 +85,6 @@ def show_hits_or_redirect_to_correction(
         "standing": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
-        "is_by_time": is_only_page,
         "cursor": cursor,
         "instead": read_and_decrypt_text_parameter(request.GET, "instead"),
         "rows": ",".join(str(row.pk) for row in rows),
@@ -146,24 +141,6 @@ def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted
     return spelling_suggestions.suggest_corrected_query(workspace, query)
 
 
-def _sort_by_newest_hit_after_first(
-    rows: Iterable[SessionRow | UnreadableRecord], hits: Mapping[int, list[SearchHit]], *, first: int | None
-) -> tuple[SessionRow | UnreadableRecord, ...]:
-    """Sort sessions by the time of their newest hit; before them the one with the key `first`.
-
-    The index has its order of age by when a text was stored, so the times of an import are in another order; that is
-    the order of results of several pages, so that it goes on from page to page. A title is as old as its session.
-    """
-
-    def sort_key(row: SessionRow | UnreadableRecord) -> tuple[bool, float]:
-        times = [hit.at for hit in hits.get(row.pk, ()) if hit.at is not None]
-        if isinstance(row, SessionRow):
-            times.append(row.created_at)
-        return row.pk != first, -max(times).timestamp() if times else 0
-
-    return tuple(sorted(rows, key=sort_key))
-
-
 def _load_secrets_of_sessions_without_passages(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
     """Load the secrets of the session that is found by its id alone."""
     missing = set(pks).difference(passage.session_id for passage in found.passages)
@@ -171,9 +148,7 @@ def _load_secrets_of_sessions_without_passages(pks: Iterable[int], found: Search
 
 
 def _parse_passage_key(text: str) -> int | None:
-    """Parse the key of a passage; keys of older texts are negative."""
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def _is_new_search(request: HttpRequest, cursor: SearchCursor | None) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -145,15 +146,15 @@ def test_message_deleted_during_indexing_is_not_indexed(monkeypatch: pytest.Monk
 
 def test_existing_texts_are_indexed_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexer, "STEP", 2)
-    session = make_session()
+    session, moment = make_session(), datetime(2026, 5, 4, tzinfo=UTC)
     for number in range(5):
-        make_message(session=session, text=f"old {number}")
+        make_message(session=session, text=f"old {number}", created_at=moment + timedelta(days=number))
     indexer._get_or_create_progress(Kind.SESSION)
     assert indexer._index_batch_of_kind(Kind.MESSAGE) == 2
     assert texts() == ["m3\nold 3", "m4\nold 4"]
     assert not load_index_status().was_ever_complete
     assert load_index_status().older == session.pk + Message.objects.order_by("pk")[2].pk
-    make_message(session=session, text="x" * 3 * text_extraction.PIECE)
+    make_message(session=session, text="x" * 3 * text_extraction.PIECE, created_at=moment + timedelta(days=5))
     assert indexer._index_batch_of_kind(Kind.MESSAGE) == 2
     assert [text[:4] for text in texts()] == ["m2\no", "m3\no", "m4\no", "m5\nx", "xxxx", "xxxx", "xxxx"]
     complete()
