@@ -1,5 +1,6 @@
 """Audit trail of the workspace: list, verify, export."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -22,6 +23,7 @@ from harness_site.audit import (
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
+from harness_site.core.page_links import PageLinks, build_page_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
 
@@ -58,12 +60,12 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "signing_key": audit_trail_query.find_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),
         "place": f"{here}&" if here else "?",
-        "following": _build_query_string(request, before=page.before, oldest=oldest) if page.before else "",
+        "links": _build_links(request, page.before, oldest),
         "folded_here": _build_query_string(request, before=before),
         "with_views": _build_query_string(request, before=before, views=1),
         "without_views": _build_query_string(request, before=before, views=None),
         "are_views_wanted": "views" in request.GET,
-        "later": before is not None,
+        "later": before is not None and oldest is None,
     }
     return render(request, "audit/log.html", context)
 
@@ -125,6 +127,15 @@ def _build_audit_details_of_filter(audit_filter: AuditFilter) -> dict[str, Any]:
 
 def _parse_entry_key(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def _build_links(request: HttpRequest, following: int | None, oldest: int | None) -> PageLinks:
+    """Build the links to other pages. The first one of the entries of a folded row, down to `oldest`, has a cursor."""
+    links = build_page_links(request, "before", following)
+    if oldest is None:
+        return links
+    is_first = len(request.GET.getlist("before")) < 2
+    return replace(links, first="", previous="" if is_first else links.previous, number=None)
 
 
 def _build_query_string(request: HttpRequest, **place: int | None) -> str:

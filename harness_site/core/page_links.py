@@ -4,6 +4,7 @@ The cursor of a page names the last row of the page before. The address of a pag
 so that no list has to be read in the other direction.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,28 +30,35 @@ class PageLinks:
         return bool(self.first or self.following)
 
 
-def build_page_links(request: HttpRequest, cursor_name: str, following: object) -> PageLinks:
+def build_page_links(
+    request: HttpRequest, cursor_name: str, following: object, *, without: Collection[str] = ()
+) -> PageLinks:
     """Build the links of the page whose cursor is the last value of the parameter `cursor_name`.
 
     Args:
         request: Request of the page. Other parameters without a value are left out of the addresses.
         cursor_name: Name of the parameter.
         following: Cursor of the next page; None or empty if there is none.
+        without: Names of parameters that belong to this page alone.
     """
     trail = [cursor for cursor in request.GET.getlist(cursor_name) if cursor]
+
+    def build_url(cursors: list[str]) -> str:
+        return _build_page_url(request, cursor_name, cursors, without)
+
     return PageLinks(
-        first=_build_page_url(request, cursor_name, []) if trail else "",
-        previous=_build_page_url(request, cursor_name, trail[:-1]) if trail else "",
-        following=_build_page_url(request, cursor_name, [*trail, str(following)]) if following else "",
+        first=build_url([]) if trail else "",
+        previous=build_url(trail[:-1]) if trail else "",
+        following=build_url([*trail, str(following)]) if following else "",
         number=None if _LEFT_OUT in trail else len(trail) + 1,
     )
 
 
-def _build_page_url(request: HttpRequest, cursor_name: str, trail: list[str]) -> str:
+def _build_page_url(request: HttpRequest, cursor_name: str, trail: list[str], without: Collection[str]) -> str:
     query = request.GET.copy()
     if len(trail) > LONGEST_TRAIL:
         trail = [_LEFT_OUT, *trail[1 - LONGEST_TRAIL :]]
     query.setlist(cursor_name, [] if trail == [_LEFT_OUT] else trail)
-    for name in [name for name, value in query.items() if not value]:
+    for name in [name for name, value in query.items() if not value or name in without]:
         del query[name]
     return f"{request.path}?{query.urlencode()}" if query else request.path

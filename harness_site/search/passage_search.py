@@ -39,7 +39,7 @@ PER_SESSION: Final = 4
 #: Numbers of the newest matches that are read at once to find their sessions, until these fill a page: at most, and
 #: those that are enough.
 _MATCHES: Final = ((100, 25), (400, 100), (400, 100), (1600, 1600))
-#: Most sessions whose number is counted; the number is unknown if not all matches fit into one reading.
+#: Most sessions whose number is counted, in an index of at most `READ` texts.
 COUNTED: Final = 200
 #: Texts that an unpaged search reads at once.
 _CHUNK: Final = 60
@@ -54,8 +54,8 @@ _CURSOR_TOKEN: Final = re.compile(r"([0-9]{1,18})~([0-9]{1,18})~([0-9]{1,9})~([0
 
 @dataclass(frozen=True, slots=True)
 class SearchCursor:
-    """End of a page: the key of the last match, that of the newest match of the first page, and the number of sessions
-    that were shown so far and of all, 0 if that is unknown.
+    """End of a page: the key of the last match, that of the newest match of the first page, and the number of all
+    sessions, 0 if it is unknown, and of those shown so far.
 
     A session is on the page of its newest match. Matches that are newer than the first page do not count for that: so a
     session that goes on while somebody turns the pages is neither repeated nor left out.
@@ -63,8 +63,8 @@ class SearchCursor:
 
     last: int
     newest: int
-    shown: int = 0
     total: int = 0
+    shown: int = 0
 
     @classmethod
     def parse(cls, token: str) -> Self | None:
@@ -73,7 +73,7 @@ class SearchCursor:
         return None if match is None else cls(*map(int, match.groups()))
 
     def __str__(self) -> str:
-        return f"{self.last}~{self.newest}~{self.shown}~{self.total}"
+        return f"{self.last}~{self.newest}~{self.total}~{self.shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,8 @@ def _collect_page_of_sessions(
         examined.add(first)
         page = page if cursor else _load_newest_visible_passages(scope, [first], None)
     more, total = True, cursor.total if cursor else 0
-    for number, enough in _MATCHES if limits.key is not None else _MATCHES[-1:]:
+    is_index_small = limits.key is None
+    for number, enough in _MATCHES:
         passages = scope.select_all_passages_in_scope().exclude(session__in=examined)
         passages = passages if last is None else passages.filter(pk__lt=last)
         matches, more = _load_newest_matches(passages, scope.query, limits, number, enough, before=last)
@@ -244,8 +245,6 @@ def _collect_page_of_sessions(
         candidates = _filter_sessions_of_this_page(
             scope, sorted(newest_of_round, key=newest_of_round.__getitem__, reverse=True), cursor
         )
-        if cursor is None and not more and not examined - {first} and not scope.times:
-            total = _count_visible_sessions(scope, [newest_of_round[pk] for pk in candidates]) + (first is not None)
         missing = PAGE + 1 - len(_list_sessions(page))
         if len(candidates) > missing:
             candidates, more = candidates[:missing], True
@@ -261,16 +260,24 @@ def _collect_page_of_sessions(
         more, last = True, newest_matches[found[PAGE - 1]]
         page = replace(page, passages=tuple(passage for passage in page.passages if passage.session_id != found[PAGE]))
     partly = not more and limits.key is not None and not scope.query.has_term_findable_by_index
-    following = SearchCursor(last, newest, total=total) if more and last is not None and newest is not None else None
+    following = SearchCursor(last, newest, total) if more and last is not None and newest is not None else None
+    if following and cursor is None and is_index_small and not scope.times:
+        following = replace(following, total=_count_visible_sessions(scope, first))
     return replace(page, next=following, newest=newest, partly=partly)
 
 
-def _count_visible_sessions(scope: _SearchScope, matches: Sequence[int]) -> int:
-    """Count the sessions of these matches, one of each, that are visible to the reader; 0 if they are very many."""
-    if len(matches) > COUNTED:
+def _count_visible_sessions(scope: _SearchScope, first: int | None) -> int:
+    """Count the sessions that the reader finds, with the session `first`, in a small index; 0 if they are very many."""
+    matches = filter_passages_by_query_with_index(scope.select_all_passages_in_scope(), scope.query).order_by("-pk")
+    keys = list(matches.exclude(session=first).values_list("session_id", "pk")[: _MATCHES[-1][0] + 1])
+    if len(keys) > _MATCHES[-1][0]:
         return 0
-    passages = list(Passage.objects.defer("folded", "dense").filter(pk__in=matches))
-    return len(_build_masked_search_page(passages, scope.query).passages)
+    newest_matches = dict(reversed(keys))
+    sessions = _filter_sessions_of_this_page(scope, list(newest_matches), None)
+    if len(sessions) > COUNTED:
+        return 0
+    passages = Passage.objects.defer("folded", "dense").filter(pk__in=[newest_matches[pk] for pk in sessions])
+    return len(_build_masked_search_page(list(passages), scope.query).passages) + (first is not None)
 
 
 def _list_sessions(page: SearchPage) -> list[int]:

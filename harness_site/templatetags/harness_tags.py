@@ -388,7 +388,7 @@ def build_filter_url(query: QueryDict, **filters: str) -> str:
     references = {
         name: [encrypt_name_if_masked(replace_unencodable_characters(value))] for name, value in filters.items()
     }
-    changed = dict(query.lists()) | {"after": []} | references
+    changed = dict(query.lists()) | {"after": [], "before": []} | references
     return f"?{encoded_query({name: values for name, values in changed.items() if values != ['']}, doseq=True)}"
 
 

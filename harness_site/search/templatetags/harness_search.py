@@ -23,8 +23,9 @@ def build_search_url_with_changes(context: Context, **changed: Any) -> str:
     query = context["request"].GET.copy()
     for name, value in changed.items():
         query[name] = str(value)
-    parameters = {name: value for name, value in query.items() if value}
-    return f"?{urlencode(parameters)}"
+    for name in [name for name, value in query.items() if not value]:
+        del query[name]
+    return f"?{query.urlencode()}"
 
 
 @register.simple_tag

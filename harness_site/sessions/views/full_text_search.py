@@ -12,6 +12,7 @@ from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.core.page_links import build_page_links
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
@@ -82,6 +83,7 @@ def show_hits_or_redirect_to_correction(
         "number_to": shown_before + number,
         "found": found,
         "following": following,
+        "links": build_page_links(request, "before", following, without=("rows", "newest", "then")),
         "standing": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,

@@ -12,6 +12,7 @@ from checkpoints.enums import Role
 from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.page_links import build_page_links
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
 from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
@@ -82,8 +83,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "first_time": not rows and not filters and after is None,
         "here": _build_list_url_with_changes(request, rows=""),
         "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
-        "following": _build_list_url_with_changes(request, rows="", after=str(page.after)) if page.after else "",
-        "first_page": _build_list_url_with_changes(request, rows="", after=""),
+        "links": build_page_links(request, "after", page.after, without=("rows",)),
         "after": after,
         "may_label": request.membership.has_role(Role.APPROVER),
     }

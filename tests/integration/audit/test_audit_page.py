@@ -285,7 +285,7 @@ def test_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) 
     first = reader.get("/audit/?actor=").content.decode()
     found = re.search(r'rel="next" href="([^"]+)"', first)
     assert found
-    second = reader.get(f"/audit/{found[1].replace('&amp;', '&')}").content.decode()
+    second = reader.get(found[1].replace("&amp;", "&")).content.decode()
     shown = [int(key) for page in (first, second) for key in re.findall(r'id="entry-(\d+)"', page)]
     assert shown == keys[::-1]
     assert 'rel="next"' not in second
@@ -363,7 +363,7 @@ def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeyp
     page = reader.get("/audit/?session=order-17")
     assert (shown_rows(page), "Only page views were recorded in this period." in visible_text(page)) == ([], True)
     assert "9 page views of this period are hidden." in visible_text(page)
-    last = reader.get(f"/audit/{get_link(page, EARLIER)}")
+    last = reader.get(get_link(page, EARLIER))
     assert (shown_rows(last), "1 page view of this period is hidden." in visible_text(last)) == ([first], True)
     shown = reader.get(f"/audit/{get_link(page, SHOW_VIEWS)}")
     assert shown_rows(shown) == keys[:0:-1]
@@ -382,7 +382,7 @@ def test_page_of_folded_entries_has_as_many_rows_as_any(reader: Client) -> None:
         for session in sessions
     ]
     first = reader.get("/audit/?views=1")
-    second = reader.get(f"/audit/{get_link(first, EARLIER)}")
+    second = reader.get(get_link(first, EARLIER))
     newest_of_each = keys[3::4][::-1]
     assert shown_rows(first) == newest_of_each[: folded_entries.ROWS_PER_PAGE]
     assert shown_rows(second) == newest_of_each[folded_entries.ROWS_PER_PAGE :]
@@ -397,7 +397,7 @@ def test_entries_of_one_page_are_bounded(reader: Client, monkeypatch: pytest.Mon
     assert shown_rows(first) == [keys[23]]
     assert "alice saw excerpts of 12 sessions" in visible_text(first)
     happened(AuditKind.SIGNED_IN, actor="bob")  # entries that are added do not move the next page
-    second = reader.get(f"/audit/{get_link(first, EARLIER)}")
+    second = reader.get(get_link(first, EARLIER))
     assert shown_rows(second) == [keys[11]]
     assert "alice saw excerpts of 12 sessions" in visible_text(second)
     assert 'rel="next"' not in second.content.decode()
@@ -408,7 +408,7 @@ def test_opened_row_has_pages(reader: Client, monkeypatch: pytest.MonkeyPatch) -
     keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(8)]
     first = reader.get(get_link(reader.get("/audit/?subject=reading"), OPEN_ROW))
     assert shown_rows(first) == keys[:2:-1]
-    assert shown_rows(reader.get(f"/audit/{get_link(first, EARLIER)}")) == keys[2::-1]
+    assert shown_rows(reader.get(get_link(first, EARLIER))) == keys[2::-1]
 
 
 def test_altered_entry_is_not_folded(reader: Client) -> None:
@@ -469,7 +469,7 @@ def test_every_kind_has_a_sentence(reader: Client) -> None:
     found = re.search(r'rel="next" href="([^"]+)"', newest.content.decode())
     assert found
     assert "alice deleted gone-17" in visible_text(newest)
-    assert "alice started session_started" in visible_text(reader.get(f"/audit/{found[1]}"))
+    assert "alice started session_started" in visible_text(reader.get(found[1].replace("&amp;", "&")))
     assert all(str(kind) in event_sentences._SENTENCES for kind in AuditKind)
 
 

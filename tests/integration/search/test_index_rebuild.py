@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.parametrize("given_out", [40, 120])
 def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_writer, "ERA", 10)
+    monkeypatch.setattr(index_writer, "ERA", index_writer.ERA // 86_400 // 50)
     monkeypatch.setattr(passage_search, "READ", 5)
     monkeypatch.setattr(passage_search, "PAGE", 30)
     session = make_session(title="other")

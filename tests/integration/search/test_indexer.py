@@ -201,10 +201,11 @@ def test_concurrent_indexers_index_each_text_once(monkeypatch: pytest.MonkeyPatc
         assert connection.features.supports_transactions  # one writer: they take turns
         return
     monkeypatch.setattr(indexer, "STEP", 3)
-    session = make_session()
+    session, moment = make_session(), datetime(2026, 5, 4, tzinfo=UTC)
     for number in range(30):
-        make_message(session=session, text=f"{number}")
-        make_call(session=session, call_id=f"c{number}", status=CallStatus.COMPLETED)
+        at = moment + timedelta(minutes=number)
+        make_message(session=session, text=f"{number}", created_at=at)
+        make_call(session=session, call_id=f"c{number}", status=CallStatus.COMPLETED, issued_at=at)
 
     def work() -> None:
         while not load_index_status().was_ever_complete:

@@ -15,7 +15,7 @@ from django.test import Client
 from checkpoints.enums import UNANSWERED_RESULT, CallStatus, Role, SessionStatus
 from checkpoints.models import Session
 from harness_site.accounts.models import MaskingSettings, TokenRole
-from harness_site.search import index_writer, indexer, passage_search
+from harness_site.search import indexer, passage_search
 from harness_site.search.models import Passage, Progress
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.views import full_text_search
@@ -315,9 +315,9 @@ def test_date_filter_applies_to_messages(search: Search) -> None:
 
 def _follow_pages(reader: Client, address: str) -> Iterator[str]:
     """Yield the HTML of a page of results and of all pages after it."""
-    following: str | None = address
+    following: str | None = f"/sessions/{address}"
     while following:
-        html = reader.get(f"/sessions/{unescape(following)}").content.decode()
+        html = reader.get(unescape(following)).content.decode()
         yield html
         link = re.search(r'rel="next" href="([^"]+)"', html)
         following = link and link[1]
@@ -345,6 +345,30 @@ def test_each_session_is_on_one_page_of_the_results(reader: Client, monkeypatch:
         "Sessions 3–4 of 5",
         "Session 5 of 5",
     ]
+
+
+def test_page_before_has_the_same_sessions_as_when_it_was_left(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passage_search, "PAGE", 2)
+    for _ in range(6):
+        make_message(session=make_session(), text="common word")
+    complete()
+    pages = list(_follow_pages(reader, "?q=common"))
+    assert [_find_link(html, "prev") is None for html in pages] == [True, False, False]
+    back = _find_link(pages[2], "prev")
+    assert back is not None
+    again = reader.get(back).content.decode()
+    assert _list_shown_sessions(again) == _list_shown_sessions(pages[1])
+    assert "Sessions 3–4 of 6" in visible_text(again)
+    first = _find_link(again, "prev")
+    assert first == "/sessions/?q=common"
+    # A page that is loaded again keeps its way back.
+    [refreshed] = re.findall(r'hx-get="([^"]*rows=[^"]*)"', pages[2])
+    assert _find_link(reader.get("/sessions/" + unescape(refreshed)).content.decode(), "prev") == back
+
+
+def _find_link(html: str, rel: str) -> str | None:
+    link = re.search(rf'rel="{rel}" href="([^"]+)"', html)
+    return link and unescape(link[1])
 
 
 def test_total_counts_only_sessions_whose_matches_are_not_masked_by_now(
@@ -471,11 +495,11 @@ def test_old_text_is_found_once(
 ) -> None:
     monkeypatch.setattr(passage_search, "READ", 1)
     monkeypatch.setattr(passage_search, "_ERAS", eras)
-    monkeypatch.setattr(index_writer, "ERA", 2)
     monkeypatch.setattr(indexer, "STEP", 2)
-    session = make_session(title="other")
+    session, moment = make_session(title="other"), datetime(2026, 5, 4, tzinfo=UTC)
     for number in range(12):
-        make_message(session=session, text=f"number-1-2345{number:02}, common")
+        at = moment + timedelta(days=number)
+        make_message(session=session, text=f"number-1-2345{number:02}, common", created_at=at)
     complete()
     assert len({passage.era for passage in Passage.objects.all()}) > 5
     for number in range(12):

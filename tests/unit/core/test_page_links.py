@@ -42,3 +42,10 @@ def test_address_does_not_grow_without_end() -> None:
         steps += 1
         assert links(address).number in {None, 1}
     assert steps == LONGEST_TRAIL - 1
+
+
+def test_parameters_of_this_page_alone_are_left_out() -> None:
+    request = RequestFactory().get("/sessions/?q=lamp&rows=3,4&before=a~1")
+    assert build_page_links(request, "before", "b~2", without=("rows",)) == PageLinks(
+        "/sessions/?q=lamp", "/sessions/?q=lamp", "/sessions/?q=lamp&before=a~1&before=b~2", 2
+    )
