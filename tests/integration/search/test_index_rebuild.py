@@ -1,8 +1,10 @@
 """Rebuilding an index whose keys were used before."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from harness_site.search import index_writer, indexer, passage_search
+from harness_site.search import indexer, passage_search
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import complete
@@ -13,13 +15,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.parametrize("given_out", [40, 120])
 def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_writer, "ERA", index_writer.ERA // 86_400 // 50)
     monkeypatch.setattr(passage_search, "READ", 5)
     monkeypatch.setattr(passage_search, "PAGE", 30)
-    session = make_session(title="other")
-    for _ in range(given_out // 10):
+    session, moment = make_session(title="other"), datetime(2026, 5, 4, tzinfo=UTC)
+    for day in range(given_out // 10):
         for _ in range(10):
-            make_message(session=session, text="filler")
+            make_message(session=session, text="filler", created_at=moment + timedelta(days=day))
         complete()
     for number in range(30):
         make_message(session=make_session(title="other"), text=f"lamp number {number}")
