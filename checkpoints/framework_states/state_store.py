@@ -608,6 +608,24 @@ def has_newer_state(store: Store, session_id: str, namespace: str, state_id: str
         return states.filter(state_id__gt=state_id).exists()
 
 
+def has_state(store: Store, session_id: str, namespace: str, state_id: str) -> bool:
+    """Return whether a state is stored.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        namespace: Namespace of the state.
+        state_id: Identifier of the state.
+
+    Returns:
+        True if it is.
+    """
+    with database_operation(store.using, writes=False):
+        place = {"session__workspace": store.workspace_id, "session__session_id": session_id}
+        states = FrameworkState.objects.using(store.using).filter(**place, namespace=namespace, state_id=state_id)
+        return states.exists()
+
+
 def find_version_showing_state(
     store: Store, session_id: str, namespace: str, state_id: str, read_state_id: Callable[[str], str]
 ) -> int | None:

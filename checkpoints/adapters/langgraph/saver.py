@@ -84,6 +84,8 @@ _MAX_NEWEST = 10_000
 _VERSION_WIDTH = 10
 #: Field of a config by which LangGraph tells subgraphs when states are stored.
 _DURABILITY_KEY = "__pregel_durability"
+#: Field of the config of a task with the checkpointer of its graph.
+_CHECKPOINTER_KEY = "__pregel_checkpointer"
 #: Task of LangGraph that writes the input of a run.
 NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
 #: Number of checks, and seconds between two, for a state that another thread is about to store.
@@ -138,6 +140,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         self._memory = ListMemory()
         #: States that were the newest of their thread and namespace when this saver loaded or stored them.
         self._newest: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        #: Namespaces of subgraphs of which this saver has begun to store states.
+        self._stored_namespaces: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._newest_lock = Lock()
 
     @classmethod
@@ -308,6 +312,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         The calls of interrupts that the graph has left without an answer, by another input or a new state, are
         withdrawn.
         """
+        self._remember_stored_namespace(*_get_thread_and_namespace(config))
         try:
             self._store_state(config, checkpoint, metadata, new_versions)
         except GrownListNotStored:  # another process has removed the state before it
@@ -678,6 +683,56 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 self._newest[thread_id, namespace, state_id] = None
             while len(self._newest) > _MAX_NEWEST:
                 self._newest.popitem(last=False)
+
+    def _remember_stored_namespace(self, thread_id: str, namespace: str) -> None:
+        if not namespace:
+            return
+        with self._newest_lock:
+            self._stored_namespaces[thread_id, namespace] = None
+            while len(self._stored_namespaces) > _MAX_NEWEST:
+                self._stored_namespaces.popitem(last=False)
+
+    def iterate_pauses_until_states_are_stored(self, config: RunnableConfig) -> Iterator[float]:
+        """Wait until the states in which a task runs are stored, as another thread may be about to do.
+
+        With `durability="async"` a task starts before. With `"exit"` the states are stored at the end, and nothing is
+        waited for. A state that is not stored after the last poll is not waited for any longer.
+
+        Args:
+            config: Config of the task.
+
+        Yields:
+            Seconds to wait before the next poll.
+        """
+        for _ in range(_STATE_POLLS):
+            if not self.is_about_to_store_state_of_task(config):
+                return
+            yield _STATE_POLL_SECONDS
+
+    def is_about_to_store_state_of_task(self, config: RunnableConfig) -> bool:
+        """Return whether a state in which a task runs will be stored and is not yet.
+
+        Args:
+            config: Config of the task.
+
+        Returns:
+            False with `durability="exit"` too, and if the graph has another checkpointer.
+        """
+        configurable = config["configurable"]
+        is_of_saver = isinstance(configurable.get(_CHECKPOINTER_KEY), HarnessSaver)
+        if not is_of_saver or configurable.get(_DURABILITY_KEY) == "exit":
+            return False
+        thread_id = str(configurable["thread_id"])
+        for namespace, state_id in (configurable.get("checkpoint_map") or {}).items():
+            with self._newest_lock:
+                is_known = (thread_id, namespace, state_id) in self._newest
+                # A subgraph may have no checkpointer; the root graph has that of its tasks.
+                is_of_graph_with_saver = not namespace or (thread_id, namespace) in self._stored_namespaces
+            if is_known or not is_of_graph_with_saver:
+                continue
+            if not state_store.has_state(self.sync_checkpointer.store, thread_id, namespace, state_id):
+                return True
+        return False
 
     def require_no_newer_state(self, thread_id: str, states: Mapping[str, str]) -> None:
         """Require that nobody else has continued a thread from the states in which a task runs.

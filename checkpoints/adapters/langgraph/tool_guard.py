@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +13,7 @@ from typing import Any, TypeAlias
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -91,11 +94,12 @@ class ToolGuard:
         call = request.tool_call
         if not self._policies.logs_calls(call["name"]):
             return handler(request)
-        thread_id, states = _get_thread_id_and_states(request)
+        thread_id, config = _get_thread_id_and_config(request)
         while True:
             try:
                 with self._claim_session_during_call(thread_id):
-                    self._require_no_newer_state(thread_id, states)
+                    for seconds in self._iterate_pauses_and_require_no_newer_state(thread_id, config):
+                        time.sleep(seconds)
                     result = guard(
                         self._client,
                         thread_id,
@@ -121,13 +125,17 @@ class ToolGuard:
         call = request.tool_call
         if not self._policies.logs_calls(call["name"]):
             return await handler(request)
-        thread_id, states = _get_thread_id_and_states(request)
+        thread_id, config = _get_thread_id_and_config(request)
         while True:
             try:
                 async with self._async_claims.hold_session(
                     thread_id, self._description, release_after=self._release_after_call
                 ):
-                    await self._async_claims.run_blocking(partial(self._require_no_newer_state, thread_id, states))
+                    pauses = self._iterate_pauses_and_require_no_newer_state(thread_id, config)
+                    seconds = await self._async_claims.run_blocking(partial(next, pauses, None))
+                    while seconds is not None:
+                        await asyncio.sleep(seconds)
+                        seconds = await self._async_claims.run_blocking(partial(next, pauses, None))
                     result = await aguard(
                         self._client,
                         thread_id,
@@ -148,9 +156,15 @@ class ToolGuard:
                 await self.arelease(thread_id)
                 interrupt(waiting)
 
-    def _require_no_newer_state(self, thread_id: str, states: Mapping[str, str]) -> None:
+    def _iterate_pauses_and_require_no_newer_state(self, thread_id: str, config: RunnableConfig) -> Iterator[float]:
+        """Wait for the state that has the message with the call, and require that nobody has continued from it.
+
+        A call that was logged before its state would count as one of an earlier version, in which the answers of the
+        calls before it are missing: a model that gives two calls the same id would get the result of the first one.
+        """
         if self._saver is not None:
-            self._saver.require_no_newer_state(thread_id, states)
+            yield from self._saver.iterate_pauses_until_states_are_stored(config)
+            self._saver.require_no_newer_state(thread_id, config["configurable"].get("checkpoint_map") or {})
 
     def _discard_answered_interrupt_calls(self, thread_id: str, calls: Sequence[Mapping[str, Any]]) -> bool:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
@@ -262,14 +276,13 @@ class HarnessMiddleware(AgentMiddleware[Any, Any]):
             await self.tool_guard.arelease(str(thread_id))
 
 
-def _get_thread_id_and_states(request: ToolCallRequest) -> tuple[str, Mapping[str, str]]:
-    """Return the thread of a call, and the states in which the graph and its subgraphs make it, by namespace."""
+def _get_thread_id_and_config(request: ToolCallRequest) -> tuple[str, RunnableConfig]:
+    """Return the thread of a call, and the config of the task that makes it."""
     config = request.runtime.config if request.runtime is not None else get_config()
-    configurable = config.get("configurable", {})
-    thread_id = configurable.get("thread_id")
+    thread_id = config.get("configurable", {}).get("thread_id")
     if thread_id is None:
         raise InvalidInput("A guarded tool needs a `thread_id` in the config of the graph, and a checkpointer.")
-    return str(thread_id), configurable.get("checkpoint_map") or {}
+    return str(thread_id), config
 
 
 def _get_call_id(call: Any) -> str:
