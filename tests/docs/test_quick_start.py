@@ -1,6 +1,7 @@
 """The quick start: its files and commands do what the page says, up to the decision in the browser."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,22 +65,33 @@ def test_library_in_a_foreign_project(tmp_path: Path) -> None:
     assert printed == [f"Charged 40.00 for order 17. Version {version}\n" for version in (2, 4)]
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> dict[str, str]:
-    """The variables of an installation whose first account becomes the admin when it signs in."""
-    variables = {
-        "HARNESS_DATABASE_URL": f"sqlite:///{tmp_path}/harness.db",
-        "HARNESS_STATE_DIR": str(tmp_path / "state"),
-        "DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery",
-    }
-    (tmp_path / "state").mkdir()
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an installation whose first account becomes the admin when it signs in; the tests use copies of it."""
+    folder = tmp_path_factory.mktemp("installation")
+    (folder / "state").mkdir()
     for command, further in (
         ("migrate", ""),
         ("createsuperuser --username alice", "--noinput --email="),
     ):
         assert command in COMMANDS
-        run("-c", HARNESS, *command.split(), *further.split(), folder=tmp_path, variables=variables)
-    return variables
+        run("-c", HARNESS, *command.split(), *further.split(), folder=folder, variables=variables_of(folder))
+    return folder
+
+
+@pytest.fixture
+def site(installation: Path, tmp_path: Path) -> dict[str, str]:
+    """The variables of an installation of the test's own."""
+    shutil.copytree(installation, tmp_path, dirs_exist_ok=True)
+    return variables_of(tmp_path)
+
+
+def variables_of(folder: Path) -> dict[str, str]:
+    return {
+        "HARNESS_DATABASE_URL": f"sqlite:///{folder}/harness.db",
+        "HARNESS_STATE_DIR": str(folder / "state"),
+        "DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery",
+    }
 
 
 def test_crash_is_resolved_in_the_browser(tmp_path: Path, site: dict[str, str]) -> None:

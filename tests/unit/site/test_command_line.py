@@ -170,12 +170,21 @@ def test_output_that_nobody_reads_ends_the_command_quietly(arguments: list[str],
     assert (ended.returncode, ended.stderr) == (141, "")
 
 
-def run_harness(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_harness(folder: Path, *commands: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run commands one after the other in one process, with a line `---` after the output of each."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "DJANGO_"))}
     variables |= {"HARNESS_STATE_DIR": str(folder), "DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery"}
-    code = "from harness_site.command_line import main; main()"
+    code = "\n".join(
+        (
+            "import sys",
+            "from harness_site.command_line import main",
+            "for command in sys.argv[1:]:",
+            "    main(command.split())",
+            "    print('---')",
+        )
+    )
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-c", code, *commands],
         cwd=ROOT,
         env={**inherited, **variables},
         capture_output=True,
@@ -189,9 +198,9 @@ def test_server_that_refuses_is_asked_once_and_only_its_reason_is_printed(tmp_pa
         taken.bind(("127.0.0.1", 0))
         url = f"postgresql://harness:secret@127.0.0.1:{taken.getsockname()[1]}/harness"
         started = time.monotonic()
-        ended = run_harness(tmp_path, "add_member", "ann", "admin", HARNESS_DATABASE_URL=url)
+        ended = run_harness(tmp_path, "add_member ann admin", HARNESS_DATABASE_URL=url)
         seconds = time.monotonic() - started
-        described = run_harness(tmp_path, "add_member", "--help", HARNESS_DATABASE_URL=url)
+        described = run_harness(tmp_path, "add_member --help", HARNESS_DATABASE_URL=url)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert re.fullmatch(r"harness: The database says: .*refused.*\n", ended.stderr), ended.stderr
     assert "secret" not in ended.stderr
@@ -200,20 +209,20 @@ def test_server_that_refuses_is_asked_once_and_only_its_reason_is_printed(tmp_pa
 
 
 def test_createsuperuser_names_only_commands_that_exist_and_says_when_nobody_becomes_a_member(tmp_path: Path) -> None:
-    command = ("createsuperuser", "--noinput", "--email=", "--username")
-    early = run_harness(tmp_path, *command, "ann")
+    create = "createsuperuser --noinput --email= --username"
+    early = run_harness(tmp_path, f"{create} ann")
     assert (early.returncode, early.stdout) == (1, "")
     assert early.stderr == (
         "harness: The tables are missing (no such table: auth_user). Run harness migrate first, with the same "
         "HARNESS_STATE_DIR.\n"
     )
-    assert run_harness(tmp_path, "migrate").returncode == 0
-    assert run_harness(tmp_path, *command, "ann").stdout == "Superuser created successfully.\n"
-    assert run_harness(tmp_path, "add_member", "ann", "admin").returncode == 0
-    second = run_harness(tmp_path, *command, "root2")
-    assert second.returncode == 0
-    assert second.stdout.startswith(
+    commands = ("migrate --verbosity=0", f"{create} ann", "add_member ann admin", f"{create} root2")
+    done = run_harness(tmp_path, *commands)
+    assert done.returncode == 0, done.stderr
+    _, first, _, second, _ = done.stdout.split("---\n")
+    assert first == "Superuser created successfully.\n"
+    assert second.startswith(
         "Superuser created successfully.\nThis installation has an admin already, so root2 is no member of a workspace "
         "yet. Make root2 one with "
     )
-    assert second.stdout.endswith(" add_member root2 ROLE.\n")
+    assert second.endswith(" add_member root2 ROLE.\n")
