@@ -111,7 +111,7 @@ def test_sign_out_of_other_devices(open_page: OpenPage, page_monitors: list[Page
 
 def test_removed_role_has_no_effect_on_the_next_request(open_page: OpenPage, page_monitors: list[PageMonitor]) -> None:
     admin, user = open_page("dora"), InvitedUser(open_page(), "ivan")
-    page_monitors[1].ignore(f"status of 403|{LOST_WEBSOCKET}")
+    page_monitors[1].ignore(f"(?i:status of|error code) 403|{LOST_WEBSOCKET}")
     user.join(create_invitation(admin, "Admin"))
     user.page.goto("/settings/tokens/")
     expect(user.page.get_by_role("heading", level=1, name="Settings")).to_be_visible()
@@ -126,7 +126,7 @@ def test_removed_role_has_no_effect_on_the_next_request(open_page: OpenPage, pag
 
 def test_members_and_notifications_by_keyboard_only(open_page: OpenPage, page_monitors: list[PageMonitor]) -> None:
     user = InvitedUser(open_page(), "judy")
-    page_monitors[-1].ignore(f"status of 403|{LOST_WEBSOCKET}")  # the open page polls after its user was removed
+    page_monitors[-1].ignore(f"(?i:status of|error code) 403|{LOST_WEBSOCKET}")  # it polls after its user was removed
     page = open_page("dora")
     user.join(create_invitation(page, "Auditor"))
     keys = page.keyboard
