@@ -46,7 +46,7 @@ def test_head_shows_the_session_status(reader: Client) -> None:
     call = make_call(session=session)
     response = reader.get(f"/sessions/{session.pk}/")
     assert (
-        "Paused — 1 call needs a decision order-17 Agent refund-desk Cost $0.03 Details "
+        "Paused — 1 call needs a decision Agent refund-desk Cost $0.03 Details order-17 "
         "Run 2 of 2 is waiting on worker-1, last sign of life just now Tokens 9,412"
     ) in visible_text(response)
     assert "Refund for a broken lamp Decide" in visible_text(response)
