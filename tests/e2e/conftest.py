@@ -1,5 +1,7 @@
 """Fixtures for tests with a real site, real agents and a real browser. They run separately: `pytest tests/e2e`."""
 
+import fcntl
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -33,10 +35,29 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def template_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a database with tables and accounts, which the databases of all sites are copied from."""
+    """URL of a database with tables and accounts, which the databases of all sites are copied from.
+
+    All processes of a run share a SQLite file, and each has a database of its own on a server.
+    """
     with fresh_database(tmp_path_factory.mktemp("prepared")) as database:
-        create_tables_and_accounts(database)
-        yield database
+        if database.startswith("postgres"):
+            create_tables_and_accounts(database)
+            yield database
+        else:
+            base = tmp_path_factory.getbasetemp()
+            yield str(_prepare_shared_database(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base))
+
+
+def _prepare_shared_database(folder: Path) -> Path:
+    """Create the file in a folder once, whichever process is first."""
+    database = folder / "template.sqlite3"
+    with (folder / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not database.exists():
+            partial = folder / "template.partial"
+            create_tables_and_accounts(str(partial))
+            partial.rename(database)
+    return database
 
 
 @pytest.fixture(scope="session")
