@@ -22,6 +22,9 @@ from tests.support.page_text import visible_text
 from tests.support.sealed_mode import set_sealed_environment
 from tests.support.site_process import create_tables_and_accounts, fresh_database
 
+#: On PostgreSQL, the page asks the database whether it may create logins.
+pytestmark = pytest.mark.django_db
+
 
 def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]:
     block = next(block for block in get_connection_or_first("python").build_blocks() if block.key == "program")
@@ -57,7 +60,6 @@ def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) 
         assert [run_program(tmp_path, database).stderr for _ in range(2)] == ["", ""], "it can be run twice"
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("way", CONNECTIONS, ids=lambda way: way.key)
 def test_copied_program_equals_the_displayed_one(client: Client, way: Connection) -> None:
     client.force_login(make_user(role=Role.ADMIN))
@@ -72,7 +74,6 @@ def test_programs_contain_no_database_password() -> None:
     assert all(password not in text for text in texts)
 
 
-@pytest.mark.django_db
 def test_agent_is_told_to_set_the_keys_of_the_site_and_no_secret_is_shown(tmp_path: Path) -> None:
     with set_sealed_environment(tmp_path):
         blocks = {block.key: block.text for block in get_connection_or_first("python").build_blocks()}
@@ -88,7 +89,6 @@ def test_agent_is_told_to_set_the_keys_of_the_site_and_no_secret_is_shown(tmp_pa
     assert "secrets]" in blocks["shell"]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("may_create", [True, False])
 def test_project_that_includes_the_site_is_told_its_own_command(
     client: Client, monkeypatch: pytest.MonkeyPatch, may_create: bool
@@ -111,7 +111,6 @@ def test_program_for_an_approval_is_complete(way: Connection) -> None:
     assert "The note waits for your decision." in way.approval_program
 
 
-@pytest.mark.django_db
 def test_first_session_is_news_only_in_a_new_workspace(client: Client) -> None:
     client.force_login(make_user(role=Role.ADMIN))
     news, waiting = "Your first session has arrived", "Waiting for the first session"
