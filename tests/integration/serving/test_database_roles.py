@@ -209,6 +209,7 @@ def test_migration_role_changes_and_prunes_tables(urls: dict[str, str]) -> None:
         session.rollback()
 
 
+@pytest.mark.django_db
 def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_path: Path) -> None:
     """The commands of the page Connect, exactly as they stand, on a database whose owner is an ordinary user."""
     with Cluster() as server:
