@@ -67,17 +67,7 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system setup still typescript test-sqlite test-others ## Check everything, browser last
-
-# The browser tests wait for pages, so they run beside the other environments; what they print comes last. Both are
-# waited for, and both have to pass.
-.PHONY: test-others
-test-others:
-	@printed="$$(mktemp)"; trap 'wait; rm -f "$$printed"' EXIT; \
-	$(MAKE) test-e2e >"$$printed" 2>&1 & browser=$$!; \
-	others=0; $(MAKE) test-postgres test-next test-adapters || others=$$?; \
-	in_browser=0; wait $$browser || in_browser=$$?; \
-	cat "$$printed"; exit $$((others | in_browser))
+test: system setup still typescript test-sqlite test-postgres test-next test-adapters test-e2e ## Check everything, browser last
 
 # What reads the source leaves one core free for the other environments.
 .PHONY: still
