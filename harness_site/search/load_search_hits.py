@@ -25,6 +25,8 @@ _LENGTH: Final = 240
 _MAX_COMPARED: Final = 200_000
 
 Row = TypeVar("Row", Message, ToolCall, Decision)
+#: A first line that is an id.
+_ID_LINE: Final = re.compile(r"[^\s\d]*\d\S*\n")
 #: Breaks between the lines of a text, with the mark of an item of a list; an excerpt is one line.
 _LINE_BREAK: Final = re.compile(r"[ \t]*\n\s*(?:[-*] )?")
 
@@ -133,9 +135,10 @@ def _find_messages_that_repeat_calls(
 def _strip_leading_ids_and_tool_name(
     passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery
 ) -> str:
-    """Return the text without the leading id of a message or call, and the name of the tool that the hit shows anyway.
+    """Return the text without the leading ids of a message or call, and the name of the tool that the hit shows anyway.
 
-    A name stays if nothing behind it matches the query.
+    The text of a tool's message begins with the id of the call that it answers. A name stays if nothing behind it
+    matches the query.
     """
     names: tuple[str, ...] = ()
     if isinstance(row, ToolCall):
@@ -148,6 +151,9 @@ def _strip_leading_ids_and_tool_name(
         if not query.highlight_pattern.search(rest):
             break
         text = rest
+    if isinstance(row, Message) and row.role == "tool" and (answered_id := _ID_LINE.match(text)):
+        rest = text[answered_id.end() :]
+        return rest if query.highlight_pattern.search(rest) else text
     return text
 
 

@@ -249,6 +249,17 @@ def test_state_of_the_index_is_shown_only_if_something_cannot_be_found(reader: C
     assert "Texts up to 5 min ago were searched." in visible_text(reader.get("/sessions/?q=lamp"))
 
 
+def test_excerpt_of_a_result_begins_without_the_ids_that_nobody_searched(reader: Client) -> None:
+    session = make_session()
+    result = {"kind": "tool_result", "tool_use_id": "toolu_93e29f", "content": [{"kind": "text", "text": "A lamp."}]}
+    make_message(session=session, role="tool", blocks=[result])
+    complete()
+    html = reader.get("/sessions/?q=lamp").content.decode()
+    assert '<span class="excerpt" dir="auto">A <mark>lamp</mark>.</span>' in html
+    html = reader.get("/sessions/?q=toolu_93e29f").content.decode()
+    assert "<mark>toolu_93e29f</mark>" in html
+
+
 def test_results_are_grouped_by_session_newest_first_and_marked(reader: Client) -> None:
     older, newer = (make_session(title=title) for title in ("Older", "Newer"))
     for _ in range(5):
