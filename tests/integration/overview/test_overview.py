@@ -421,7 +421,7 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started6" in page
     assert "Cost$7.75" in page
-    assert "Slowest tools Tool Calls Failed Mean mail 1 –" in page
+    assert "Slowest tools Tool Calls Failed Mean mail 1 " in page
     assert "Cost by model Model Sessions Cost large-1 5 $6.75 several models 1 $1.00" in page
 
 
