@@ -49,7 +49,8 @@ with SyncCheckpointer.open({str(database)!r}) as cp:
         assert program.stdout.read() == "The agent continued: The note is sent.\n"
 
 
-def test_the_program_of_claude_names_what_the_adapter_has() -> None:
+def test_the_program_of_claude_names_what_the_adapter_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_DATABASE_URL", "agent.db")
     scope = {"__name__": "claude"}
     exec(example_agent_sources.CLAUDE.replace("asyncio.run(main())", ""), scope)  # noqa: S102 - its own text
     assert {"ClaudeAgentOptions", "HarnessSessionStore", "tool_hooks", "main"} <= scope.keys()
