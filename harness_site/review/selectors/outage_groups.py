@@ -28,10 +28,12 @@ from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 from harness_site.review.selectors.pending_calls import UNDECIDED_STATUS_LITERALS
+from harness_site.search.call_and_decision_sums import COPIED_CALLS
 
 #: Interruptions of the same tool by the same cause within this time of each other belong to one outage.
 GAP: Final = timedelta(minutes=5)
-#: Calls that may belong to an outage: those of lost runs, and those whose tool raised an error that has a type.
+#: Calls that may belong to an outage: those of lost runs, and those whose tool raised an error that has a type. The
+#: copy of a call in a fork is the same call, so that it counts once, and no answer for all calls runs it twice.
 _MAY_BELONG_TO_OUTAGE: Final = Q(reason=InterruptReason.RUN_LOST) | Q(
     ~Q(error_type=""), reason=InterruptReason.AMBIGUOUS_ERROR
 )
@@ -120,7 +122,7 @@ def _query_newest_outage_candidates(workspace: int) -> QuerySet[ToolCall, tuple[
 @cache
 def _select_outage_candidates() -> QuerySet[ToolCall, tuple[str, str, int, int]]:
     undecided = ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS)
-    interrupted = undecided.filter(_MAY_BELONG_TO_OUTAGE, status=CallStatus.INTERRUPTED)
+    interrupted = undecided.filter(_MAY_BELONG_TO_OUTAGE, ~COPIED_CALLS, status=CallStatus.INTERRUPTED)
     newest = interrupted.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")
     return newest.values_list("tool", "error_type", Instant("interrupted_at"), "pk")
 
@@ -144,7 +146,7 @@ def map_calls_to_outages(calls: Iterable[ToolCall], found: Sequence[Outage]) -> 
 def load_page_of_outage_calls(
     workspace: Workspace, tool: str, error_type: str, first: datetime, last: datetime, *, after: int | None = None
 ) -> OutageCallPage:
-    """Load a page of the calls of `tool` that were interrupted from `first` to `last`, in any status.
+    """Load a page of the calls of `tool` that were interrupted from `first` to `last`, in any status, without copies.
 
     The tool raised errors of the type `error_type`; if this is empty, their runs were lost. The page begins after the
     call with key `after`. Runs two queries, one more if there are several pages, and one more for a later page.
@@ -155,7 +157,7 @@ def load_page_of_outage_calls(
         else Q(reason=InterruptReason.RUN_LOST)
     )
     interrupted = ToolCall.objects.filter(
-        cause, workspace=workspace, tool=tool, interrupted_at__gte=first, interrupted_at__lte=last
+        cause, ~COPIED_CALLS, workspace=workspace, tool=tool, interrupted_at__gte=first, interrupted_at__lte=last
     )
     counts = interrupted.aggregate(total=Count("pk"), undecided=Count("pk", filter=Q(status=CallStatus.INTERRUPTED)))
     page_calls = interrupted if after is None else _query_calls_after(interrupted, after)

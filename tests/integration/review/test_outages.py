@@ -51,6 +51,20 @@ def test_simultaneous_interruptions_are_one_outage(lost: Lost) -> None:
     assert (found.number, found.first) == (3, found.last)
 
 
+def test_copy_of_a_call_in_a_fork_belongs_to_no_outage(people: dict[str, Client], lost: Lost) -> None:
+    original = lost(0)
+    copy = lost(1, step=-4)
+    assert outage_groups.list_open_outages(make_workspace()) == []
+    other = lost(2)
+    (found,) = outage_groups.list_open_outages(make_workspace())
+    assert found.call_pks == (original.pk, other.pk)
+    page = people["alice"].get(PAGE)
+    assert [row.call.pk for row in page.context["rows"]] == [original.pk, other.pk]
+    assert "80.00 EUR in total" in visible_text(page)
+    queue = people["alice"].get("/review/")
+    assert f"/review/calls/{copy.pk}/" in queue.content.decode()
+
+
 def test_newest_of_many_interruptions_are_grouped(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage_groups, "LOOKED_AT", 3)
     for second in range(5):
