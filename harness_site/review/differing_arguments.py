@@ -1,4 +1,4 @@
-"""Arguments in which the calls of one list differ, so that a reader can tell the calls apart."""
+"""Arguments in which the calls of one list differ, so that a reader can tell the calls apart, and those they share."""
 
 from collections.abc import Iterable, Set
 from typing import Any
@@ -16,6 +16,12 @@ def find_names_of_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:
         for name in names
         if any(name not in args for args in objects) or any(args[name] != objects[0][name] for args in objects)
     }
+
+
+def find_names_of_equal_arguments(args_of_calls: Iterable[Any]) -> set[str]:
+    """Return the names of the arguments that all calls have with the same value."""
+    objects = [args for args in args_of_calls if isinstance(args, dict)]
+    return {name for args in objects for name in args} - find_names_of_differing_arguments(objects)
 
 
 def describe_differing_arguments(args: Any, names: Set[str], sentence: str, *, is_amount_shown: bool) -> str:

@@ -1,9 +1,12 @@
 // j and k move through a list of links or of checkboxes, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
-// a number opens the card with that answer, or chooses it where the row has a field for it; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
+// a number opens the card with that answer, or chooses it where the row or its form has a field for it; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
 // own key: a link is followed, a field gets the focus.
 
 const dialog = document.getElementById("keys");
 let focusedRow = null; // the focused row and its index
+let textTypedAt = -Infinity; // time of the last key that was part of a text and not a shortcut
+
+const REST_AFTER_TEXT = 1000; // milliseconds until keys are shortcuts again
 
 const rows = () => [...document.querySelectorAll(":is(a, input)[data-row]")];
 const isTyping = (element) => element.closest?.("input:not([data-row]), textarea, select, dialog[open], [contenteditable]");
@@ -27,7 +30,16 @@ function chooseAnswer(number) {
     select.value = option.value;
     select.dispatchEvent(new Event("change", { bubbles: true }));
     select.dispatchEvent(new Event("chosen-by-key", { bubbles: true }));
-  } else if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
+  } else if (row.matches("input[data-row]")) chooseAnswerForSelectedCalls(row.form, number);
+  else if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
+}
+
+/** Choose the answer for the selected calls of a list; without a selected call, it would be for none. */
+function chooseAnswerForSelectedCalls(form, number) {
+  const option = form.querySelectorAll("input[name='answer']")[number - 1];
+  if (!option || !form.querySelector("li input[name='call']:checked")) return;
+  option.click();
+  form.elements.reason.focus();
 }
 
 /** Open the outage of the focused call, or the first outage. */
@@ -70,12 +82,32 @@ function customAction(key) {
       };
 }
 
+/**
+ * Return whether a key belongs to a text that is typed although no text field has the focus. Where one answer can decide
+ * many calls, no letter or digit of such a text does anything.
+ */
+function isPartOfText(event, action) {
+  if (event.key.length !== 1 || !document.querySelector("form[data-decide-several]")) return false;
+  const isAfterText = event.timeStamp - textTypedAt < REST_AFTER_TEXT;
+  if (!isAfterText && (action || event.key === " ")) return false;
+  textTypedAt = event.timeStamp;
+  return true;
+}
+
+function showThatTextWasIgnored(isIgnored) {
+  for (const remark of document.querySelectorAll("[data-ignored-text]")) remark.hidden = !isIgnored;
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const isAnswering = event.target.matches?.(".answer-row .answer select") && "1234".includes(event.key);
-  if (isTyping(event.target) && !isAnswering) return;
-  const action = customAction(event.key) ?? actions[event.key];
-  if (!action) return;
+  const isOnAnswer = event.target.matches?.(".answer-row .answer select") ?? false;
+  const isAnswering = isOnAnswer && "1234".includes(event.key);
+  if (isTyping(event.target) && !isOnAnswer) return;
+  const action = isOnAnswer && !isAnswering ? undefined : (customAction(event.key) ?? actions[event.key]);
+  const isIgnored = isPartOfText(event, action);
+  showThatTextWasIgnored(isIgnored);
+  if (isIgnored) event.preventDefault();
+  if (isIgnored || !action) return;
   if ("1234".includes(event.key) && !isAnswering && !document.activeElement.matches("[data-answers]")) return;
   event.preventDefault();
   action();

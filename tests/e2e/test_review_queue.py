@@ -215,7 +215,12 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("Escape")
     page.keyboard.press("a")
     expect(page.get_by_label("Answer for all")).to_be_focused()
+    page.keyboard.type("run it 3 times")  # a text chooses no answer, neither by its letters nor by its digit
+    expect(page.get_by_label("Answer for all")).to_have_value("")
+    expect(page.get_by_text("What you typed was ignored")).to_be_visible()
+    page.wait_for_timeout(1100)  # after this rest, keys choose answers again
     page.keyboard.press("3")
+    expect(page.get_by_text("What you typed was ignored")).to_be_hidden()
     expect(page.get_by_label("Answer for all")).to_have_value("approve_rerun")
     expect(page.get_by_label("Evidence for all")).to_be_focused()
     expect(page.get_by_role("button", name="Record 9 decisions")).to_be_visible()

@@ -26,7 +26,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
-from harness_site.review.differing_arguments import find_names_of_differing_arguments
+from harness_site.review.differing_arguments import find_names_of_differing_arguments, find_names_of_equal_arguments
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import calls_by_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
@@ -102,6 +102,7 @@ def _render_same_approval_page(
         "group": group,
         "selectable": selectable,
         "differing": find_names_of_differing_arguments(row.args for row in selectable),
+        "equal": find_names_of_equal_arguments(row.args for row in selectable),
         "others": [row for row in rows if row not in selectable],
         "form": form,
         "outcome": outcome,

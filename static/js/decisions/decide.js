@@ -55,6 +55,7 @@ function openNextCall(sent) {
 function isRecorded(sent) {
   const form = findForm();
   if (sent?.matches?.("form[data-decide]")) return !form?.hasAttribute("data-sent") && !document.querySelector(".refusal-note");
+  if (sent?.matches?.("form[data-decide-several]")) return !document.querySelector("form[data-decide-several][data-sent]");
   return !form && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals");
 }
 

@@ -181,3 +181,20 @@ def test_calls_of_other_workspaces_and_interrupted_calls_cannot_be_approved_with
     statuses = {call.pk: call.status for call in ToolCall.objects.all()}
     assert statuses[foreign.pk] == CallStatus.AWAITING_APPROVAL
     assert statuses[interrupted.pk] == CallStatus.INTERRUPTED
+
+
+def test_arguments_that_all_calls_share_are_listed_once_above_them() -> None:
+    alice, session = sign_in("alice"), make_session()
+    for place in range(3):
+        make_call(
+            session=session,
+            call_id=f"call-{place}",
+            tool="pay",
+            args={"order": place, "note": "see the contract"},
+            status=CallStatus.AWAITING_APPROVAL,
+            sentence=f"Pay number {place}",
+        )
+    page = alice.get(f"{PAGE}?tool=pay&people=1")
+    assert re.findall("(The same in all these calls: .*?) Pay number 0", visible_text(page)) == [
+        "The same in all these calls: note: see the contract"
+    ]
