@@ -128,8 +128,11 @@ class TimelineItem:
 
     @property
     def has_known_duration(self) -> bool:
-        """Return whether it is known how long it took: not for a moment, nor for a call without a result."""
-        return not self.is_moment and self.kind != "unanswered"
+        """Return whether it is known how long it took: not for a moment, nor for a call without a result.
+
+        A running call has taken the time until the last sign of its process; that of a transcript has none after it.
+        """
+        return not self.is_moment and self.kind != "unanswered" and (self.kind != "running" or self.seconds > 0)
 
     @property
     def title(self) -> str:

@@ -10,8 +10,9 @@ from django.test import Client
 
 from checkpoints.enums import IMPORTED_RUN_HOST, CallStatus, CostBasis, DecisionKind, Phase
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
-from harness_site.sessions.timeline import views
+from harness_site.sessions.timeline import list_timeline_items, views
 from harness_site.sessions.timeline.selectors import timeframe_contents
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch
 from tests.support.factories import (
     THEN,
     make_call,
@@ -83,6 +84,14 @@ def test_list_has_the_same_items(session: Session, reader: Client) -> None:
     assert "refund_card Tool call failed 500 ms 1" in words
     assert "alice voted on drop_rows Vote Approved · one of 2 – 1" in words
     assert "Wait for a decision about drop_rows Waits for a person waiting for a person " in words
+
+
+def test_running_call_of_a_transcript_has_no_duration() -> None:
+    texts = list_timeline_items.get_item_texts_in_current_language()
+    calls = [Stretch("running", 10, end, "Bash", 1) for end in (10, 2_000_010)]
+    items = [list_timeline_items.build_timeline_item(call, 1, texts) for call in calls]
+    assert [item.has_known_duration for item in items] == [False, True]
+    assert [item.title for item in items] == ["Bash: running", "Bash: running, 2.0 s"]
 
 
 def test_call_without_a_result_is_not_drawn_as_done(session: Session, reader: Client) -> None:
