@@ -10,7 +10,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Final
 
-from django.db.models import BooleanField, Case, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet, When
+from django.db.models import BooleanField, Case, Exists, ExpressionWrapper, F, Max, Min, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Length, Now
 
 from checkpoints.db import keyset_pagination
@@ -193,6 +193,14 @@ class CallFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class CallNeighbours:
+    """Primary keys of the calls logged directly before and after one call of the same session."""
+
+    previous: int | None
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CallPage:
     """A page of calls, newest first. `before` is the cursor of the next page; `tools` are those of the session."""
 
@@ -223,6 +231,14 @@ def _query_tool_names(session: int) -> QuerySet[ToolCall, str]:
 def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
     records = load_decisions_and_build_verified_calls(list(select_call_records().filter(session=session_pk, pk=pk)))
     return records[0] if records else None
+
+
+def find_previous_and_next_call(session_pk: int, pk: int) -> CallNeighbours:
+    """Find the calls of a session that were logged directly before and after one of its calls, in one query."""
+    calls = ToolCall.objects.filter(session=session_pk)
+    return CallNeighbours(
+        **calls.aggregate(previous=Max("pk", filter=Q(pk__lt=pk)), next=Min("pk", filter=Q(pk__gt=pk)))
+    )
 
 
 def load_calls_with_ids_and_open_or_since_step(

@@ -156,6 +156,11 @@ class SessionHead:
     #: Event that cancelled the session; None if it was not cancelled.
     cancellation: HistoryItem | None
 
+    @property
+    def is_fork_without_process(self) -> bool:
+        """Return whether it is a fork that no process has resumed: its only run stands for the fork operation."""
+        return self.row.is_fork and self.runs <= 1
+
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:

@@ -91,6 +91,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "tab": "calls",
         "record": call,
         "attempts": attempts,
+        "neighbours": call_records.find_previous_and_next_call(pk, call.pk),
         "spot": find_words_errors_and_decisions.find_message_of_call(head.stored, call.call_id, call.step),
         "step_shift": _load_step_shift_of_copied_calls(head, [call]),
         "card": card,

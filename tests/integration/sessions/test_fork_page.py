@@ -13,9 +13,9 @@ from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
-from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, KeyScope, Role, SessionStatus
+from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, KeyScope, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import NotPermitted
-from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
+from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
 from harness_site.sessions.selectors import fork_list_and_preview, version_list, workspace_call_log
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
@@ -83,7 +83,9 @@ def test_page_lists_what_the_fork_copies(session: Session, approver: Client) -> 
     Workflow.objects.create(session=session, workflow_id="w")
     words = visible_text(approver.get(path(session), {"v": 1}))
     assert "Fork from version 1" in words
-    assert "1 message, the plan, the payload and the cost of $0.031" in words
+    assert re.search(r"1 message (the plan and )?the payload the cost of \$0\.031", words)
+    status = f'href="/sessions/{session.pk}/calls/?status=failed"'
+    assert status in approver.get(path(session), {"v": 1}).content.decode()
     assert "2 completed calls: if the agent asks for them again, the recorded results are returned" in words
     assert "1 call of an operation that the whole workspace shares" in words
     assert "1 workflow with its journal" in words
@@ -100,6 +102,8 @@ def test_page_says_that_undecided_calls_stay_undecided(session: Session, approve
     assert "approve one more run in at most one of the two sessions, otherwise the call runs twice." in words
     assert words.count("Refund card: amount 40.00, currency EUR, order 17") == 2
     assert "A process works on this session: the calls that it runs now are among them." in words
+    Run.objects.update(status=RunStatus.WAITING)
+    assert "A process works on this session" not in visible_text(approver.get(path(session)))
 
 
 def test_calls_after_the_version_are_counted(session: Session, approver: Client) -> None:
@@ -174,6 +178,22 @@ def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None
     there = approver.get(f"/sessions/{copy.pk}/plan/")
     assert "Forked from: origin at version 1" in visible_text(there)
     assert f'href="/sessions/{session.pk}/?v=1"' in there.content.decode()
+
+
+def test_fork_has_no_process_and_no_duration_before_it_is_resumed(session: Session, approver: Client) -> None:
+    fork = fork_by_form(session, approver)
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/"))
+    assert "No process yet" in words
+    assert "Duration" not in words
+    make_run(session=fork, number=2)
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/"))
+    assert "No process yet" not in words
+    assert "Duration" in words
+
+
+def test_plan_is_named_if_the_version_has_one(session: Session, approver: Client) -> None:
+    Checkpoint.objects.filter(session=session, version=2).update(plan=None)
+    assert "2 messages the payload" in visible_text(approver.get(path(session)))
 
 
 def test_newest_of_many_forks_are_listed_and_all_counted(session: Session, approver: Client) -> None:

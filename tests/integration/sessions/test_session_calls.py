@@ -347,3 +347,19 @@ class TestIntegrity:
         self.page(reader, session)  # the first reading is recorded
         with django_assert_num_queries(12):
             reader.get(f"/sessions/{session.pk}/history/")
+
+
+def test_call_links_to_the_calls_before_and_after_it(session: Session, reader: Client) -> None:
+    first, middle, last = (make_call(session=session, call_id=name).pk for name in "abc")
+    make_call(session=make_session(session_id="other"), call_id="d")
+    pages = [reader.get(f"/sessions/{session.pk}/calls/{pk}/").content.decode() for pk in (first, middle, last)]
+    links = [dict(re.findall(r'rel="(prev|next)" href="/sessions/\d+/calls/(\d+)/"', html)) for html in pages]
+    assert links == [{"next": str(middle)}, {"prev": str(first), "next": str(last)}, {"prev": str(middle)}]
+
+
+def test_answer_of_a_verify_hook_that_cannot_tell_is_no_decision(session: Session, reader: Client) -> None:
+    call = make_call(session=session, status=CallStatus.INTERRUPTED)
+    make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="hook", actor_kind=ActorKind.HOOK)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    assert re.search("Verify hook \\S+ — Outcome still unknown", words)
+    assert "Decision" not in words

@@ -86,7 +86,8 @@ def test_edit_without_a_result_is_not_shown_as_done(
     assert "The transcript has no result for 1 call. Nobody has to decide about it" in fork
     assert "before it repeats it. Edit lamp.py" in fork
     assert "A process works on this session" not in fork
-    assert "the payload and the used tokens" in fork
+    assert "the plan" not in fork
+    assert "the payload the used tokens" in fork
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
     page = reader.get(url())
