@@ -32,7 +32,12 @@ from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallbac
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
-from harness_site.review.decision_options import OUTCOME_KINDS, AnswerOption, list_answer_options
+from harness_site.review.decision_options import (
+    APPROVAL_OF_SEVERAL,
+    OUTCOME_KINDS,
+    AnswerOption,
+    list_answer_options,
+)
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
@@ -446,7 +451,11 @@ def build_decision_options(
     editor = call.approvals > 1 and any(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
-    options = [option for option in list_answer_options(call) if _is_decision_option_available(call, option.kind)]
+    options = [
+        _describe_approval_of_several(call, agreed, option, reader)
+        for option in list_answer_options(call)
+        if _is_decision_option_available(call, option.kind)
+    ]
     unknown = _("This cannot be predicted, because the session cannot be read.")
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
@@ -469,6 +478,16 @@ def build_decision_options(
         }
         for option in options
     ]
+
+
+def _describe_approval_of_several(
+    call: ToolCall, agreed: Sequence[Agreement], option: AnswerOption, reader: str
+) -> AnswerOption:
+    """Return the approval that does not run the call yet, if more people have to approve; any other answer as it is."""
+    if option.kind != DecisionKind.APPROVE or call.is_question or call.session.finished:
+        return option
+    missing = decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader)
+    return APPROVAL_OF_SEVERAL if missing else option
 
 
 def _preview_effects_by_kind_or_error(

@@ -55,7 +55,9 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     assert "Needs 2 approvals. One person can reject or edit." in visible_text(people["alice"].get(url(call)))
     page = visible_text(people["alice"].get(url(call)))
     assert "Nothing runs yet: one more person has to approve." in page
-    assert "The call runs once, with exactly these arguments." in page
+    assert "Your approval counts. The call runs once, with exactly these arguments, as soon as enough people" in page
+    assert "The call runs once, with exactly these arguments." not in page
+    assert "The call runs as shown." not in page
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
@@ -68,6 +70,7 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
         assert ("May this happen?" in page) is (name != "alice")
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
     page = visible_text(people["bob"].get(url(call)))
+    assert "The call runs once, with exactly these arguments." in page
     assert "Then: Run 1 on worker-3 is waiting and continues" in page
     assert "with exactly these arguments. This takes 2 people" not in page
 
