@@ -135,7 +135,7 @@ def test_lists_of_calls_say_why_a_call_failed_and_its_page_shows_the_whole_error
         ]
         assert len(errors[1]) == 140
     page = reader.get(f"/sessions/{session.pk}/calls/{imported.pk}/").content.decode()
-    assert '<span class="chip bad">+1 −1</span>' in page
+    assert '<span class="small muted">+1 −1</span>' in page
     assert '<div class="res failed"><div class="tool-output">Exit code 1' in page
     assert "Answer of the tool" not in page
 

@@ -91,7 +91,7 @@ def test_edit_without_a_result_is_not_shown_as_done(
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
     page = reader.get(url())
-    assert '<span class="chip off">+2 −1</span>' in page.content.decode()
+    assert '<span class="small muted">+2 −1</span>' in page.content.decode()
     assert "+2 −1 Discarded no result in the file Copy call" in visible_text(page)
     call_pk = ToolCall.objects.get().pk
     # As a release recorded it that took the end of the session for the end of the call.
