@@ -42,7 +42,7 @@ from harness_site.search import (
     indexer,
     recount_session_sums,
 )
-from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
+from harness_site.search.models import DecisionSums, ModelSums, Progress, SessionSums, ToolSums
 from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.search.conftest import complete
 from tests.support.factories import (
@@ -423,6 +423,9 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     assert "Cost$7.75" in page
     assert "Slowest tools Tool Calls Failed Mean mail 1 " in page
     assert "Cost by model Model Sessions Cost large-1 5 $6.75 several models 1 $1.00" in page
+    ModelSums.objects.update(cost=0)
+    page = visible_text(reader.get("/overview/"))
+    assert re.search("Sessions by model Model Sessions large-1 5 several models 1(?! –)", page)
 
 
 def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
