@@ -187,8 +187,11 @@ def _build_votes_context(seen: _CallSeenByReader) -> dict[str, Any]:
     has_vote = call.undecided and has_agreement_of_person(seen.agreements, seen.person)
     has_answered = _can_reader_only_wait_for_others(call, decisions, seen.agreements, seen.person)
     is_too_late = seen.reader.role == Role.APPROVER and not may_member_decide_call(call, seen.reader)
+    last = _find_last_decision_about_current_arguments(call, decisions, seen.person)
+    has_changed = call.undecided and not is_too_late and last is not None and last.kind == DecisionKind.EDIT
     return {
         "agreements": seen.agreements,
+        "may_approve_own_change": has_changed and call.approvals == 1 and call.status == CallStatus.AWAITING_APPROVAL,
         "agreed_before": list_earlier_agreeing_votes_of_others(decision, decisions, seen.votes)
         if decision and seen.votes
         else [],

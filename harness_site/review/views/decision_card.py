@@ -247,7 +247,7 @@ def render_decision_card(
         "withdraw_form": withdraw_form,
     }
     context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
-    if context["leads_onward"]:
+    if context["leads_onward"] or context["may_approve_own_change"]:
         context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership, after=call)
     if context["undecided"] and context["has_changed"]:
         context["last_change"] = _find_last_decision_since(context["known"].decisions, kept_revision)

@@ -88,6 +88,8 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
     call = awaiting()
     recorded = alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)), follow=True)
     assert "You changed the arguments: may this happen now?" in visible_text(recorded)
+    assert "You may approve the changed call below, or leave it to another approver." in visible_text(recorded)
+    assert "Back to review" in visible_text(recorded)
     page = visible_text(alice.get(url(call)))
     assert "may this happen now? Awaiting approval" in page
     assert "alice changed the arguments at " in page
