@@ -169,6 +169,9 @@ class PendingCallRow:
     ended: str
     #: Page about the altered data of a quarantined session; empty for any other.
     quarantine_address: str = ""
+    #: Page and session of the call from which a fork has copied this one; empty if it is no copy.
+    original_address: str = ""
+    original_session_id: str = ""
 
     @property
     def approval_count(self) -> int:
@@ -217,6 +220,7 @@ class PendingRowBuilder:
         now: datetime,
         hook_could_not_tell: bool,
         changes: ChangesOfWaitingCall,
+        original: ToolCall | None = None,
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
         if error := find_verification_error_and_quarantine(call):
@@ -228,7 +232,11 @@ class PendingRowBuilder:
             mask_values_of_secret_fields_in_context(args),
         ):
             why = _describe_unknown_outcome_or_changes(call, args, changes, hook_could_not_tell=hook_could_not_tell)
-            return self._build_row_in_masking_context(call, args, agreements, company, together, now, why)
+            row = self._build_row_in_masking_context(call, args, agreements, company, together, now, why)
+            if original is None:
+                return row
+            session_id = mask_and_reveal_hidden(original.session.session_id)
+            return replace(row, original_address=f"{self._cards}{original.pk}/", original_session_id=session_id)
 
     def build_outage_group_row(
         self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()

@@ -15,6 +15,7 @@ from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.search.call_and_decision_sums import COPIED_CALLS
 
 EARLIER_LIMIT = 10
 #: Numbers of the latest decisions among which earlier reasons are looked for, and of the reasons of a kind.
@@ -79,12 +80,15 @@ def _select_calls_with_session_and_run() -> QuerySet[ToolCall]:
     """
     of_call, of_session = {"tool_call": OuterRef("pk")}, {"session": OuterRef("session")}
     others = ToolCall.objects.filter(**of_session).exclude(pk=OuterRef("pk"))
+    same_start = {"workspace": OuterRef("workspace"), "issued_at": OuterRef("issued_at")}
+    copies = ToolCall.objects.filter(COPIED_CALLS, **same_start).exclude(session=OuterRef("session"))
     return ToolCall.objects.select_related("session__owner", "session__workspace", "run").annotate(
         has_decisions=Exists(Decision.objects.filter(**of_call)),
         has_late_results=Exists(LateResult.objects.filter(**of_call)),
         has_successor_runs=Exists(Run.objects.filter(**of_session, number__gt=OuterRef("run__number"))),
         has_other_attempts=Exists(others.filter(step=OuterRef("step"), call_id=OuterRef("call_id"))),
         has_same_key_in_session=Exists(others.filter(idempotency_key=OuterRef("idempotency_key"))),
+        has_copies_in_forks=Exists(copies.filter(idempotency_key=OuterRef("idempotency_key"))),
     )
 
 

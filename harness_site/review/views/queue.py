@@ -35,6 +35,7 @@ from harness_site.review.selectors import decided_calls, outage_groups, pending_
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
 from harness_site.review.selectors.changes_of_waiting_calls import UNCHANGED, load_changes_of_waiting_calls
+from harness_site.review.selectors.copies_of_calls import load_originals_of_copies
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
 from harness_site.review.selectors.queue_order import QueueSort
@@ -320,7 +321,7 @@ def _build_pending_rows(
     )
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
-    changes = load_changes_of_waiting_calls(readable)
+    changes, originals = load_changes_of_waiting_calls(readable), load_originals_of_copies(readable)
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:
         outage = outages_by_call.get(call.pk)
@@ -334,6 +335,7 @@ def _build_pending_rows(
             now=now,
             hook_could_not_tell=call.pk in silent,
             changes=changes.get(call.pk, UNCHANGED),
+            original=originals.get(call.pk),
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

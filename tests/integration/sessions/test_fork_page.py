@@ -106,6 +106,26 @@ def test_page_says_that_undecided_calls_stay_undecided(session: Session, approve
     assert "A process works on this session" not in visible_text(approver.get(path(session)))
 
 
+def test_review_says_that_an_undecided_call_and_its_copy_are_one(session: Session, approver: Client) -> None:
+    call(session, CallStatus.INTERRUPTED, step=2)
+    original = ToolCall.objects.get()
+    alone = approver.get(f"/review/calls/{original.pk}/").content.decode()
+    assert "same-calls" not in alone
+    assert "Approve it in one session only." not in alone
+    copy = ToolCall.objects.get(session=fork_by_form(session, approver))
+    for one, other, heading in ((original, copy, "A fork has copied this call"), (copy, original, "This is a copy")):
+        page = approver.get(f"/review/calls/{one.pk}/")
+        shown = visible_text(page)
+        assert heading in shown
+        assert f"{other.session.session_id} (Outcome unknown). Each session needs its own decision." in shown
+        assert f'<a href="/review/calls/{other.pk}/">' in page.content.decode()
+        assert "Approve it in one session only." in shown
+    queue = visible_text(approver.get("/review/"))
+    assert queue.count("copy of the call in") == 1
+    assert f"copy of the call in {session.session_id}" in queue
+    assert "interrupted within" not in queue
+
+
 def test_calls_after_the_version_are_counted(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2, issued_at="2999-01-01T00:00Z")
     assert "2 of them started after this version" in visible_text(approver.get(path(session)))
