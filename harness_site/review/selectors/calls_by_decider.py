@@ -18,7 +18,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_electorate_function
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review.claims_and_presence import build_claimed_call_condition
+from harness_site.review.claims_and_presence import build_claimed_call_condition, build_handed_over_call_condition
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
@@ -46,7 +46,7 @@ class CallsByDecider:
 
     `own` are those that the member may decide now; of a member who never decides, all. Beside them are calls past their
     deadline, which only an admin decides (`need_admin`), calls on which the member has decided and others have to agree
-    (`need_others`), and calls of quarantined sessions, which nobody decides.
+    or which the member has handed over (`need_others`), and calls of quarantined sessions, which nobody decides.
     """
 
     own: BoundedCount
@@ -82,7 +82,8 @@ def count_calls_by_decider(reader: Membership) -> CallsByDecider:
 
 
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
-    undecided = _select_decider_columns(_annotate_undecided_calls_with_deadline().filter(workspace=reader.workspace_id))
+    undecided = _annotate_undecided_calls_with_deadline().filter(workspace=reader.workspace_id)
+    undecided = _select_decider_columns(undecided, reader)
     found = list(undecided[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
     answered = _map_calls_answered_by_reader_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
@@ -106,8 +107,9 @@ def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, 
         return "nobody"
     if not answered.get(call.pk, True):
         return "others"
-    is_overdue = call.due is not None and call.due < now
-    return "admin" if is_overdue and reader.role != Role.ADMIN else "reader"
+    if call.due is not None and call.due < now and reader.role != Role.ADMIN:
+        return "admin"
+    return "others" if call.handed_over else "reader"
 
 
 def _map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Sequence[int]) -> dict[int, bool]:
@@ -156,9 +158,9 @@ def _annotate_undecided_calls_with_deadline() -> QuerySet[ToolCall]:
     )
 
 
-def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
-    columns: QuerySet[Any, Any] = calls.values_list(
-        "pk", "status", "approvals", "due", "session__quarantined_at", named=True
+def _select_decider_columns(calls: QuerySet[Any, Any], reader: Membership) -> QuerySet[Any, Any]:
+    columns: QuerySet[Any, Any] = calls.annotate(handed_over=build_handed_over_call_condition(reader)).values_list(
+        "pk", "status", "approvals", "due", "session__quarantined_at", "handed_over", named=True
     )
     return columns
 
@@ -214,7 +216,7 @@ def _find_most_urgent_or_longest_waiting_calls(
 
 def _list_first_pk_reader_may_decide(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
     """List the key of the first of these calls that counts as the reader's own; empty if none does."""
-    columns = _select_decider_columns(calls)
+    columns = _select_decider_columns(calls, reader)
     for start in count(step=_SEARCHED_AT_ONCE):
         found = list(columns[start : start + _SEARCHED_AT_ONCE])
         answered = _map_calls_answered_by_reader_to_disagreement(

@@ -8,6 +8,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.models import AuditEvent, ToolCall
+from harness_site.review.claims_and_presence import HANDED_FOR
 from harness_site.review.models import Claim, Comment
 from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import awaiting, url
@@ -57,6 +58,20 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     refused = people["alice"].post(f"{url(call)}hand-over/", {"note": "", "to": "carol"})
     assert refused.status_code == 422
     assert "This person cannot decide about the call. Choose somebody else." in visible_text(refused)
+
+
+def test_handed_over_call_counts_as_that_of_the_receiver_until_the_handover_ends(people: dict[str, Client]) -> None:
+    handed = lost_call()
+    lost_call(session_id="order-18")
+    people["alice"].post(f"{url(handed)}hand-over/", {"to": "bob"})
+    mine, his = (visible_text(people[name].get("/review/")) for name in ("alice", "bob"))
+    assert "1 call needs your decision 1 more waits for another person" in mine
+    assert "2 calls need your decision" in his
+    people["alice"].post(f"{url(handed)}release/")
+    assert "2 calls need your decision" in visible_text(people["alice"].get("/review/"))
+    people["alice"].post(f"{url(handed)}hand-over/", {"to": "bob"})
+    Claim.objects.update(seen_at=clock.now() - HANDED_FOR - timedelta(seconds=1))
+    assert "2 calls need your decision" in visible_text(people["alice"].get("/review/"))
 
 
 def test_calls_handed_to_the_reader_come_first_in_the_tab_that_opens(people: dict[str, Client]) -> None:
