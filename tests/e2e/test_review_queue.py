@@ -124,6 +124,31 @@ def test_response_arrives_after_its_button_was_replaced(
     expect(bob.locator("#people")).to_have_count(1)
 
 
+def test_response_to_a_handover_arrives_after_its_form_was_replaced(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    """The live update brings the parts that the response would replace beside its target, and no error is logged."""
+    start_agent(site, order_number)
+    page = open_page("alice")
+    page_actions.open_refund_card(page, order_number)
+    people = page.locator("#people")
+    people.locator("summary").click()
+    people.get_by_label("Hand over to").select_option("bob")
+    people.get_by_label("Note").fill("You know the customer.")
+    delayed_routes: list[Route] = []
+    page.route("**/hand-over/", lambda route: delayed_routes.append(route))
+    with page.expect_request("**/hand-over/"):
+        people.get_by_role("button", name="Hand over").click()
+    response = delayed_routes[0].fetch()
+    expect(people.get_by_role("button", name="Undo hand-over")).to_be_visible()
+
+    with page.expect_response("**/hand-over/"):
+        delayed_routes[0].fulfill(response=response)
+    expect(page.get_by_role("region", name="Comments").get_by_text("You know the customer.")).to_be_visible()
+    people.get_by_role("button", name="Undo hand-over").click()
+    expect(page.get_by_role("button", name="Claim", exact=True)).to_be_visible()
+
+
 def test_live_update_waits_until_the_click_has_ended(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
