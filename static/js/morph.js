@@ -20,8 +20,12 @@ function keepRadioChoice(node) {
 
 window.Idiomorph.defaults.callbacks.beforeNodeAdded = keepRadioChoice;
 window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (element, fresh) => !isExpanded(element, fresh);
+// A button stays disabled while its form is sent.
+const DISABLED_WHILE_SENDING = ["disabled", "data-disabled-by-htmx"];
+
 window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
-  node.type === "hidden" || !PRESERVED_ATTRIBUTES[node.tagName]?.includes(name);
+  !(DISABLED_WHILE_SENDING.includes(name) && node.hasAttribute("data-disabled-by-htmx")) &&
+  (node.type === "hidden" || !PRESERVED_ATTRIBUTES[node.tagName]?.includes(name));
 
 // A live update or a submitted form may remove an element before its request is answered. The element then cannot inherit
 // how the response is swapped in, so the attribute is set on the element itself. If the target is replaced too, the

@@ -163,7 +163,7 @@ def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: St
     expect(page.get_by_text("1 argument differs from the original:")).to_be_visible()
     page_actions.reason_field(page).fill("Only the first tenth is due.")
     page_actions.record_decision(page, "Edit")
-    expect(page.get_by_text("changed the arguments at")).to_be_visible()
+    expect(page.get_by_text("changed the arguments at").last).to_be_visible()
     expect(page_actions.reason_field(page)).to_have_value("")
     page.reload()
     expect(page_actions.reason_field(page)).to_have_value("")
