@@ -1,6 +1,7 @@
 """Tables of tool calls, of results that arrived late, and of encoded values of results."""
 
 from datetime import UTC, datetime
+from typing import Final
 
 from django.db import models
 from django.db.models import Q
@@ -38,6 +39,9 @@ IS_QUESTION = models.Q(
     tool=INTERRUPT_TOOL,
     idempotency_key=Concat(models.Value(INTERRUPT_KEY_PREFIX), "call_id", models.Value(":0")),
 )
+#: Calls that a fork has copied from its original, where they are counted and listed. An attempt that replaces one has
+#: run in the fork. `ToolCall.is_copied` says the same about one that is loaded.
+COPIED_CALLS: Final = models.Q(step__lt=0, supersedes=None)
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 _UNSETTLED_STATUSES = sorted(UNSETTLED_CALL_STATUSES)
@@ -209,6 +213,11 @@ class ToolCall(SealedModel):
     def is_imported(self) -> bool:
         """Whether the call was read from a transcript: no run of this library ran it."""
         return self.side_effects == IMPORTED_MARK
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether a fork has copied this call from its original: no run of the fork has started it."""
+        return self.step < 0 and self.supersedes_id is None
 
     @property
     def args_json_in_caller_order(self) -> str:

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.db.connection import ensure_server_reachable
 from checkpoints.exceptions import CheckpointsError, ConnectionFailed
 from harness_site.core.management_command_format import format_management_command, is_standalone_site
-from harness_site.database_variable import find_database_variable
+from harness_site.database_environment_variable import find_database_variable
 
 logger = logging.getLogger(__name__)
 

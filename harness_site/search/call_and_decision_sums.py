@@ -50,9 +50,6 @@ _LAST_FINAL_KIND: Final = Subquery(
 ANSWERED_CALLS: Final = Q(status=CallStatus.COMPLETED) & (
     IS_QUESTION | Q(Exact(Coalesce(_LAST_FINAL_KIND, Value("")), Value(DecisionKind.RESPOND.value)))
 )
-#: Calls that a fork has copied from its original, where they are counted and listed. An attempt that replaces one has
-#: run in the fork. `build_tally_of_settled_call` decides the same about one that is loaded.
-COPIED_CALLS: Final = Q(step__lt=0, supersedes=None)
 #: Calls that count as interrupted in the sums, or will once they are settled.
 COUNTED_INTERRUPTIONS: Final = Q(interrupted_at__isnull=False) & ~Q(reason=InterruptReason.NO_RESULT)
 

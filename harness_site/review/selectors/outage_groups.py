@@ -26,9 +26,9 @@ from django.db.models import (
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
+from checkpoints.models.tool_call import COPIED_CALLS
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 from harness_site.review.selectors.pending_calls import UNDECIDED_STATUS_LITERALS
-from harness_site.search.call_and_decision_sums import COPIED_CALLS
 
 #: Interruptions of the same tool by the same cause within this time of each other belong to one outage.
 GAP: Final = timedelta(minutes=5)

@@ -56,7 +56,7 @@ from harness_site.review.record_decision import (
     get_result_text_or_none,
     record_decision_from_form,
 )
-from harness_site.review.selectors import call_evidence, calls_by_decider, copies_of_calls
+from harness_site.review.selectors import call_evidence, calls_by_decider, copied_calls_of_forks
 from harness_site.review.upload_limits import is_upload_too_large
 
 
@@ -258,9 +258,8 @@ def render_decision_card(
         )
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_cited_evidence_files(call) if context["known"].decisions else []
-    context["is_copy"] = copies_of_calls.is_copy(call)
-    if call.status == CallStatus.INTERRUPTED and (context["is_copy"] or getattr(call, "has_copies_in_forks", True)):
-        context["same_calls"] = copies_of_calls.load_same_call_in_other_sessions(call)
+    if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
+        context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):

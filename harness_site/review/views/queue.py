@@ -35,7 +35,7 @@ from harness_site.review.selectors import decided_calls, outage_groups, pending_
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
 from harness_site.review.selectors.changes_of_waiting_calls import UNCHANGED, load_changes_of_waiting_calls
-from harness_site.review.selectors.copies_of_calls import load_originals_of_copies
+from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
 from harness_site.review.selectors.queue_order import QueueSort

@@ -19,11 +19,11 @@ from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import IS_QUESTION
+from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
-from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COPIED_CALLS, COUNTED_INTERRUPTIONS
+from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 

@@ -120,6 +120,11 @@ def test_review_says_that_an_undecided_call_and_its_copy_are_one(session: Sessio
         assert f"{other.session.session_id} (Outcome unknown). Each session needs its own decision." in shown
         assert f'<a href="/review/calls/{other.pk}/">' in page.content.decode()
         assert "Approve it in one session only." in shown
+        is_copy = one == copy
+        assert ("Run 1 on" in shown) is not is_copy
+        assert ("A run of the original session logged the call before the tool started" in shown) is is_copy
+        assert ("That run was lost: its process ended without reporting" in shown) is is_copy
+        assert ("last sign of life" in shown) is not is_copy
     queue = visible_text(approver.get("/review/"))
     assert queue.count("copy of the call in") == 1
     assert f"copy of the call in {session.session_id}" in queue

@@ -8,14 +8,9 @@ from datetime import datetime
 from django.db.models import Subquery
 
 from checkpoints.models import ToolCall
-from harness_site.search.call_and_decision_sums import COPIED_CALLS
+from checkpoints.models.tool_call import COPIED_CALLS
 
 _MAX_SHOWN = 10
-
-
-def is_copy(call: ToolCall) -> bool:
-    """Return whether a fork has copied this call from its original."""
-    return call.step < 0 and call.supersedes_id is None
 
 
 def load_same_call_in_other_sessions(call: ToolCall) -> list[ToolCall]:
@@ -32,14 +27,14 @@ def load_same_call_in_other_sessions(call: ToolCall) -> list[ToolCall]:
         call_id=call.call_id,
         attempt=call.attempt,
     ).exclude(session=call.session_id)
-    if not is_copy(call):
+    if not call.is_copied:
         same = same.filter(COPIED_CALLS)
     return list(same.select_related("session").order_by("pk")[:_MAX_SHOWN])
 
 
 def load_originals_of_copies(calls: Iterable[ToolCall]) -> dict[int, ToolCall]:
     """Load the originals of the copies among these calls, by key of the copy; one query, none without copies."""
-    copies = [call for call in calls if is_copy(call) and call.session.forked_from_id is not None]
+    copies = [call for call in calls if call.is_copied and call.session.forked_from_id is not None]
     if not copies:
         return {}
     found = ToolCall.objects.filter(
