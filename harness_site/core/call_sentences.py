@@ -132,6 +132,16 @@ def format_short_call_sentence(call: DescribedCall) -> str:
         return format_call_sentence(call)
 
 
+def describe_call_beside_tool_name(call: DescribedCall) -> str:
+    """Describe a call where the name of its tool stands already: in the tool's words, else by its short arguments."""
+    sentence = format_short_call_sentence(call)
+    return (
+        sentence
+        if is_sentence_of_tool(call.sentence)
+        else sentence.removeprefix(_put_tool_in_words(call.tool)).lstrip(":, ")
+    )
+
+
 def build_short_call_sentence(tool: str, args: Any) -> str:
     """Describe a call without its long arguments: “Write report.md”, “Mail: to ann, and 1 more”.
 

@@ -300,6 +300,13 @@ def load_calls_with_pks_without_results(pks: list[int]) -> tuple[CallRecord, ...
     return load_decisions_and_build_verified_calls(list(_query_calls_by_pk(pks)) if pks else [], results=False)
 
 
+def load_readable_calls_with_pks_without_results(pks: list[int]) -> list[CallRecord]:
+    """Load the calls with these keys, without those that were altered or cannot be read, in no particular order."""
+    if not pks:
+        return []
+    return skip_unreadable_records(build_calls_with_decisions_or_mark_unreadable(list(_query_calls_by_pk(pks))))
+
+
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
     return select_call_records_without_results().filter(pk__in=pks)
 

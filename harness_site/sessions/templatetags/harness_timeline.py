@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from django import template
@@ -57,12 +57,14 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 
 
 @register.simple_tag
-def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -> SafeString:
-    """Render the rows of the timeline table."""
+def render_timeline_rows(
+    items: Iterable[TimelineItem], leading: TimelineUrls, sentences: Mapping[int, str]
+) -> SafeString:
+    """Render the rows of the timeline table. `sentences` says by key what a call does."""
     took, run, kind_labels = _("took"), _("run"), get_item_texts_in_current_language().kinds
     return join_html(
         "\n",
-        '<tr{}><td class="time-cell started">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
+        '<tr{}><td class="time-cell started">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a>{}</th>'
         "<td>{}</td><td>{}</td>"
         '<td class="number time-cell took" data-label="{}">{}</td>'
         '<td class="number of-run" data-label="{}">{}</td></tr>',
@@ -72,6 +74,7 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
                 render_time(item.start, True),
                 leading.build_item_url(item),
                 item.what,
+                _render_call_sentence(item, sentences),
                 build_html(
                     '<span class="chip {}">{}</span>',
                     item.shape or _SHAPES.get(item.kind, "off"),
@@ -87,6 +90,14 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
             for item in items
         ),
     )
+
+
+def _render_call_sentence(item: TimelineItem, sentences: Mapping[int, str]) -> SafeString | str:
+    """Render on one line what a call does, so that calls of the same tool can be told apart."""
+    sentence = sentences.get(item.call_pk, "") if item.call_pk is not None and item.kind in CALL_OUTCOMES else ""
+    if not sentence:
+        return ""
+    return build_html(' <small class="call-sentence" dir="auto" title="{}">{}</small>', sentence, sentence)
 
 
 @register.simple_tag

@@ -11,14 +11,17 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.call_sentences import describe_call_beside_tool_name
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
+from harness_site.core.rendering.mask_and_shorten_text import shorten_text
+from harness_site.sessions.selectors import call_records
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.timeline import list_timeline_items, timeframe_layout, version_charts
-from harness_site.sessions.timeline.list_timeline_items import RunItems, TimelineItem
+from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, RunItems, TimelineItem
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
@@ -27,6 +30,8 @@ from harness_site.sessions.timeline.timeline_links import build_time_range_query
 
 #: Rows of the table on one page.
 ROWS = 40
+#: Largest number of characters of the sentence of a call, which stands on one line.
+_LONGEST_SENTENCE = 160
 #: Shortest time range that can be zoomed into.
 _CLOSEST = timedelta(milliseconds=4)
 
@@ -80,10 +85,12 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
         runs = list_timeline_items.list_items_by_run(frame)
         drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
+        rows = _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0)
         context |= {
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
-            "rows": _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0),
+            "rows": rows,
+            "sentences": _load_sentences_of_calls(rows.items),
             "here": build_time_range_query_string(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query_string(since, frame.cut)
             if since and frame.cut
@@ -128,3 +135,12 @@ def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage
     texts = list_timeline_items.get_item_texts_in_current_language()
     items = tuple(list_timeline_items.build_timeline_item(entry, run, texts) for run, entry in entries)
     return TimelineTablePage(items, first, total)
+
+
+def _load_sentences_of_calls(items: Sequence[TimelineItem]) -> dict[int, str]:
+    """Load what the calls among the items do, by key; a call that was altered has no sentence."""
+    pks = [item.call_pk for item in items if item.call_pk is not None and item.kind in CALL_OUTCOMES]
+    return {
+        record.pk: shorten_text(describe_call_beside_tool_name(record), _LONGEST_SENTENCE)
+        for record in call_records.load_readable_calls_with_pks_without_results(pks)
+    }

@@ -81,9 +81,19 @@ def test_list_has_the_same_items(session: Session, reader: Client) -> None:
     make_decision(call=ToolCall.objects.get(pk=asked), kind=DecisionKind.APPROVE, final=False, created_at=voted_at)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "alice decided about refund_card Decision It happened – 1" in words
-    assert "refund_card Tool call failed 500 ms 1" in words
+    assert "refund_card amount 40.00, currency EUR, order 17 Tool call failed 500 ms 1" in words
     assert "alice voted on drop_rows Vote Approved · one of 2 – 1" in words
     assert "Wait for a decision about drop_rows Waits for a person waiting for a person " in words
+
+
+def test_calls_of_one_tool_are_told_apart_by_their_arguments(session: Session, reader: Client) -> None:
+    call(session, 10, tool="bash", args={"command": "ls -la"})
+    altered = call(session, 20, tool="bash", args={"command": "rm -r <old>"})
+    listed = page(reader, session).partition("<tbody>")[2]
+    assert '<small class="call-sentence" dir="auto" title="ls -la">ls -la</small>' in listed
+    assert ">rm -r &lt;old&gt;</small>" in listed
+    ToolCall.objects.filter(pk=altered).update(args="not JSON", args_digest="")
+    assert ">ls -la</small>" in page(reader, session)
 
 
 def test_running_call_of_a_transcript_has_no_duration() -> None:
@@ -100,7 +110,7 @@ def test_call_without_a_result_is_not_drawn_as_done(session: Session, reader: Cl
     assert re.search(rf'calls/{pk}/" tabindex="-1"><title>refund_card: no result</title><rect class="unanswered"', html)
     assert re.search(r'<rect class="unanswered"[^>]*/></svg>No result</li>', html)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "refund_card Tool call no result – 1" in words
+    assert "refund_card amount 40.00, currency EUR, order 17 Tool call no result – 1" in words
     assert '"ran"' not in html
     make_checkpoint(session=session)
     overview = reader.get(f"/sessions/{session.pk}/").content.decode()
@@ -236,9 +246,9 @@ def test_query_count_is_independent_of_the_items(
         make_run(session=session, started_at=THEN, heartbeat_at=THEN)
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number)))
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(17):
         reader.get(f"/sessions/{session.pk}/timeline/")
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(18):
         reader.get(f"/sessions/{session.pk}/timeline/?from=2025-03-04T10:42:00Z&to=2025-03-04T10:43:00Z")
 
 
