@@ -29,9 +29,9 @@ def test_fork_without_javascript(
     page.get_by_role("textbox", name="Id of the new session").fill(f"copy-{order_number}")
     page.get_by_role("button", name="Create the fork").click()
 
-    expect(page.get_by_text(f"Forked from: order-{order_number} at version 2")).to_be_visible()
+    expect(page.get_by_text(f"Forked from version 2 of order-{order_number}")).to_be_visible()
     expect(page.get_by_text("Paused — 1 call needs a decision").first).to_be_visible()
-    page.get_by_role("link", name=f"order-{order_number} at version 2").click()
+    page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
     expect(page.get_by_text(f"forks: copy-{order_number} from version 2")).to_be_visible()
     page.goto(f"{session_page.url}history/")
     forked = f"alice forked order-{order_number} at v2 into copy-{order_number}"

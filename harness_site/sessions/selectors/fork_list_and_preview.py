@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count, Q
 
 from checkpoints.enums import IMPORTED_MARK, CallStatus, KeyScope
-from checkpoints.models import Session, ToolCall, Workflow
+from checkpoints.models import Checkpoint, Session, ToolCall, Workflow
 from checkpoints.sessions.fork import CARRIED_STATUSES
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -47,6 +47,8 @@ class ForkPreview:
 
     Of the calls of imported messages in the version, `imported` ones have a result and are copied to be read; the first
     of the `unanswered_total` ones without a result, which are not copied, are listed as `unanswered`.
+
+    `has_payload` tells whether the version has a payload: what the agent's program saved beside messages and plan.
     """
 
     version: Version
@@ -60,6 +62,7 @@ class ForkPreview:
     imported: int
     unanswered: tuple[CallRecord, ...]
     unanswered_total: int
+    has_payload: bool
 
 
 def load_newest_forks_and_count(session_pk: int) -> Forks:
@@ -70,7 +73,7 @@ def load_newest_forks_and_count(session_pk: int) -> Forks:
 
 
 def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
-    """Load the preview of a fork, in at most eight queries."""
+    """Load the preview of a fork, in at most nine queries."""
     session_calls = Q(session=session_pk, key_scope=KeyScope.SESSION)
     own_calls = session_calls & ~_IS_IMPORTED
     calls_of_messages = session_calls & _IS_IMPORTED & Q(step__lte=version.version)
@@ -99,6 +102,9 @@ def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
         imported=read["completed"],
         unanswered=call_records.load_decisions_and_build_verified_calls(unanswered),
         unanswered_total=read["unanswered"],
+        has_payload=Checkpoint.objects.filter(
+            session=session_pk, version=version.version, payload__isnull=False
+        ).exists(),
     )
 
 

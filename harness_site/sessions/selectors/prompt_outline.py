@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -100,10 +100,11 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
 
 
-def load_prompt_of_each_version(session: Session, rows: Sequence[VersionRow]) -> dict[int, Prompt]:
+def load_prompt_or_last_text_of_each_version(session: Session, rows: Sequence[VersionRow]) -> dict[int, Prompt]:
     """Load the first prompt among the messages that each version added, by its number. `rows` is newest first.
 
-    A version has none if it added no prompt, and if a later one of `rows` has other messages in its place.
+    A version that added no prompt has the beginning of its last message, if that has a text. A version has none if a
+    later one of `rows` has other messages in its place.
 
     Raises:
         IntegrityError: A message or the newest of the versions was altered.
@@ -113,14 +114,27 @@ def load_prompt_of_each_version(session: Session, rows: Sequence[VersionRow]) ->
         return {}
     prompts = load_prompt_outline(place, around=place.length).prompts
     found: dict[int, Prompt] = {}
+    last_positions: dict[int, int] = {}
     for row in rows:
         first = row.version.length - row.added
         prompt = next((each for each in prompts if first <= each.position < row.version.length), None)
         if prompt is not None:
             found[row.version.version] = prompt
+        elif row.added:
+            last_positions[row.version.version] = row.version.length - 1
         if row.removed:
             break
-    return found
+    texts = _load_beginnings_of_messages(place, last_positions.values())
+    return found | {version: texts[position] for version, position in last_positions.items() if position in texts}
+
+
+def _load_beginnings_of_messages(at: TranscriptVersion, positions: Collection[int]) -> dict[int, Prompt]:
+    """Load and verify the beginnings of the texts at these positions, by position, of those that have a text."""
+    if not positions:
+        return {}
+    messages = find_words_errors_and_decisions.query_version_messages(at).filter(position__in=list(positions))
+    rows = list(_query_message_beginnings(messages))
+    return {text.position: text for text in _verify_and_build_prompts(at, rows, at.length)}
 
 
 def _verify_and_build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:

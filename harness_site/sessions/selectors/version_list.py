@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from django.db.models import Count, F, Q, QuerySet
 
-from checkpoints.enums import CostBasis, Phase
+from checkpoints.enums import IMPORTED_RUN_HOST, CostBasis, Phase
 from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
@@ -36,13 +36,14 @@ class Version:
     """One checkpoint without its transcript.
 
     `cost` (US dollars) and `tokens` are totals since the start of the session, None if unknown or unreadable.
-    `run_number` is None if the version was saved without a run.
+    `run_number` is None if the version was saved without a run, and `run_host` is the machine of the run.
     """
 
     version: int
     at: datetime
     phase: str
     run_number: int | None
+    run_host: str
     segment_id: int
     length: int
     plan: Plan | None
@@ -57,12 +58,17 @@ class Version:
     def phase_label(self) -> str:
         return str(translate_label(Phase(self.phase))) if self.phase in Phase.values else self.phase
 
+    @property
+    def is_imported(self) -> bool:
+        return self.run_host == IMPORTED_RUN_HOST
+
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
     """A version with its changes since `previous`, the nearest earlier version that exists.
 
-    `calls` is the number of calls issued between the two. `is_answer_continued` says that the removed message is one
+    `calls` is the number of calls issued between the two, and `tools` are their tools, each with the number of its
+    calls, those with most calls first. `is_answer_continued` says that the removed message is one
     that a longer one with the same beginning has replaced.
     """
 
@@ -75,6 +81,7 @@ class VersionRow:
     cost_delta: Decimal | None
     tokens_delta: int | None
     calls: int
+    tools: tuple[tuple[str, int], ...] = ()
     is_answer_continued: bool = False
 
 
@@ -94,8 +101,8 @@ def load_version_page(session_pk: int, *, before: int | None = None, size: int =
     versions = [_build_verified_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
     tree = _load_segment_tree(session_pk)
     pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
-    calls = _count_calls_by_version(session_pk, pairs)
-    rows = [_build_version_row(version, previous, tree, calls[version.version]) for version, previous in pairs]
+    tools = _count_calls_by_version_and_tool(session_pk, pairs)
+    rows = [_build_version_row(version, previous, tree, tools[version.version]) for version, previous in pairs]
     rows = _mark_continued_answers(rows, tree)
     return VersionPage(tuple(rows), rows[-1].version.version if len(versions) > size else None)
 
@@ -137,7 +144,9 @@ def _query_versions(session: int) -> QuerySet[Checkpoint]:
 @cache
 def _select_versions_with_facts() -> QuerySet[Checkpoint]:
     # Annotations, because the complete rows of session and run have several times as many columns as the version.
-    return Checkpoint.objects.annotate(run_number=F("run__number"), cost_basis=F("session__cost_basis"))
+    return Checkpoint.objects.annotate(
+        run_number=F("run__number"), run_host=F("run__host"), cost_basis=F("session__cost_basis")
+    )
 
 
 def load_newest_version(session_pk: int, *, upto: int | None = None) -> Version | None:
@@ -186,6 +195,7 @@ def _build_version(row: Checkpoint) -> Version:
         at=row.created_at,
         phase=row.phase,
         run_number=row.run_number,  # type: ignore[attr-defined]
+        run_host=row.run_host or "",  # type: ignore[attr-defined]
         segment_id=row.segment_id,
         length=row.length,
         plan=plan_steps.parse_plan(row.plan),
@@ -194,24 +204,45 @@ def _build_version(row: Checkpoint) -> Version:
     )
 
 
-def _count_calls_by_version(session_pk: int, pairs: Sequence[tuple[Version, Version | None]]) -> dict[int, int]:
-    """Count in the database the calls issued between each version and its predecessor, by version number."""
-    counts = {}
-    for version, previous in pairs:
-        condition = build_calls_between_versions_condition(
-            previous.number_and_save_time if previous else None, version.number_and_save_time
+def _count_calls_by_version_and_tool(
+    session_pk: int, pairs: Sequence[tuple[Version, Version | None]]
+) -> dict[int, tuple[tuple[str, int], ...]]:
+    """Count in the database the calls of each tool issued between each version and its predecessor.
+
+    Returns the tools and their numbers, the highest first, by version number.
+    """
+    counts = {
+        f"v{version.version}": Count(
+            "pk",
+            filter=build_calls_between_versions_condition(
+                previous.number_and_save_time if previous else None, version.number_and_save_time
+            ),
         )
-        counts[f"v{version.version}"] = Count("pk", filter=condition)
-    call_counts = ToolCall.objects.filter(session=session_pk).aggregate(**counts)
-    return {int(name.removeprefix("v")): count for name, count in call_counts.items()}
+        for version, previous in pairs
+    }
+    calls: QuerySet[Any, Any] = ToolCall.objects.filter(session=session_pk).order_by().values("tool")
+    rows = list(calls.annotate(**counts)) if counts else []
+    return {
+        version.version: tuple(
+            sorted(
+                ((row["tool"], row[f"v{version.version}"]) for row in rows if row[f"v{version.version}"]),
+                key=lambda pair: (-pair[1], pair[0]),
+            )
+        )
+        for version, _previous in pairs
+    }
 
 
 def _build_version_row(
-    version: Version, previous: Version | None, tree: Mapping[int, tuple[int | None, int]], calls: int
+    version: Version,
+    previous: Version | None,
+    tree: Mapping[int, tuple[int | None, int]],
+    tools: tuple[tuple[str, int], ...],
 ) -> VersionRow:
+    calls = sum(number for _tool, number in tools)
     if previous is None:
         planned = version.plan is not None
-        return VersionRow(version, None, version.length, 0, (), planned, version.cost, version.tokens, calls)
+        return VersionRow(version, None, version.length, 0, (), planned, version.cost, version.tokens, calls, tools)
     common = _count_shared_messages(previous, version, tree)
     changes = plan_steps.compare_plan_steps(previous.plan, version.plan)
     return VersionRow(
@@ -224,6 +255,7 @@ def _build_version_row(
         cost_delta=_compute_delta(previous.cost, version.cost),
         tokens_delta=_compute_delta(previous.tokens, version.tokens),
         calls=calls,
+        tools=tools,
     )
 
 

@@ -30,12 +30,12 @@ _OPEN = 20
 def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     page = version_list.load_version_page(pk, before=parse_number_parameter_or_none(request, "before"))
-    prompts = prompt_outline.load_prompt_of_each_version(head.stored, page.rows)
+    texts = prompt_outline.load_prompt_or_last_text_of_each_version(head.stored, page.rows)
     context = {
         "head": head,
         "tab": "versions",
         "page": page,
-        "rows": [(row, prompts.get(row.version.version)) for row in page.rows],
+        "rows": [(row, texts.get(row.version.version)) for row in page.rows],
         "cost_decimal_places": count_common_decimal_places(
             cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
         ),

@@ -13,7 +13,7 @@ from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
-from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, KeyScope, Role, RunStatus, SessionStatus
+from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, CostBasis, KeyScope, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
@@ -83,7 +83,7 @@ def test_page_lists_what_the_fork_copies(session: Session, approver: Client) -> 
     Workflow.objects.create(session=session, workflow_id="w")
     words = visible_text(approver.get(path(session), {"v": 1}))
     assert "Fork from version 1" in words
-    assert re.search(r"1 message (the plan and )?the payload the cost of \$0\.031", words)
+    assert re.search(r"1 message (the plan )?the cost of \$0\.031", words)
     status = f'href="/sessions/{session.pk}/calls/?status=failed"'
     assert status in approver.get(path(session), {"v": 1}).content.decode()
     assert "2 completed calls: if the agent asks for them again, the recorded results are returned" in words
@@ -201,7 +201,7 @@ def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None
     assert "Forks: copy from version 1" in visible_text(here)
     assert f'href="/sessions/{copy.pk}/"' in here.content.decode()
     there = approver.get(f"/sessions/{copy.pk}/plan/")
-    assert "Forked from: origin at version 1" in visible_text(there)
+    assert "Forked from version 1 of origin" in visible_text(there)
     assert f'href="/sessions/{session.pk}/?v=1"' in there.content.decode()
 
 
@@ -216,9 +216,24 @@ def test_fork_has_no_process_and_no_duration_before_it_is_resumed(session: Sessi
     assert "Duration" in words
 
 
-def test_plan_is_named_if_the_version_has_one(session: Session, approver: Client) -> None:
-    Checkpoint.objects.filter(session=session, version=2).update(plan=None)
-    assert "2 messages the payload" in visible_text(approver.get(path(session)))
+@pytest.mark.parametrize(
+    ("stored", "named"),
+    [
+        ({"plan": None, "payload": None}, "2 messages the cost"),
+        ({"plan": '{"steps":[]}', "payload": None}, "2 messages the plan the cost"),
+        ({"plan": None, "payload": '{"step":3}'}, "2 messages the payload: what the agent’s program saved beside"),
+    ],
+)
+def test_plan_and_payload_are_named_if_the_version_has_them(
+    session: Session, approver: Client, stored: dict[str, str | None], named: str
+) -> None:
+    Checkpoint.objects.filter(session=session, version=2).update(**stored)
+    assert named in visible_text(approver.get(path(session)))
+
+
+def test_tokens_are_not_named_if_their_number_is_unknown(session: Session, approver: Client) -> None:
+    Session.objects.filter(pk=session.pk).update(cost_basis=CostBasis.UNKNOWN)
+    assert "tokens" not in visible_text(approver.get(path(session))).partition("Copied to the fork")[2]
 
 
 def test_newest_of_many_forks_are_listed_and_all_counted(session: Session, approver: Client) -> None:
@@ -295,8 +310,8 @@ def test_versions_show_the_number_of_calls(session: Session, approver: Client) -
     call(session, CallStatus.COMPLETED, 2, issued_at=THEN + timedelta(minutes=1))
     make_call(session=session, issued_at=THEN + timedelta(minutes=2))
     words = visible_text(approver.get(f"/sessions/{session.pk}/versions/"))
-    assert "2 logged calls" in words
-    assert "1 logged call " in words
+    assert "2 logged calls: refund_card ×2" in words
+    assert "1 logged call: refund_card" in words
 
 
 def test_text_of_agents_is_escaped(approver: Client) -> None:
@@ -319,7 +334,7 @@ def test_query_count_is_independent_of_the_calls(
     call(session, CallStatus.INTERRUPTED, count)
     call(session, CallStatus.COMPLETED, count)
     call(session, CallStatus.FAILED, count)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         approver.get(path(session))
 
 

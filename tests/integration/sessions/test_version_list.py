@@ -1,13 +1,22 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 from django.test import Client
 
-from checkpoints.models import Segment, Session
+from checkpoints.models import Checkpoint, Segment, Session
 from harness_site.sessions.selectors import version_list
-from tests.support.factories import make_checkpoint, make_message, make_messages, make_run, make_session
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_message,
+    make_messages,
+    make_run,
+    make_session,
+)
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +62,21 @@ def test_version_shows_the_prompt_it_answers_and_a_link_to_its_changes(session: 
     assert "Ship it. +2 messages" in words
     assert f'href="/sessions/{session.pk}/compare/?a=1&amp;b=2"' in page.content.decode()
     assert words.count("Compare with v") == 1
+
+
+def test_version_without_a_prompt_shows_its_last_text_and_the_tools_it_called(session: Session, reader: Client) -> None:
+    run = make_run(session=session, host="worker-7")
+    make_messages(session=session, texts=["Ship it.", "I look at it."])
+    make_checkpoint(session=session, run=run, length=1)
+    first = make_checkpoint(session=session, run=run, length=2)
+    Checkpoint.objects.filter(session=session).update(created_at=THEN)
+    make_checkpoint(session=session, run=run)
+    for number, tool in enumerate(["Edit", "Read", "Edit", "Bash", "Write"]):
+        make_call(session=session, run=run, call_id=str(number), tool=tool, issued_at=THEN + timedelta(seconds=1))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert first.version == 2
+    assert "run 2 worker-7 I look at it. +1 message" in words
+    assert "5 logged calls: Edit ×2, Bash, Read, …" in words
 
 
 def test_prompts_before_a_rewritten_conversation_are_not_shown(session: Session, reader: Client) -> None:
@@ -150,7 +174,7 @@ def test_page_describes_each_version(session: Session, reader: Client) -> None:
     assert "Pay — was “to do”, now “done”" in page
     assert "plan: Mail" in page
     assert "$0.043 +$0.012" in page
-    assert "After the model 1 +2 messages with a plan of 1 step" in page
+    assert "After the model run 1 worker-3 +2 messages with a plan of 1 step" in page
 
 
 def test_session_without_versions_is_explained(reader: Client) -> None:
