@@ -122,17 +122,19 @@ class AgentTotals:
 
 @dataclass(frozen=True, slots=True)
 class ModelTotals:
-    """Cost of one model in US dollars.
+    """Tokens and cost (in US dollars) of one model.
 
-    `name` is empty if the model is unknown, or with `several` for the cost of sessions of several models that nothing
-    divides. `cost_share` is the share of the most expensive row's cost, from 0 to 1.
+    `name` is empty if the model is unknown, or with `several` for the tokens and the cost of sessions of several models
+    that nothing divides. `share` is the share of the most expensive row's cost, from 0 to 1; without any cost, that of
+    the most tokens.
     """
 
     name: str
     several: bool
     sessions: int
+    tokens: int
     cost: Decimal
-    cost_share: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,18 @@ class PeriodTotals:
     def slowest_tools(self) -> list[ToolTotals]:
         timed = [tool for tool in self.tools if tool.mean is not None]
         return sorted(timed, key=lambda tool: (-(tool.mean or 0), tool.name))[:TOOLS]
+
+    @property
+    def has_model_tokens(self) -> bool:
+        """Return whether the tokens of any model are known."""
+        return any(model.tokens for model in self.models)
+
+    @property
+    def most_failing_tools(self) -> list[ToolTotals]:
+        """Tools by their share of failed calls; rarely called tools come last."""
+        failing = [tool for tool in self.tools if tool.failed]
+        failing.sort(key=lambda tool: (not tool.has_enough_calls, -tool.failed_share, -tool.failed, tool.name))
+        return failing[:TOOLS]
 
     @property
     def most_interrupted_tools(self) -> list[ToolTotals]:
@@ -326,12 +340,18 @@ def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals,
 
 def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
     totals = list(_filter_by_scope_and_period(_select_model_sums(), scope, period))
-    highest = max((row["spent"] for row in totals), default=Decimal(0))
+    measure = "spent" if any(row["spent"] for row in totals) else "used"
+    highest = max((row[measure] for row in totals), default=0)
     return tuple(
         ModelTotals(
-            row["model"], row["several"], row["number"], row["spent"], float(row["spent"] / highest) if highest else 0.0
+            row["model"],
+            row["several"],
+            row["number"],
+            row["used"],
+            row["spent"],
+            float(row[measure] / highest) if highest else 0.0,
         )
-        for row in sorted(totals, key=lambda row: (-row["spent"], -row["number"], row["model"]))
+        for row in sorted(totals, key=lambda row: (-row["spent"], -row["used"], -row["number"], row["model"]))
     )
 
 
@@ -413,7 +433,7 @@ def _select_session_sums_by_columns(*columns: str) -> QuerySet[Any, Any]:
 @cache
 def _select_model_sums() -> QuerySet[Any, Any]:
     rows = ModelSums.objects.order_by().values("model", "several")
-    return rows.annotate(number=Sum("sessions"), spent=Sum("cost"))
+    return rows.annotate(number=Sum("sessions"), used=Sum("tokens"), spent=Sum("cost"))
 
 
 @cache

@@ -92,6 +92,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "charts": _draw_charts_by_name(drawn_period, sums),
         "slowest_tools": sums.slowest_tools,
+        "failing_tools": sums.most_failing_tools,
         "interrupted_tools": sums.most_interrupted_tools,
         "sums_at": find_time_up_to_which_sums_count(),
     }

@@ -169,16 +169,17 @@ class SessionSums(Sums):
 
 
 class ModelSums(Sums):
-    """Cost of the sessions of one agent that started in a period, by model.
+    """Tokens and cost of the sessions of one agent that started in a period, by model.
 
-    `model` is empty for sessions whose models are unknown, and for the cost that nothing divides between the models of
-    its session; `several` is True for the latter. A session counts once for each of its models.
+    `model` is empty for sessions whose models are unknown, and for the tokens and the cost that nothing divides between
+    the models of their session; `several` is True for the latter. A session counts once for each of its models.
     """
 
     agent = models.CharField(max_length=200, blank=True)
     model = models.CharField(max_length=255, blank=True)
     several = models.BooleanField(default=False)
     sessions = models.IntegerField()
+    tokens = models.BigIntegerField()
     cost = models.DecimalField(max_digits=18, decimal_places=6)
 
     class Meta:

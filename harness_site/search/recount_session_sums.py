@@ -38,7 +38,9 @@ _FULL_RECOUNT_THRESHOLD: Final = 5_000
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 500
 _AGENT_AMOUNTS: Final = (*SESSION_COUNTS, "cost")
-_MODEL_AMOUNTS: Final = ("sessions", "cost")
+_MODEL_AMOUNTS: Final = ("sessions", "tokens", "cost")
+#: Hour, agent, model, and whether the amounts are those of several models.
+_ModelKey = tuple[datetime, str, str, bool]
 _HOUR_OF_START: Final = TruncHour("created_at", tzinfo=UTC)
 
 
@@ -160,10 +162,15 @@ def recount_session_sums_of_day(workspace: int, day: date) -> None:
     if _is_message_backlog_indexed():
         model_sums = _sum_sessions_by_hour_agent_and_model(sessions, copied)
         models = [
-            ModelSums(agent=agent, model=model, several=several, start=period, hourly=is_hour, sessions=n, cost=cost)
-            for (is_hour, period, agent, model, several), (n, cost) in _build_hour_and_day_sums(
-                model_sums, start
-            ).items()
+            ModelSums(
+                agent=agent,
+                model=model,
+                several=several,
+                start=period,
+                hourly=is_hour,
+                **dict(zip(_MODEL_AMOUNTS, amounts, strict=True)),
+            )
+            for (is_hour, period, agent, model, several), amounts in _build_hour_and_day_sums(model_sums, start).items()
         ]
         _replace_stored_sums(workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models)
 
@@ -251,45 +258,49 @@ def _sum_sessions_by_hour_and_agent(
 
 def _sum_sessions_by_hour_agent_and_model(
     sessions: QuerySet[Session], copied: Mapping[int, CopiedAmounts]
-) -> dict[tuple[datetime, str, str, bool], tuple[int, Decimal]]:
-    """Count sessions and cost by hour, agent, model, and whether the cost is that of several models."""
+) -> dict[_ModelKey, tuple[int, int, Decimal]]:
+    """Count sessions, tokens and cost by hour, agent, model, and whether these are amounts of several models."""
     facts = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL)
     first, last = (Subquery(facts.order_by(order).values("value")[:1]) for order in ("value", "-value"))
-    totals: defaultdict[tuple[datetime, str, str, bool], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
+    totals: defaultdict[_ModelKey, tuple[int, int, Decimal]] = defaultdict(lambda: (0, 0, Decimal()))
     rows: QuerySet[Any, Any] = sessions.annotate(first=first, last=last)
     rows = rows.values("first", "last", "agent", hour=_HOUR_OF_START)
     mixed = False
-    for row in rows.annotate(number=Count("pk"), cost=Sum("budget_spent_usd")):
+    for row in rows.annotate(number=Count("pk"), tokens=Sum("total_tokens"), cost=Sum("budget_spent_usd")):
         if row["first"] == row["last"]:
-            totals[row["hour"], row["agent"], row["first"] or "", False] = (row["number"], row["cost"])
+            key = (row["hour"], row["agent"], row["first"] or "", False)
+            totals[key] = (row["number"], row["tokens"], row["cost"])
         mixed = mixed or row["first"] != row["last"]
-    for key, cost in _sum_copied_cost_of_forks_of_one_model(copied).items():
+    for key, (tokens, cost) in _sum_copied_amounts_of_forks_of_one_model(copied).items():
         if key in totals:
-            number, total = totals[key]
-            totals[key] = (number, total - cost)
+            number, all_tokens, total = totals[key]
+            totals[key] = (number, all_tokens - tokens, total - cost)
     for session in _load_sessions_of_several_models(sessions) if mixed else ():
         if session["pk"] in copied:
             session["budget_spent_usd"] -= copied[session["pk"]].cost
-        for model, several, cost in _iterate_model_shares_of_session_cost(session):
+            session["total_tokens"] -= copied[session["pk"]].tokens
+        for model, several, tokens, cost in _iterate_model_shares_of_session(session):
             key = (session["hour"], session["agent"], model, several)
-            number, total = totals[key]
-            totals[key] = (number + 1, total + cost)
+            number, all_tokens, total = totals[key]
+            totals[key] = (number + 1, all_tokens + tokens, total + cost)
     return totals
 
 
-def _sum_copied_cost_of_forks_of_one_model(
+def _sum_copied_amounts_of_forks_of_one_model(
     copied: Mapping[int, CopiedAmounts],
-) -> dict[tuple[datetime, str, str, bool], Decimal]:
-    """Sum the copied cost by the keys of `_sum_sessions_by_hour_agent_and_model`."""
+) -> dict[_ModelKey, tuple[int, Decimal]]:
+    """Sum the copied tokens and cost by the keys of `_sum_sessions_by_hour_agent_and_model`."""
     models: defaultdict[int, set[str]] = defaultdict(set)
     facts = Fact.objects.filter(session__in=copied, trait=Trait.MODEL)
     for fork, model in facts.values_list("session_id", "value"):
         models[fork].add(model)
-    costs: defaultdict[tuple[datetime, str, str, bool], Decimal] = defaultdict(Decimal)
+    amounts: defaultdict[_ModelKey, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
     for fork, each in copied.items():
         if len(models[fork]) <= 1:
-            costs[each.hour, each.agent, next(iter(models[fork]), ""), False] += each.cost
-    return costs
+            key = (each.hour, each.agent, next(iter(models[fork]), ""), False)
+            tokens, cost = amounts[key]
+            amounts[key] = (tokens + each.tokens, cost + each.cost)
+    return amounts
 
 
 def _load_sessions_of_several_models(sessions: QuerySet[Session]) -> Iterable[Any]:
@@ -299,16 +310,23 @@ def _load_sessions_of_several_models(sessions: QuerySet[Session]) -> Iterable[An
     rows: QuerySet[Any, Any] = sessions.annotate(models=number, usage=Subquery(newest.values("usage")))
     return (
         rows.filter(models__gt=1)
-        .values("pk", "agent", "budget_spent_usd", "metadata", "usage", hour=_HOUR_OF_START)
+        .values("pk", "agent", "total_tokens", "budget_spent_usd", "metadata", "usage", hour=_HOUR_OF_START)
         .iterator()
     )
 
 
-def _iterate_model_shares_of_session_cost(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
-    """Divide one session of several models; a rest that nothing divides has no model."""
-    costs, rest = session_models_and_cost_by_model.divide_cost_by_model_with_rest(
+def _iterate_model_shares_of_session(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, int, Decimal]]:
+    """Divide one session of several models: model, whether it stands for several, tokens, cost.
+
+    A rest that nothing divides has no model.
+    """
+    costs, cost_rest = session_models_and_cost_by_model.divide_cost_by_model_with_rest(
         session["budget_spent_usd"], session["usage"], session["metadata"]
     )
-    yield from ((model, False, cost) for model, cost in costs.items())
-    if rest or not costs:
-        yield "", True, rest
+    tokens, token_rest = session_models_and_cost_by_model.divide_tokens_by_model_with_rest(
+        session["total_tokens"], session["usage"]
+    )
+    for model in dict.fromkeys([*costs, *tokens]):
+        yield model, False, tokens.get(model, 0), costs.get(model, Decimal())
+    if cost_rest or token_rest or not costs:
+        yield "", True, token_rest, cost_rest

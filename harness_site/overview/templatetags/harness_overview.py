@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from html import escape
+from typing import Final
 
 from django import template
 from django.urls import reverse
@@ -21,6 +22,8 @@ from harness_site.overview.totals import SessionTotals
 from harness_site.sessions.session_formatting import format_count, render_cost_or_tokens, render_rounded_money
 
 register = template.Library()
+
+_MILLION: Final = 1_000_000
 
 
 @register.filter
@@ -45,6 +48,18 @@ def render_cost_marked_if_estimated(totals: SessionTotals) -> SafeString | str:
 def render_cost_or_number_of_tokens(totals: SessionTotals) -> SafeString | str:
     """Format the cost of sessions, or the number of their tokens if no session has stated a cost."""
     return render_cost_marked_if_estimated(totals) if totals.cost else render_cost_or_tokens(None, totals.tokens)
+
+
+@register.filter
+def render_token_sum(tokens: int) -> SafeString | str:
+    """Format a number of tokens: large ones in millions, with the exact number on hover; 0 means unknown."""
+    if not tokens:
+        return "–"
+    if tokens < _MILLION // 10:
+        return format_count(tokens)
+    # Translators: a rounded number of millions: 18.6 M
+    shown = _("%(number)s M") % {"number": format_number(Decimal(tokens) / _MILLION, 1)}
+    return build_html('<span title="{}">{}</span>', format_count(tokens), shown)
 
 
 @register.filter

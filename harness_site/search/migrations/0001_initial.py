@@ -234,6 +234,7 @@ class Migration(migrations.Migration):
                 ("model", models.CharField(blank=True, max_length=255)),
                 ("several", models.BooleanField(default=False)),
                 ("sessions", models.IntegerField()),
+                ("tokens", models.BigIntegerField()),
                 ("cost", models.DecimalField(decimal_places=6, max_digits=18)),
                 (
                     "workspace",

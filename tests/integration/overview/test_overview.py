@@ -35,6 +35,7 @@ from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.overview import charts, current_session_counts, periods, totals, views
+from harness_site.overview.templatetags import harness_overview
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import (
     call_and_decision_sums,
@@ -355,7 +356,7 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     make_message(session=begun(3, "2", title="answered"), body={"role": "assistant", "model": "large-1"})
     make_message(session=begun(0, "16", title="quoted"), body={"role": "user", "model": "no-model"})
     usage = {"by_model": {"large-1": {"cost_usd": "3"}, "small-1": {"cost_usd": 0.5, "output_tokens": 9}}}
-    make_checkpoint(session=begun(0, "4", title="routed"), usage=to_canonical_json(usage))
+    make_checkpoint(session=begun(0, "4", title="routed", total_tokens=2_000_000), usage=to_canonical_json(usage))
     phased, mixed = begun(0, "32", title="phased"), begun(0, "64", title="mixed")
     make_checkpoint(session=phased, phase=Phase.POST_LLM, payload='{"details":{"finish_reason":"","model":"small-1"}}')
     make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
@@ -372,7 +373,14 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
         "several": (2, Decimal("64.5")),
         "": (1, Decimal(16)),
     }
+    assert {("several" if row.several else row.name): row.tokens for row in load().models} == {
+        "large-1": 0,
+        "small-1": 9,
+        "several": 1_999_991,
+        "": 0,
+    }
     page = reader.get("/overview/").content.decode()
+    assert '<span title="1,999,991">2.0 M</span>' in page
     for link, titles in {
         "model=large-1": {"imported", "answered", "routed", "mixed"},
         "model=small-1": {"routed", "mixed", "phased"},
@@ -413,19 +421,30 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     assert (found.total.sessions, found.total.tokens) == (6, 1_000_000 + 200_000 + 400_000 + 20_000 + 500)
     assert found.total.cost == Decimal(4) + Decimal("0.5") + 2 + Decimal("0.25") + 1
     assert found.total == load("period=24h").total
-    assert {(row.name, row.several): (row.sessions, row.cost) for row in found.models} == {
-        ("large-1", False): (5, Decimal("6.75")),
-        ("", True): (1, Decimal(1)),
+    assert {(row.name, row.several): (row.sessions, row.tokens, row.cost) for row in found.models} == {
+        ("large-1", False): (5, 1_620_000, Decimal("6.75")),
+        ("", True): (1, 500, Decimal(1)),
     }
     assert [(tool.name, tool.calls) for tool in found.tools] == [("mail", 1)]
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started6" in page
     assert "Cost$7.75" in page
     assert "Slowest tools Tool Calls Failed Mean mail 1 " in page
-    assert "Cost by model Model Sessions Cost large-1 5 $6.75 several models 1 $1.00" in page
+    assert "Cost by model Model Sessions Tokens Cost large-1 5 1.6 M $6.75 several models 1 500 $1.00" in page
     ModelSums.objects.update(cost=0)
     page = visible_text(reader.get("/overview/"))
+    assert "Tokens by model Model Sessions Tokens large-1 5 1.6 M several models 1 500" in page
+    ModelSums.objects.update(tokens=0)
+    page = visible_text(reader.get("/overview/"))
     assert re.search("Sessions by model Model Sessions large-1 5 several models 1(?! –)", page)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [(0, "–"), (99_999, "99,999"), (100_000, '<span title="100,000">0.1 M</span>')],
+)
+def test_large_numbers_of_tokens_are_rounded(tokens: int, shown: str) -> None:
+    assert harness_overview.render_token_sum(tokens) == shown
 
 
 def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
@@ -930,6 +949,21 @@ def test_tables_without_rows_are_left_out(reader: Client) -> None:
     assert "Slowest tools" in page
     assert "lost 1 of 1" in page
     assert "100 %" not in page.partition("Tools interrupted most")[2]
+
+
+def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None:
+    for tool, failed, calls in (("mail", 3, 4), ("pay", 1, 4), ("rare", 1, 1), ("fine", 0, 2)):
+        for number in range(calls):
+            settled(tool, status=CallStatus.FAILED if number < failed else CallStatus.COMPLETED)
+    complete()
+    recount_session_sums.recount_changed_days_and_record_models(None)
+    html = reader.get("/overview/").content.decode()
+    table = html.partition("Tools that fail most</h2>")[2].partition("</table>")[0]
+    assert re.findall(r'<a class="mono"[^>]*>(\w+)</a>', table) == ["mail", "pay", "rare"]
+    links = re.findall(r'<a href="([^"]*status=failed[^"]*)">(\d)</a> of (\d)', table)
+    assert [(failed, calls) for _link, failed, calls in links] == [("3", "4"), ("1", "4"), ("1", "1")]
+    listed = reader.get(links[0][0].replace("&amp;", "&")).content.decode()
+    assert len(re.findall(r'<a data-row href="[^"]*/calls/\d+/', listed)) == 3
 
 
 def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
