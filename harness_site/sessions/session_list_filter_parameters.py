@@ -80,6 +80,13 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     )
 
 
+def count_given_filters(asked: QueryDict) -> int:
+    """Count the filters of the session list that have a value; a range counts once."""
+    single = ("status", "agent", *_TRAITS, "models", "interrupted", "lost", "decided")
+    ranges = (("first", "last"), ("least", "most"))
+    return sum(any(asked.get(name, "").strip() for name in names) for names in (*((name,) for name in single), *ranges))
+
+
 def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
     """Describe for each parameter with an invalid value what is wrong with it. Such a parameter filters nothing."""
     times = TimeRange.parse_query(asked)

@@ -21,6 +21,7 @@ from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_list_filter_parameters import (
     LONGEST,
+    count_given_filters,
     describe_invalid_filters_by_parameter,
     get_required_index_kinds,
     parse_session_filter,
@@ -49,6 +50,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     times = TimeRange.parse_query(request.GET)
     common = {
         "wanted": filters,
+        "given_filters": count_given_filters(request.GET),
         "filter_errors": describe_invalid_filters_by_parameter(request.GET),
         "times": times,
         # An absent parameter is an empty text: for a name that is missing, a template fails several times.

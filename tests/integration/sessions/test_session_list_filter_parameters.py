@@ -315,3 +315,23 @@ def test_values_of_deleted_sessions_are_not_suggested(reader: Client) -> None:
     session.segments.all().delete()
     session.delete()
     assert not Fact.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "folded"),
+    [
+        ("", "<summary>Filter and sort"),
+        ("?q=lamp", "<summary>Filter<"),
+        ("?status=failed", "<summary>Change 1 filter<"),
+        ("?q=lamp&status=failed&tool=mail&first=2025-03-01&last=2025-03-02", "<summary>Change 3 filters<"),
+    ],
+)
+def test_filters_are_folded_on_a_phone_and_counted(reader: Client, query: str, folded: str) -> None:
+    make_session()
+    assert f'<details class="phone-fold">{folded}' in reader.get(f"/sessions/{query}").content.decode()
+
+
+def test_filters_with_an_error_are_not_folded(reader: Client) -> None:
+    make_session()
+    page = reader.get("/sessions/?status=lost-and-found").content.decode()
+    assert '<details class="phone-fold" open><summary>Change 1 filter<' in page
