@@ -6,7 +6,7 @@ the same place or take the same message. Nothing is overwritten: what is taken s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from checkpoints.framework_states import state_store, write_cached_session_in_one_statement, write_transcript_version
@@ -88,6 +88,7 @@ def write_next_version_built_by_callback(
     is_repeatable: bool = False,
     facts: Mapping[str, str] | None = None,
     pairings: OpenOperations | None = None,
+    source_ids: Collection[str] = (),
 ) -> None:
     """Write the version that a function says, in one transaction under the lock of the session.
 
@@ -103,6 +104,7 @@ def write_next_version_built_by_callback(
             again under the lock.
         facts: What the function has found under the lock, for `try_append_to_cached_session`.
         pairings: Operations that the calls of the client's last run had, if it has released the session since.
+        source_ids: Identifiers of other sessions that the function reads or changes, which are locked too.
 
     Raises:
         SessionFinished: The session has ended.
@@ -114,7 +116,10 @@ def write_next_version_built_by_callback(
     if is_repeatable and try_append_to_cached_session(store, session_id, description, build):
         return
     written = None
-    with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
+    with state_store.lock_or_create_session(store, session_id, description, source_ids=source_ids) as (
+        row,
+        owned_session,
+    ):
         newest = save_version.find_newest_version(store.using, row.pk)
         content = build(row, newest)
         if content is not None:

@@ -145,10 +145,10 @@ def lock_or_create_session(
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
     With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
-    notice the change; a version that is written does that too. The sessions `source_ids`, whose rows the caller reads,
-    are locked as well, all in the order of their identifiers, so that two writers that each read what the other one
-    writes do not wait for each other. Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`, `OwnershipLost`,
-    `OpenedInAnotherProcess`.
+    notice the change; a version that is written does that too. The sessions `source_ids`, whose rows the caller reads
+    or changes, are locked as well, all in the order of their identifiers, so that two writers that each read what the
+    other one writes do not wait for each other. Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`,
+    `OwnershipLost`, `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
     store.flush_pending_writes(session_id)

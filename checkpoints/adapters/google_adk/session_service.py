@@ -1,0 +1,555 @@
+"""Session service of Google ADK: the events of a session are the transcript of a session of this library."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.state import State
+from pydantic_core import to_jsonable_python
+
+from checkpoints.adapters.google_adk import event_conversion
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import AdapterClient
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import parse_message_parts
+from checkpoints.framework_states import (
+    durable_message_list,
+    remove_and_copy_states,
+    session_documents,
+    write_transcript_version,
+)
+from checkpoints.framework_states.write_transcript_version import VersionContent
+from checkpoints.ids import is_storable_text, validate_id
+from checkpoints.models import Session as SessionRow
+from checkpoints.sessions import create_finish_release
+from checkpoints.sessions.new_session_fields import NewSessionFields
+
+logger = logging.getLogger(__name__)
+
+_FRAMEWORK: Final = "google-adk"
+#: Names of the documents: of a session, and of the state that sessions share.
+_SESSION, _SHARED = "session", "shared_state"
+#: Reads of a session to which others append meanwhile. After the last one the state may be older than the events; an
+#: append to such a session is refused.
+_MAX_READS: Final = 5
+
+
+@dataclass(frozen=True)
+class _StateDeltas:
+    """Changes of the state of a session, and of those that it shares, by names without their prefix."""
+
+    own: dict[str, Any] = field(default_factory=dict)
+    of_user: dict[str, Any] = field(default_factory=dict)
+    of_app: dict[str, Any] = field(default_factory=dict)
+
+
+class HarnessSessionService(BaseSessionService):
+    """Session service that keeps the sessions of Google ADK as sessions of this library.
+
+        service = HarnessSessionService(checkpointer)
+        runner = Runner(app_name="refunds", agent=agent, session_service=service, plugins=[Harness(service)])
+
+    A session is named `app/user/session`. What all sessions of a user or of an app share (`user:` and `app:`) is kept
+    in the sessions `app/user/` and `app/`, which have no messages. An event is appended, and all state that it changes
+    is written, in one transaction; it is refused with `SessionBusy` while a run of another client owns the session.
+    """
+
+    def __init__(self, checkpointer: SyncCheckpointer | Checkpointer | None = None) -> None:
+        """Create a service.
+
+        Args:
+            checkpointer: Client of a database, blocking or async. None uses the `default` database of the project.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
+        """
+        self.client = AdapterClient(checkpointer)
+        #: Calls of agents that tools have run, by session and call of the tool.
+        self._inner_calls: dict[tuple[str, str], list[str]] = {}
+        #: Locks of sessions to which this process appends, by place.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: str) -> Iterator[HarnessSessionService]:
+        """Open a database for a `with` block.
+
+        Args:
+            url: Path or URL of a database, as `SyncCheckpointer.open` takes it.
+
+        Yields:
+            The service. Its client is closed at the end.
+        """
+        with SyncCheckpointer.open(url) as checkpointer:
+            yield cls(checkpointer)
+
+    @classmethod
+    @asynccontextmanager
+    async def aopen(cls, url: str) -> AsyncIterator[HarnessSessionService]:
+        """Open a database for an `async with` block. Argument and result are those of `open`."""
+        async with Checkpointer.open(url) as checkpointer:
+            yield cls(checkpointer)
+
+    # ---- sessions
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Create a session.
+
+        Args:
+            app_name: Name of the app.
+            user_id: Identifier of the user.
+            state: First state. Values under `user:` and `app:` are shared, and those under `temp:` are not stored.
+            session_id: Identifier of the session. None or empty: a new one.
+
+        Returns:
+            The session, with the state that it shares.
+
+        Raises:
+            AlreadyExistsError: The user has a session of this identifier.
+            InvalidInput: A name cannot be used, or a session of it has messages that are none of ADK.
+        """
+        session_id = (session_id or "").strip() or str(uuid4())
+        place = build_place(app_name, user_id, session_id)
+        deltas = _split_state_by_scope(state or {})
+
+        def create_session_document(row: SessionRow) -> None:
+            if self._load_document(place) is not None:
+                raise AlreadyExistsError(f"Session with id {session_id} already exists.")
+            if row.message_count:
+                raise InvalidInput(f"The session {place!r} has messages that are none of Google ADK. Use another id.")
+            document = {
+                "app_name": app_name,
+                "user_id": user_id,
+                "id": session_id,
+                "state": deltas.own,
+                "updated_at": row.created_at.timestamp(),
+                "revision": 0,
+            }
+            self._save_document(row, document)
+            self._update_shared_states(app_name, user_id, deltas)
+
+        await self._write_under_locks(place, app_name, user_id, deltas, create_session_document)
+        created = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        if created is None:
+            raise SessionNotFoundError(f"Session {session_id} not found.")
+        return created
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Load a session.
+
+        Args:
+            app_name: Name of the app.
+            user_id: Identifier of the user.
+            session_id: Identifier of the session.
+            config: Which events to load. None: all.
+
+        Returns:
+            The session; None if there is none. A fork of a session that has the name of one is one: its state is what
+            the copied events have made of it.
+
+        Raises:
+            CheckpointCorrupted: A stored event cannot be read.
+            InvalidInput: A name cannot be used, or this version of ADK does not know an event.
+        """
+        session_id = session_id.strip() if session_id else session_id
+        place = build_place(app_name, user_id, session_id)
+        return await self.client.run_blocking(
+            partial(self._load_session, place, app_name, user_id, session_id, config or GetSessionConfig())
+        )
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """List the sessions of an app, without their events.
+
+        Args:
+            app_name: Name of the app.
+            user_id: Identifier of a user. None: sessions of all users.
+
+        Returns:
+            The sessions, those with the latest event last.
+        """
+        return await self.client.run_blocking(partial(self._list_sessions, app_name, user_id))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session. What it shares with others stays.
+
+        Args:
+            app_name: Name of the app.
+            user_id: Identifier of the user.
+            session_id: Identifier of the session. Nothing happens if there is none.
+
+        Raises:
+            StillNeeded: A run of another client drives it, or a person has to decide.
+        """
+        place = build_place(app_name, user_id, session_id.strip() if session_id else session_id)
+        await self.client.run_blocking(
+            partial(remove_and_copy_states.release_and_delete_session, self.client.store, place)
+        )
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Load the state that all sessions of a user share.
+
+        Args:
+            app_name: Name of the app.
+            user_id: Identifier of the user.
+
+        Returns:
+            The values by names without `user:`.
+        """
+        return await self.client.run_blocking(partial(self._load_shared_state, _build_user_place(app_name, user_id)))
+
+    # ---- events
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event to a session, and write the state that it changes, in one transaction.
+
+        Args:
+            session: Session as this service has returned it. It gets the event and its changes.
+            event: Event. One that is partial is not stored; one that the session has is not appended again.
+
+        Returns:
+            The event, without state under `temp:`.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            StaleSessionError: Somebody else has appended an event since the session was loaded. Nothing was written;
+                load it again.
+            SessionBusy: A run of another client owns the session and is alive.
+            SessionFinished: The session has ended.
+            NotRepresentable: The event has no exact JSON form.
+        """
+        if event.partial:
+            return event
+        place = build_place(session.app_name, session.user_id, session.id)
+        async with self._locks.setdefault(place, asyncio.Lock()):
+            if any(known == event for known in session.events if known.id == event.id):
+                return event
+            self._apply_temp_state(session, event)
+            event = self._trim_temp_delta_state(event)
+            revision = await self._append_event_or_find_it(place, session, event)
+            session.last_update_time = event.timestamp
+            session._storage_update_marker = str(revision)
+            return self._commit_event_to_session(session, event)
+
+    async def _append_event_or_find_it(self, place: str, session: Session, event: Event) -> int:
+        """Append an event unless the session ends with it, which a write has stored that seemed to fail. Returns the
+        number of events that ADK has written."""
+        deltas = _split_state_by_scope(event.actions.state_delta)
+        message = event_conversion.encode_event(event)
+        outer_calls = [(place, str(response.id)) for response in event.get_function_responses()]
+        closed = [call_id for outer_call in outer_calls for call_id in self._inner_calls.get(outer_call, ())]
+        revisions: list[int] = []
+
+        def build_version_with_event(row: SessionRow) -> VersionContent | None:
+            document = self._load_document(place)
+            if document is None:
+                document = self._build_document_of_fork(row, session)
+            known = session._storage_update_marker
+            is_stale = (
+                known != str(document["revision"])
+                if known is not None
+                else document["updated_at"] > session.last_update_time
+            )
+            if is_stale:
+                newest = durable_message_list.list_messages_of_newest_version(self.client.store, place, 1)
+                if [_get_event_id_or_none(found) for found in newest] != [event.id]:
+                    raise StaleSessionError(
+                        f"Another process has appended an event to the session {place} since it was loaded. "
+                        "Nothing was written; load the session again."
+                    )
+                revisions.append(document["revision"])
+                return None
+            revisions.append(document["revision"] + 1)
+            state = {**document["state"], **deltas.own}
+            self._save_document(
+                row, {**document, "state": state, "updated_at": event.timestamp, "revision": revisions[-1]}
+            )
+            self._update_shared_states(session.app_name, session.user_id, deltas)
+            return VersionContent(None, write_transcript_version.build_empty_call_results(closed), added=[message])
+
+        title = parse_message_parts.find_first_user_text_or_empty([message])
+        await self._write_under_locks(
+            place, session.app_name, session.user_id, deltas, build_version_with_event, title, must_exist=session.id
+        )
+        return revisions[-1]
+
+    def remember_inner_calls(self, place: str, call_id: str, inner_ids: Sequence[str]) -> None:
+        """Remember the calls of an agent that a tool has run, whose messages are in no session of this service.
+
+        They are closed together with the call of the tool: until then, the agent would run again after a crash, and
+        its calls be replayed.
+
+        Args:
+            place: Identifier of the session that has logged the calls.
+            call_id: Identifier of the call of the tool.
+            inner_ids: Identifiers of the calls of the agent.
+        """
+        if inner_ids:
+            self._inner_calls[place, call_id] = list(inner_ids)
+
+    def require_newest_revision(self, session: Session) -> None:
+        """Require that nobody has appended an event to a session since it was loaded.
+
+        Args:
+            session: Session of this service. One of another service, which has no revision, passes.
+
+        Raises:
+            StaleSessionError: Somebody has.
+        """
+        place = build_place(session.app_name, session.user_id, session.id)
+        document = self._load_document(place) if session._storage_update_marker is not None else None
+        if document is not None and session._storage_update_marker != str(document["revision"]):
+            raise StaleSessionError(
+                f"Another process has continued the session {place} since it was loaded. Nothing was done; load the "
+                "session again."
+            )
+
+    # ---- database
+
+    def _load_session(
+        self, place: str, app_name: str, user_id: str, session_id: str, config: GetSessionConfig
+    ) -> Session | None:
+        for attempt in range(_MAX_READS):
+            before = self._load_document(place)
+            if before is None and not self._exists(place):
+                return None
+            # Nobody appends to it between the two reads of the document that are equal.
+            messages = self._load_messages(place, config, whole=before is None)
+            if attempt == _MAX_READS - 1 or self._load_document(place) == before:
+                break
+        events = event_conversion.decode_messages(messages)
+        document = before or _build_document_from_events(app_name, user_id, session_id, events)
+        if before is None and config.num_recent_events is not None:
+            events = events[len(events) - config.num_recent_events :] if config.num_recent_events else []
+        if config.after_timestamp:
+            events = [event for event in events if event.timestamp >= config.after_timestamp]
+        session = Session(
+            app_name=app_name,
+            user_id=user_id,
+            id=session_id,
+            state=self._merge_states(app_name, user_id, document["state"]),
+            events=events,
+            last_update_time=document["updated_at"],
+        )
+        session._storage_update_marker = str(document["revision"])
+        return session
+
+    def _load_messages(self, place: str, config: GetSessionConfig, *, whole: bool) -> list[dict[str, Any]]:
+        limit = None if whole or config.after_timestamp else config.num_recent_events
+        messages = durable_message_list.list_messages_of_newest_version(self.client.store, place, limit)
+        if config.after_timestamp and config.num_recent_events is not None and not whole:
+            return messages[len(messages) - config.num_recent_events :] if config.num_recent_events else []
+        return messages
+
+    def _list_sessions(self, app_name: str, user_id: str | None) -> ListSessionsResponse:
+        prefix = _build_app_place(app_name) if user_id is None else _build_user_place(app_name, user_id)
+        store = self.client.store
+        rows = SessionRow.objects.using(store.using).filter(
+            workspace=store.workspace_id, agent=NewSessionFields(agent=app_name).build_columns()["agent"]
+        )
+        places = [place for place in rows.values_list("session_id", flat=True) if place.startswith(prefix)]
+        documents = [self._load_document(place) for place in places if not place.endswith("/")]
+        found = sorted(
+            (document for document in documents if document is not None),
+            key=lambda document: (document["updated_at"], document["user_id"], document["id"]),
+        )
+        return ListSessionsResponse(
+            sessions=[
+                Session(
+                    app_name=app_name,
+                    user_id=document["user_id"],
+                    id=document["id"],
+                    state=self._merge_states(app_name, document["user_id"], document["state"]),
+                    last_update_time=document["updated_at"],
+                )
+                for document in found
+            ]
+        )
+
+    def _merge_states(self, app_name: str, user_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
+        of_app = self._load_shared_state(_build_app_place(app_name))
+        of_user = self._load_shared_state(_build_user_place(app_name, user_id))
+        return {
+            **own,
+            **{State.APP_PREFIX + name: value for name, value in of_app.items()},
+            **{State.USER_PREFIX + name: value for name, value in of_user.items()},
+        }
+
+    def _build_document_of_fork(self, row: SessionRow, session: Session) -> dict[str, Any]:
+        """Return the document of a session that has none, because it was forked outside ADK."""
+        events = event_conversion.decode_messages(
+            durable_message_list.list_messages_of_newest_version(self.client.store, row.session_id)
+        )
+        return _build_document_from_events(session.app_name, session.user_id, session.id, events)
+
+    def _exists(self, place: str) -> bool:
+        store = self.client.store
+        rows = SessionRow.objects.using(store.using).filter(workspace=store.workspace_id, session_id=place)
+        return is_storable_text(place) and rows.exists()
+
+    def _load_document(self, place: str) -> dict[str, Any] | None:
+        found = session_documents.load_document(self.client.store, place, _FRAMEWORK, _SESSION)
+        return None if found is None else dict(found)
+
+    def _save_document(self, row: SessionRow, document: Mapping[str, Any]) -> None:
+        session_documents.save_document(self.client.store, row, _FRAMEWORK, _SESSION, dict(document))
+
+    def _load_shared_state(self, place: str) -> dict[str, Any]:
+        return dict(session_documents.load_document(self.client.store, place, _FRAMEWORK, _SHARED) or {})
+
+    def _update_shared_states(self, app_name: str, user_id: str, deltas: _StateDeltas) -> None:
+        """Merge changes into the states that sessions share. The caller has locked the sessions that keep them."""
+        store = self.client.store
+        for place, delta in _list_shared_deltas(app_name, user_id, deltas):
+            row = SessionRow.objects.using(store.using).get(workspace=store.workspace_id, session_id=place)
+            merged = {**self._load_shared_state(place), **delta}
+            session_documents.save_document(store, row, _FRAMEWORK, _SHARED, merged)
+
+    async def _write_under_locks(
+        self,
+        place: str,
+        app_name: str,
+        user_id: str,
+        deltas: _StateDeltas,
+        build: Callable[[SessionRow], VersionContent | None],
+        title: str = "",
+        must_exist: str | None = None,
+    ) -> None:
+        """Change a session, and what it shares, in one transaction that locks all of it."""
+        shared = [shared_place for shared_place, _ in _list_shared_deltas(app_name, user_id, deltas)]
+
+        def write_under_locks() -> None:
+            store = self.client.store
+            if must_exist is not None and not self._exists(place):
+                raise SessionNotFoundError(f"Session {must_exist} not found.")
+            for shared_place in shared:
+                description = NewSessionFields(title=_get_shared_title(shared_place), agent=app_name)
+                create_finish_release.create_session_if_missing(store, shared_place, description)
+            claims = SessionClaims.get_for_client(self.client.sync)
+            with claims.lock_session_claims(place):
+                durable_message_list.write_next_version_built_by_callback(
+                    store,
+                    place,
+                    NewSessionFields(title, app_name),
+                    lambda row, _: build(row),
+                    pairings=claims.find_call_pairings_and_mark_for_reload(place),
+                    source_ids=shared,
+                )
+
+        await self.client.run_blocking(write_under_locks)
+
+
+def build_place(app_name: str, user_id: str, session_id: str) -> str:
+    """Build the identifier of the session of this library that has the events of a session of ADK.
+
+    Args:
+        app_name: Name of the app.
+        user_id: Identifier of the user.
+        session_id: Identifier of the session.
+
+    Returns:
+        The three names with slashes between them. A slash or a percent sign in a name is written as in a URL.
+
+    Raises:
+        InvalidInput: A name is empty, or all of them are longer than 255 characters.
+    """
+    return validate_id("session id", _build_user_place(app_name, user_id) + _escape_name("session id", session_id))
+
+
+def _build_user_place(app_name: str, user_id: str) -> str:
+    return f"{_build_app_place(app_name)}{_escape_name('user id', user_id)}/"
+
+
+def _build_app_place(app_name: str) -> str:
+    return _escape_name("app name", app_name) + "/"
+
+
+def _escape_name(kind: str, name: str) -> str:
+    return validate_id(kind, name).replace("%", "%25").replace("/", "%2F")
+
+
+def _split_state_by_scope(state: Mapping[str, Any]) -> _StateDeltas:
+    """Split a state by the prefixes of its names. What is under `temp:` is left out."""
+    deltas = _StateDeltas()
+    for name, value in state.items():
+        if name.startswith(State.APP_PREFIX):
+            deltas.of_app[name.removeprefix(State.APP_PREFIX)] = _convert_to_json(name, value)
+        elif name.startswith(State.USER_PREFIX):
+            deltas.of_user[name.removeprefix(State.USER_PREFIX)] = _convert_to_json(name, value)
+        elif not name.startswith(State.TEMP_PREFIX):
+            deltas.own[name] = _convert_to_json(name, value)
+    return deltas
+
+
+def _convert_to_json(name: str, value: Any) -> Any:
+    """Convert a value of a state. One without a JSON form is stored as its text, as the services of ADK do."""
+    try:
+        return to_jsonable_python(value)
+    except ValueError:
+        logger.warning("The value of %r in the state has no JSON form, and is stored as text.", name)
+        return to_jsonable_python(value, fallback=repr)
+
+
+def _list_shared_deltas(app_name: str, user_id: str, deltas: _StateDeltas) -> list[tuple[str, dict[str, Any]]]:
+    """List the sessions whose shared state changes, with the changes."""
+    places = ((_build_app_place(app_name), deltas.of_app), (_build_user_place(app_name, user_id), deltas.of_user))
+    return [(place, delta) for place, delta in places if delta]
+
+
+def _get_shared_title(place: str) -> str:
+    return (
+        "State that the sessions of this app share"
+        if place.count("/") == 1
+        else "State that the sessions of this user share"
+    )
+
+
+def _build_document_from_events(
+    app_name: str, user_id: str, session_id: str, events: Sequence[Event]
+) -> dict[str, Any]:
+    """Build the document of a session from its events, as if each of them had just been appended."""
+    state: dict[str, Any] = {}
+    for event in events:
+        state.update(_split_state_by_scope(event.actions.state_delta).own)
+    return {
+        "app_name": app_name,
+        "user_id": user_id,
+        "id": session_id,
+        "state": state,
+        "updated_at": events[-1].timestamp if events else 0.0,
+        "revision": len(events),
+    }
+
+
+def _get_event_id_or_none(message: dict[str, Any]) -> str | None:
+    record = event_conversion.get_record_or_none(message)
+    return None if record is None else record.get("id")

@@ -1,0 +1,396 @@
+"""Plugin that guards the tools of agents: each call passes the log, and the gate is a request for a confirmation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.plugins import BasePlugin
+from google.adk.sessions import Session
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+from pydantic_core import to_jsonable_python
+
+from checkpoints.adapters.async_session_claims import AsyncClaims
+from checkpoints.adapters.google_adk.event_conversion import CONFIRMATION_CALL
+from checkpoints.adapters.google_adk.session_service import HarnessSessionService, build_place
+from checkpoints.aio import Checkpointer
+from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.client import SyncCheckpointer
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import ApprovalRequired, ReviewRequired
+from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
+
+#: Fields of a waiting call that the payload of a confirmation has.
+_SHOWN_FIELDS: Final = ("call_id", "step", "tool_name", "args_json", "status", "reason", "started_at")
+#: Tools of ADK itself that steer the agent and have no effect outside.
+_CONTROL_TOOLS: Final = frozenset({"exit_loop", "finish_task", "set_model_response", "transfer_to_agent"})
+#: What a tool can change beside the state. A replay makes the same changes.
+_REPLAYED_ACTIONS: Final = (
+    "skip_summarization",
+    "artifact_delta",
+    "transfer_to_agent",
+    "escalate",
+    "set_model_response",
+)
+_PART: Final = "google.genai.types.Part"
+
+
+@dataclass
+class _OuterCall:
+    """Call of a tool that runs an agent: the calls of that agent are logged in the session of the caller.
+
+    Attributes:
+        place: Session that has the calls.
+        description: Description of the session.
+        call_ids: Identifiers of the calls of the agent.
+    """
+
+    place: str
+    description: NewSessionFields
+    call_ids: list[str] = field(default_factory=list)
+
+
+#: Call that runs the agent of the current task.
+_outer_call: ContextVar[_OuterCall | None] = ContextVar("harness_outer_call", default=None)
+
+
+class Harness(BasePlugin):
+    """Guard for the tools of all agents of a runner.
+
+        service = HarnessSessionService(checkpointer)
+        harness = Harness(service, ToolPolicies({"get_*": {"side_effects": {"read"}}}))
+        runner = Runner(app_name="refunds", agent=agent, session_service=service, plugins=[harness])
+
+    The first call with side effects claims the session, and the end of the run releases it. If a person has to decide
+    about a call first, the run stops with a request for a confirmation, as for a tool of ADK that requires one.
+    """
+
+    def __init__(
+        self,
+        checkpointer: HarnessSessionService | SyncCheckpointer | Checkpointer | None = None,
+        policies: ToolPolicies | None = None,
+        *,
+        name: str = "harness",
+    ) -> None:
+        """Create the plugin.
+
+        Args:
+            checkpointer: Session service of the runner, or a client. None uses the `default` database of the project.
+            policies: Options of tools by patterns of their names. None: every tool mutates.
+            name: Name of the plugin, unique in the runner.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
+        """
+        super().__init__(name)
+        self._service = (
+            checkpointer if isinstance(checkpointer, HarnessSessionService) else HarnessSessionService(checkpointer)
+        )
+        self._client = self._service.client
+        self._policies = policies or ToolPolicies()
+        self._policies.register_verify_hooks(self._client.sync)
+        self._claims = AsyncClaims(self._client.given)
+
+    async def build_confirmations(self, *, app_name: str, user_id: str, session_id: str) -> types.Content | None:
+        """Build the message with which a stopped run continues, in any process.
+
+            message = await harness.build_confirmations(app_name="refunds", user_id="ann", session_id="order-17")
+            if message is not None:
+                async for event in runner.run_async(user_id="ann", session_id="order-17", new_message=message): ...
+
+        The decisions themselves are read from the log.
+
+        Args:
+            app_name: Name of the app.
+            user_id: Identifier of the user.
+            session_id: Identifier of the session.
+
+        Returns:
+            The answers to the requests of this plugin about whose calls people have decided; None if there is none, or
+            if an interrupted call of the session still waits for a decision.
+
+        Raises:
+            CheckpointCorrupted: A stored event cannot be read.
+        """
+        session = await self._service.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        requests = {} if session is None else _find_open_requests(session)
+        if not requests:
+            return None
+        place = build_place(app_name, user_id, session_id)
+        pending = await self._client.run_blocking(lambda: self._client.sync.pending_tool_calls(place))
+        if any(call["status"] == CallStatus.INTERRUPTED for call in pending):
+            return None
+        waiting = {call["call_id"] for call in pending}
+        parts = [
+            types.Part(
+                function_response=types.FunctionResponse(
+                    id=request_id, name=CONFIRMATION_CALL, response={"confirmed": True}
+                )
+            )
+            for request_id, call_id in requests.items()
+            if call_id not in waiting
+        ]
+        return types.Content(role="user", parts=parts) if parts else None
+
+    # ---- callbacks
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Guard the tool that runs next, so that all callbacks and ADK's own confirmations are as without the guard."""
+        if tool.name not in _CONTROL_TOOLS and not isinstance(tool.run_async, _GuardedRun):
+            tool.run_async = _GuardedRun(tool)  # type: ignore[method-assign]
+        return None
+
+    async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Release the session at the end of a run."""
+        await self._release_session(invocation_context)
+
+    async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:
+        """Release the session after a run that raised."""
+        await self._release_session(invocation_context)
+
+    async def _release_session(self, invocation_context: InvocationContext) -> None:
+        if _outer_call.get() is None:
+            place = _get_place(invocation_context.session)
+            await asyncio.shield(self._claims.release_session_when_idle(place))
+
+    # ---- calls
+
+    async def run_tool(
+        self, tool: BaseTool, run: Callable[..., Awaitable[Any]], args: dict[str, Any], tool_context: ToolContext
+    ) -> Any:
+        """Run a tool through the log.
+
+        Args:
+            tool: The tool.
+            run: Its own `run_async`.
+            args: Arguments of the call.
+            tool_context: Context of the call.
+
+        Returns:
+            What the tool returned, in this run or an earlier one; an error for the model if a person rejected the call.
+
+        Raises:
+            ReviewRequired: A person has to decide about interrupted calls first, and the run cannot stop here.
+            ApprovalRequired: A person has to approve the call first, and the run cannot stop here.
+            StaleSessionError: Another process has continued the session since the model made the call.
+        """
+        is_agent = isinstance(tool, AgentTool)
+        if not is_agent and not self._policies.logs_calls(tool.name):
+            return await run(args=args, tool_context=tool_context)
+        try:
+            if is_agent:
+                return await self._run_agent_tool(run, args, tool_context)
+            return await self._run_logged_call(tool, run, args, tool_context)
+        except (ReviewRequired, ApprovalRequired) as gate:
+            if _outer_call.get() is not None or tool_context.tool_confirmation is not None:
+                raise  # ADK asks once about a call
+            tool_context.request_confirmation(hint=str(gate), payload=_build_details_of_calls_awaiting_decision(gate))
+            tool_context.actions.skip_summarization = True
+            return {"error": "The call waits for the decision of a person."}
+
+    async def _run_agent_tool(
+        self, run: Callable[..., Awaitable[Any]], args: dict[str, Any], tool_context: ToolContext
+    ) -> Any:
+        """Run an agent that is a tool. Its calls are logged one by one, so that the call itself needs no log."""
+        outer = _outer_call.get()
+        if outer is not None:
+            return await run(args=args, tool_context=tool_context)
+        outer = _OuterCall(_get_place(tool_context.session), _build_session_description(tool_context.session))
+        token = _outer_call.set(outer)
+        try:
+            result = await run(args=args, tool_context=tool_context)
+        finally:
+            _outer_call.reset(token)
+        self._service.remember_inner_calls(outer.place, str(tool_context.function_call_id), outer.call_ids)
+        return result
+
+    async def _run_logged_call(
+        self, tool: BaseTool, run: Callable[..., Awaitable[Any]], args: dict[str, Any], tool_context: ToolContext
+    ) -> Any:
+        execution = _Execution(run, tool_context)
+        call_id = str(tool_context.function_call_id)
+        try:
+            async with self._hold_session(tool_context) as place:
+                result = await aguard(
+                    self._client.given,
+                    place,
+                    tool.name,
+                    _convert_to_json(args),
+                    call_id,
+                    execution.run,
+                    policies=self._policies,
+                    codec=_CODEC,
+                    failed=_is_failed_value,
+                )
+        except _ToolPaused:
+            return execution.result
+        if execution.has_run:
+            return execution.result
+        return _apply_replayed_value(result, tool_context)
+
+    @asynccontextmanager
+    async def _hold_session(self, tool_context: ToolContext) -> AsyncIterator[str]:
+        """Hold the session that logs a call of this context."""
+        outer, session = _outer_call.get(), tool_context.session
+        if outer is not None:
+            outer.call_ids.append(str(tool_context.function_call_id))
+        place, description = (
+            (_get_place(session), _build_session_description(session))
+            if outer is None
+            else (outer.place, outer.description)
+        )
+        async with self._claims.hold_session(place, description, release_after=False):
+            if outer is None:
+                await self._client.run_blocking(partial(self._service.require_newest_revision, session))
+            yield place
+
+
+class _GuardedRun:
+    """`run_async` of one tool, through the log of the runner's plugin; the tool's own one without such a plugin."""
+
+    def __init__(self, tool: BaseTool) -> None:
+        self._tool, self._run = tool, tool.run_async
+
+    async def __call__(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        plugins = tool_context._invocation_context.plugin_manager.plugins
+        plugin = next((plugin for plugin in plugins if isinstance(plugin, Harness)), None)
+        if plugin is None:
+            return await self._run(args=args, tool_context=tool_context)
+        return await plugin.run_tool(self._tool, self._run, args, tool_context)
+
+
+class _ToolPaused(Exception):
+    """The tool asks for a confirmation or credentials itself, and runs again then: this attempt counts as failed."""
+
+    def __init__(self) -> None:
+        super().__init__("The tool asked its user for a confirmation or for credentials, and runs again.")
+
+
+class _Execution:
+    """Execution of one tool by ADK.
+
+    Attributes:
+        has_run: Whether it has run.
+        result: What it returned.
+    """
+
+    def __init__(self, run: Callable[..., Awaitable[Any]], tool_context: ToolContext) -> None:
+        self._run, self._context = run, tool_context
+        self.has_run = False
+        self.result: Any = None
+
+    async def run(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Run the tool with arguments that a person may have changed. Returns its result, and what it changed."""
+        self.result = await self._run(args=args, tool_context=self._context)
+        self.has_run = True
+        actions = self._context.actions
+        if actions.requested_tool_confirmations or actions.requested_auth_configs:
+            raise _ToolPaused
+        changes = {name: getattr(actions, name) for name in _REPLAYED_ACTIONS if getattr(actions, name, None)}
+        return {"result": self.result, "state": dict(actions.state_delta), "actions": changes}
+
+
+def _apply_replayed_value(result: ToolResult, tool_context: ToolContext) -> Any:
+    """Return a result of the log, and make the changes that the tool made when it ran."""
+    value = result.value
+    if not isinstance(value, dict):
+        return {"error": result.content} if result.is_error else result.content
+    for name, changed in value["state"].items():
+        tool_context.state[name] = changed
+    for name, changed in value["actions"].items():
+        setattr(tool_context.actions, name, changed)
+    return value["result"]
+
+
+def _is_failed_value(value: dict[str, Any]) -> bool:
+    result = value["result"]
+    return isinstance(result, dict) and bool(result.get("error") or result.get("isError"))
+
+
+def _encode_value(value: dict[str, Any]) -> tuple[str, bytes]:
+    return "google-adk", json.dumps(_convert_to_json(value)).encode()
+
+
+def _decode_value(encoded: tuple[str, bytes]) -> dict[str, Any]:
+    return dict(json.loads(encoded[1], object_hook=_decode_part_or_dict))
+
+
+def _decode_part_or_dict(value: dict[str, Any]) -> Any:
+    return types.Part.model_validate(value[_PART]) if list(value) == [_PART] else value
+
+
+def _convert_to_json(value: Any) -> Any:
+    """Convert a value to JSON. A part, such as an image, comes back as one; another type as what it is in JSON."""
+    if isinstance(value, types.Part):
+        return {_PART: value.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    if isinstance(value, dict):
+        return {str(name): _convert_to_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_convert_to_json(each) for each in value]
+    return to_jsonable_python(value, fallback=repr)
+
+
+def _format_value_as_text(value: dict[str, Any]) -> str:
+    result = value["result"]
+    if isinstance(result, dict) and list(result) == ["result"]:
+        result = result["result"]
+    return result if isinstance(result, str) else json.dumps(_convert_to_json(result), ensure_ascii=False)
+
+
+_CODEC: Final = ValueCodec(_encode_value, _decode_value, _format_value_as_text)
+
+
+def _get_place(session: Session) -> str:
+    return build_place(session.app_name, session.user_id, session.id)
+
+
+def _build_session_description(session: Session) -> NewSessionFields:
+    texts = (
+        part.text
+        for event in session.events
+        if event.author == "user" and event.content is not None
+        for part in event.content.parts or ()
+        if part.text
+    )
+    return NewSessionFields(next(texts, ""), session.app_name)
+
+
+def _find_open_requests(session: Session) -> dict[str, str]:
+    """Return the calls about which this plugin has asked and that have no result, by the ids of the requests."""
+    requests: dict[str, str] = {}
+    answered: set[str] = set()
+    for event in session.events:
+        for call in event.get_function_calls():
+            args = call.args or {}
+            payload = (args.get("toolConfirmation") or {}).get("payload")
+            if call.name == CONFIRMATION_CALL and isinstance(payload, dict) and payload.get("type") in _KINDS:
+                requests[str(call.id)] = str((args.get("originalFunctionCall") or {}).get("id"))
+        waiting = event.actions.requested_tool_confirmations
+        answered |= {str(result.id) for result in event.get_function_responses() if result.id not in waiting}
+    return {request_id: call_id for request_id, call_id in requests.items() if call_id not in answered}
+
+
+_KINDS: Final = ("approval_required", "review_required")
+
+
+def _build_details_of_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+    """Return the payload of a confirmation, which is JSON: which calls wait, and where to decide."""
+    kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
+    waiting = [
+        {name: value if isinstance(value := call.get(name), int) else str(value or "") for name in _SHOWN_FIELDS}
+        for call in gate.calls
+    ]
+    return {"type": kind, "session_id": gate.session_id, "calls": waiting, "message": str(gate)}
