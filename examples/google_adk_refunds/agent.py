@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from checkpoints import ToolPolicies
 from checkpoints.adapters.google_adk import Harness, HarnessSessionService
 from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, make_kill_at_moment_function
 
+# ADK warns that resuming a run is experimental.
+os.environ.setdefault("ADK_SUPPRESS_EXPERIMENTAL_FEATURE_WARNINGS", "true")
 APP, USER = "refunds", "ann"
 POLICIES = ToolPolicies(
     {

@@ -15,6 +15,8 @@ from checkpoints.formats import parse_message_parts
 
 #: Name in the source of a message, and of the fields of a part that its readable form does not have.
 _KEY: Final = "adk"
+#: Number of parts in the record of an event that has a list of them.
+_PARTS: Final = "parts"
 #: Field of a part whose readable form is a text alone: the part as it was.
 _WHOLE: Final = "part"
 #: Name of the call by which ADK asks its user to confirm the call of a tool.
@@ -48,7 +50,7 @@ def encode_event(event: Event) -> dict[str, Any]:
     message: dict[str, Any] = {
         "role": _find_role(event, readable),
         "content": readable or _describe_changes(event),
-        "source": {_KEY: {**record, "hasParts": parts is not None}},
+        "source": {_KEY: record if parts is None else {**record, _PARTS: len(parts)}},
         "created_at": datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
     }
     if event.model_version:
@@ -70,14 +72,14 @@ def decode_messages(messages: Sequence[dict[str, Any]]) -> list[Event]:
     """
     events: list[Event] = []
     for number, message in enumerate(messages):
-        record = get_record_or_none(message)
+        record = _get_record_or_none(message)
         if record is None:
             events.append(_build_event_of_foreign_message(message, number, events[-1].timestamp if events else 0.0))
             continue
         content = dict(record.get("content") or {})
-        if record.get("hasParts"):
-            content["parts"] = [_decode_part(part) for part in message["content"]]
-        values = {name: value for name, value in record.items() if name not in {"hasParts", "content"}}
+        if _PARTS in record:
+            content["parts"] = [_decode_part(part) for part in message["content"]] if record[_PARTS] else []
+        values = {name: value for name, value in record.items() if name not in {_PARTS, "content"}}
         if content:
             values["content"] = content
         try:
@@ -91,7 +93,7 @@ def decode_messages(messages: Sequence[dict[str, Any]]) -> list[Event]:
     return events
 
 
-def get_record_or_none(message: dict[str, Any]) -> dict[str, Any] | None:
+def _get_record_or_none(message: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is stored of an event beside its parts; None for a message of somebody else."""
     source = message.get("source")
     record = source.get(_KEY) if isinstance(source, dict) else None

@@ -273,15 +273,8 @@ class HarnessSessionService(BaseSessionService):
             document = self._load_document(place)
             if document is None:
                 document = self._build_document_of_fork(row, session)
-            known = session._storage_update_marker
-            is_stale = (
-                known != str(document["revision"])
-                if known is not None
-                else document["updated_at"] > session.last_update_time
-            )
-            if is_stale:
-                newest = durable_message_list.list_messages_of_newest_version(self.client.store, place, 1)
-                if [_get_event_id_or_none(found) for found in newest] != [event.id]:
+            if self._is_stale(session, document):
+                if self._load_newest_event_id(place) != event.id:
                     raise StaleSessionError(
                         f"Another process has appended an event to the session {place} since it was loaded. "
                         "Nothing was written; load the session again."
@@ -320,14 +313,14 @@ class HarnessSessionService(BaseSessionService):
         """Require that nobody has appended an event to a session since it was loaded.
 
         Args:
-            session: Session of this service. One of another service, which has no revision, passes.
+            session: Session. One that this service does not have passes.
 
         Raises:
             StaleSessionError: Somebody has.
         """
         place = build_place(session.app_name, session.user_id, session.id)
-        document = self._load_document(place) if session._storage_update_marker is not None else None
-        if document is not None and session._storage_update_marker != str(document["revision"]):
+        document = self._load_document(place)
+        if document is not None and self._is_stale(session, document):
             raise StaleSessionError(
                 f"Another process has continued the session {place} since it was loaded. Nothing was done; load the "
                 "session again."
@@ -394,6 +387,20 @@ class HarnessSessionService(BaseSessionService):
                 for document in found
             ]
         )
+
+    def _is_stale(self, session: Session, document: Mapping[str, Any]) -> bool:
+        """Return whether somebody has appended an event since a session was loaded. One that a program has built itself
+        has no revision; it is compared by its last event, or by its time."""
+        if session._storage_update_marker is not None:
+            return session._storage_update_marker != str(document["revision"])
+        if session.events:
+            place = build_place(session.app_name, session.user_id, session.id)
+            return self._load_newest_event_id(place) != session.events[-1].id
+        return bool(document["updated_at"] > session.last_update_time)
+
+    def _load_newest_event_id(self, place: str) -> str | None:
+        newest = durable_message_list.list_messages_of_newest_version(self.client.store, place, 1)
+        return event_conversion.decode_messages(newest)[0].id if newest else None
 
     def _merge_states(self, app_name: str, user_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
         of_app = self._load_shared_state(_build_app_place(app_name))
@@ -548,8 +555,3 @@ def _build_document_from_events(
         "updated_at": events[-1].timestamp if events else 0.0,
         "revision": len(events),
     }
-
-
-def _get_event_id_or_none(message: dict[str, Any]) -> str | None:
-    record = event_conversion.get_record_or_none(message)
-    return None if record is None else record.get("id")
