@@ -152,6 +152,7 @@ test-adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program ## Te
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py langgraph/test_delta_channels.py langgraph/test_killed_updates.py \
 		claude/test_compactions.py claude/test_conformance.py claude/test_real_program.py claude/test_session_store.py claude/test_tool_hooks.py \
+		google_adk/test_session_service.py google_adk/test_tools.py \
 		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py \
 		strands/test_repository.py strands/test_tools.py)
 

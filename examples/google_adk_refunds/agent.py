@@ -92,9 +92,7 @@ def build_runner_and_harness(
         model=ScriptedModel(orders=orders),
         tools=build_tools(effects, make_kill_at_moment_function(moment)),
     )
-    app = App(
-        name=APP, root_agent=agent, plugins=[harness], resumability_config=ResumabilityConfig(is_resumable=True)
-    )
+    app = App(name=APP, root_agent=agent, plugins=[harness], resumability_config=ResumabilityConfig(is_resumable=True))
     return Runner(app=app, session_service=service, auto_create_session=True), harness
 
 

@@ -68,6 +68,10 @@ def build_claude_example_blocks() -> list[Block]:
     return [*_build_database_setup_blocks("claude"), _build_program_block(example_agent_sources.CLAUDE, sentence)]
 
 
+def build_google_adk_example_blocks() -> list[Block]:
+    return [*_build_database_setup_blocks("google-adk"), _build_program_block(example_agent_sources.GOOGLE_ADK)]
+
+
 def build_openai_agents_example_blocks() -> list[Block]:
     return [*_build_database_setup_blocks("openai-agents"), _build_program_block(example_agent_sources.OPENAI_AGENTS)]
 
@@ -115,6 +119,7 @@ CONNECTIONS: Final = (
     Connection("python", "Python", build_python_example_blocks, example_agent_sources.PYTHON_APPROVAL),
     Connection("langgraph", "LangGraph", build_langgraph_example_blocks, example_agent_sources.LANGGRAPH_APPROVAL),
     Connection("claude", "Claude Agent SDK", build_claude_example_blocks),
+    Connection("google-adk", "Google ADK", build_google_adk_example_blocks),
     Connection("openai-agents", "OpenAI Agents", build_openai_agents_example_blocks),
     Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_example_blocks),
     Connection("strands", "Strands Agents", build_strands_example_blocks),

@@ -245,6 +245,55 @@ with HarnessSessionRepository.open(os.environ["HARNESS_DATABASE_URL"]) as reposi
     agent(harness.build_responses() or "Send a note")
 """
 )
+GOOGLE_ADK: Final = (
+    """import asyncio
+import os
+import sys
+
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.runners import Runner
+from google.genai import types
+
+from checkpoints.adapters.google_adk import Harness, HarnessSessionService
+
+"""
+    + _REQUIRED_DATABASE
+    + """
+class ScriptedModel(BaseLlm):
+    model: str = "scripted"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        parts = [part for content in llm_request.contents for part in content.parts]
+        call = types.Part.from_function_call(name="send_note", args={"text": "hello"})
+        has_result = any(part.function_response for part in parts)
+        part = types.Part(text="The note is sent.") if has_result else call
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def send_note(text: str) -> str:
+    \"\"\"Send a note.\"\"\"
+    return f"sent: {text}"
+
+
+async def main():
+    place = {"user_id": "first-user", "session_id": "first-session"}
+    async with HarnessSessionService.aopen(os.environ["HARNESS_DATABASE_URL"]) as service:
+        harness = Harness(service)
+        agent = LlmAgent(name="notes", model=ScriptedModel(), tools=[send_note])
+        app = App(name="notes", root_agent=agent, plugins=[harness])
+        runner = Runner(app=app, session_service=service, auto_create_session=True)
+        message = await harness.build_confirmations(app_name="notes", **place)
+        if message is None:
+            message = types.Content(role="user", parts=[types.Part(text="Send a note")])
+        async for event in runner.run_async(**place, new_message=message):
+            pass
+
+
+asyncio.run(main())
+"""
+)
 CLAUDE: Final = (
     """import asyncio
 import os

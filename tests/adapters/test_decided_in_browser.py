@@ -32,7 +32,14 @@ from tests.support.site_process import Site
 #: Seconds to wait for an agent or a decision.
 PATIENCE = 200
 PAGE_TIMEOUT_MS = 120_000
-EXAMPLES = ["langgraph_refunds", "claude_refunds", "pydantic_ai_refunds", "openai_agents_refunds", "strands_refunds"]
+EXAMPLES = [
+    "langgraph_refunds",
+    "claude_refunds",
+    "google_adk_refunds",
+    "pydantic_ai_refunds",
+    "openai_agents_refunds",
+    "strands_refunds",
+]
 #: What a person enters for each decision of `reviewed_agents`.
 ANSWERS = {"approve": "Approve", "edit": "Edit", "reject": "Reject", "respond": "Respond instead"}
 

@@ -13,6 +13,7 @@ from checkpoints.exceptions import FrameworkNotSupported
     ("adapter", "package", "refused", "wanted"),
     [
         ("claude", "claude-agent-sdk", "0.3.0", ">=0.2.187,<0.3"),
+        ("google_adk", "google-adk", "2.14.0", ">=2.13,<2.14"),
         ("langgraph", "langgraph", "2.0.0", ">=1.2.20,<2.0"),
         ("langgraph", "langgraph", "1.2.19", ">=1.2.20,<2.0"),
         ("openai_agents", "openai-agents", "0.25.1", ">=0.24,<0.25"),

@@ -12,7 +12,7 @@ from tests.docs.run_page import blocks
 from tests.support.processes import ROOT
 
 #: Pages that need a framework; `tests/adapters` runs them.
-OF_ADAPTERS = {"claude-agent-sdk", "langgraph", "openai-agents", "pydantic-ai", "strands"}
+OF_ADAPTERS = {"claude-agent-sdk", "google-adk", "langgraph", "openai-agents", "pydantic-ai", "strands"}
 PAGES = sorted(
     path
     for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]

@@ -2,7 +2,7 @@
 
 from checkpoints.adapters.framework_versions import require_version
 
-require_version("google-adk", at_least=(2, 13), below=(3, 0))
+require_version("google-adk", at_least=(2, 13), below=(2, 14))
 
 from checkpoints.adapters.google_adk.session_service import HarnessSessionService  # noqa: E402
 from checkpoints.adapters.google_adk.tool_guard_plugin import Harness  # noqa: E402

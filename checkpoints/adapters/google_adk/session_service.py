@@ -63,7 +63,8 @@ class HarnessSessionService(BaseSessionService):
     """Session service that keeps the sessions of Google ADK as sessions of this library.
 
         service = HarnessSessionService(checkpointer)
-        runner = Runner(app_name="refunds", agent=agent, session_service=service, plugins=[Harness(service)])
+        app = App(name="refunds", root_agent=agent, plugins=[Harness(service)])
+        runner = Runner(app=app, session_service=service)
 
     A session is named `app/user/session`. What all sessions of a user or of an app share (`user:` and `app:`) is kept
     in the sessions `app/user/` and `app/`, which have no messages. An event is appended, and all state that it changes
@@ -331,18 +332,22 @@ class HarnessSessionService(BaseSessionService):
     def _load_session(
         self, place: str, app_name: str, user_id: str, session_id: str, config: GetSessionConfig
     ) -> Session | None:
-        for attempt in range(_MAX_READS):
-            before = self._load_document(place)
-            if before is None and not self._exists(place):
+        stored: dict[str, Any] | None = None
+        messages: list[dict[str, Any]] = []
+        for _ in range(_MAX_READS):
+            stored = self._load_document(place)
+            if stored is None and not self._exists(place):
                 return None
-            # Nobody appends to it between the two reads of the document that are equal.
-            messages = self._load_messages(place, config, whole=before is None)
-            if attempt == _MAX_READS - 1 or self._load_document(place) == before:
+            # A date can only be found in the events, and the state of a fork only from all of them.
+            reads_all = stored is None or bool(config.after_timestamp)
+            limit = None if reads_all else config.num_recent_events
+            messages = durable_message_list.list_messages_of_newest_version(self.client.store, place, limit)
+            if self._load_document(place) == stored:  # nobody has appended an event between the reads
                 break
         events = event_conversion.decode_messages(messages)
-        document = before or _build_document_from_events(app_name, user_id, session_id, events)
-        if before is None and config.num_recent_events is not None:
-            events = events[len(events) - config.num_recent_events :] if config.num_recent_events else []
+        document = stored or _build_document_from_events(app_name, user_id, session_id, events)
+        if config.num_recent_events is not None:
+            events = events[max(len(events) - config.num_recent_events, 0) :]
         if config.after_timestamp:
             events = [event for event in events if event.timestamp >= config.after_timestamp]
         session = Session(
@@ -355,13 +360,6 @@ class HarnessSessionService(BaseSessionService):
         )
         session._storage_update_marker = str(document["revision"])
         return session
-
-    def _load_messages(self, place: str, config: GetSessionConfig, *, whole: bool) -> list[dict[str, Any]]:
-        limit = None if whole or config.after_timestamp else config.num_recent_events
-        messages = durable_message_list.list_messages_of_newest_version(self.client.store, place, limit)
-        if config.after_timestamp and config.num_recent_events is not None and not whole:
-            return messages[len(messages) - config.num_recent_events :] if config.num_recent_events else []
-        return messages
 
     def _list_sessions(self, app_name: str, user_id: str | None) -> ListSessionsResponse:
         prefix = _build_app_place(app_name) if user_id is None else _build_user_place(app_name, user_id)

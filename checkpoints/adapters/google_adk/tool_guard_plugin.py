@@ -70,7 +70,8 @@ class Harness(BasePlugin):
 
         service = HarnessSessionService(checkpointer)
         harness = Harness(service, ToolPolicies({"get_*": {"side_effects": {"read"}}}))
-        runner = Runner(app_name="refunds", agent=agent, session_service=service, plugins=[harness])
+        app = App(name="refunds", root_agent=agent, plugins=[harness])
+        runner = Runner(app=app, session_service=service)
 
     The first call with side effects claims the session, and the end of the run releases it. If a person has to decide
     about a call first, the run stops with a request for a confirmation, as for a tool of ADK that requires one.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
+from google.genai import types
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.google_adk import HarnessSessionService
@@ -91,8 +92,6 @@ def test_new_prompt_after_a_kill_waits_for_the_decision(
 def test_program_that_confirms_itself_is_no_decision(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path
 ) -> None:
-    from google.genai import types
-
     child = start_child(agents.die_in_tool, url=database_url(), effects=str(effects), moment=AFTER_EFFECT, orders=[17])
     assert child.died_by() == signal.SIGKILL
     asked = _go_on(effects, [17])

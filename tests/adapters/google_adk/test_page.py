@@ -35,7 +35,12 @@ def test_the_site_shows_a_conversation_like_a_native_session(
     page = client.get(f"/sessions/{Session.objects.get().pk}/")
     assert page.status_code == 200
     shown = page.content.decode()
-    for text in ("Please refund order 17.", "Refund 40 for order 17", "order 17: 40 EUR, paid", "refunded 40 for order 17"):
+    for text in (
+        "Please refund order 17.",
+        "Refund 40 for order 17",
+        "order 17: 40 EUR, paid",
+        "refunded 40 for order 17",
+    ):
         assert text in shown
     for hidden in ("functionCall", "functionResponse", "invocationId"):
         assert hidden not in shown

@@ -7,6 +7,8 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
@@ -14,8 +16,6 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions import InMemorySessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
-from django.core.management import call_command
-from django.db import connection
 from google.genai import types
 
 from checkpoints import SyncCheckpointer
@@ -44,7 +44,7 @@ def do(work: Awaitable[T]) -> T:
     return asyncio.run(wait())
 
 
-def create(service: HarnessSessionService, session_id: str = "s", **state: object) -> Session:
+def create(service: HarnessSessionService, session_id: str = "s", **state: Any) -> Session:
     return do(service.create_session(**PLACE, session_id=session_id, state=state))
 
 
@@ -60,6 +60,10 @@ def append(service: HarnessSessionService, session: Session, *events: Event) -> 
 
 
 # ---- events
+
+
+def _result(call_id: str, name: str, response: dict[str, Any]) -> types.Part:
+    return types.Part(function_response=types.FunctionResponse(id=call_id, name=name, response=response))
 
 
 EVENTS = {
@@ -91,9 +95,11 @@ EVENTS = {
         content=types.Content(
             role="user",
             parts=[
-                types.Part(function_response=types.FunctionResponse(id="c1", name="refund", response={"result": "ok"})),
-                types.Part(function_response=types.FunctionResponse(id="c2", name="wait", response={"b": [1.5], "a": 0})),
-                types.Part(function_response=types.FunctionResponse(id="c3", name="wait", response={"result": 3})),
+                _result("c1", "refund", {"result": "ok"}),
+                types.Part(
+                    function_response=types.FunctionResponse(id="c2", name="wait", response={"b": [1.5], "a": 0})
+                ),
+                _result("c3", "wait", {"result": 3}),
                 types.Part(
                     function_response=types.FunctionResponse(
                         id="c4",
@@ -164,6 +170,7 @@ def test_newest_events_and_those_after_a_time_are_loaded(service: HarnessSession
     assert times() == [1, 2, 3, 4, 5]
     assert times(num_recent_events=0) == []
     assert times(num_recent_events=3) == [3, 4, 5]
+    assert times(num_recent_events=9) == [1, 2, 3, 4, 5]
     assert times(after_timestamp=4.0) == [4, 5]
     assert times(after_timestamp=2.0, num_recent_events=3) == [3, 4, 5]
     assert times(after_timestamp=50.0) == []
@@ -249,7 +256,8 @@ def test_session_of_somebody_else_is_not_overwritten(service: HarnessSessionServ
 
 
 def test_state_is_shared_as_its_prefixes_say(service: HarnessSessionService) -> None:
-    session = create(service, own=1, **{"user:name": "Ann", "app:rate": 2})
+    given: dict[str, Any] = {"own": 1, "user:name": "Ann", "app:rate": 2}
+    session = create(service, **given)
     append(service, session, say("Hello", **{"own": 2, "user:seen": 3, "app:rate": 4, "temp:x": 5}))
     assert session.state == {"own": 2, "user:name": "Ann", "user:seen": 3, "app:rate": 4, "temp:x": 5}
     assert load(service).state == {"own": 2, "user:name": "Ann", "user:seen": 3, "app:rate": 4}
@@ -365,6 +373,7 @@ def test_fork_with_the_name_of_a_session_is_one(service: HarnessSessionService, 
     session = create(service)
     append(service, session, say("One.", step=1), say("Two.", step=2))
     cp.fork_session("refunds/ann/s", "refunds/ann/fork", version=1)
+    assert [len(load(service, "fork", num_recent_events=number).events) for number in (0, 1, 9)] == [0, 1, 1]
     fork = load(service, "fork")
     assert (len(fork.events), fork.state) == (1, {"step": 1})
     append(service, fork, say("Another two.", other=True))
@@ -376,7 +385,8 @@ def test_sealed_sessions_verify_and_an_altered_state_is_refused(settings: Any, o
     settings.HARNESS_SEAL_KEY = "5e" * 32
     settings.HARNESS_SEAL_REQUIRED = True
     service = HarnessSessionService(open_checkpointer())
-    session = create(service, own=1, **{"user:a": 1, "app:b": 2})
+    given: dict[str, Any] = {"own": 1, "user:a": 1, "app:b": 2}
+    session = create(service, **given)
     append(service, session, say("One.", **{"user:a": 3, "app:b": 4}), say("Two.", own=2))
     call_command("verify_integrity", "--all")
     shared = FrameworkState.objects.get(namespace="google-adk/shared_state", session__session_id="refunds/ann/")

@@ -1,0 +1,429 @@
+"""Guarded tools of agents of ADK: approvals in the inbox, requests for confirmations, and replays that are equal."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.events.event import Event
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.plugins import BasePlugin
+from google.adk.runners import InMemoryRunner, Runner
+from google.adk.tools import FunctionTool, ToolContext
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
+
+from checkpoints import SyncCheckpointer, ToolPolicies
+from checkpoints.adapters.google_adk import Harness, HarnessSessionService
+from checkpoints.exceptions import ApprovalRequired, InvalidInput, SessionBusy
+from checkpoints.models import Run, ToolCall
+from tests.conftest import Open
+
+ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount}"}})
+ABOUT: Any = {"actor": "alice", "reason": "It is due."}
+PLACE = "office/ann/s"
+
+
+class _Script(BaseLlm):
+    """Model that makes the given calls, one in each answer, and then says the last result."""
+
+    model: str = "script"
+    calls: Sequence[tuple[str, dict[str, Any]]] = ()
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        asked = max(
+            number
+            for number, content in enumerate(llm_request.contents)
+            if content.role == "user" and any(part.text for part in content.parts or ())
+        )
+        results = [
+            part.function_response.response
+            for content in llm_request.contents[asked:]
+            for part in content.parts or ()
+            if part.function_response is not None
+        ]
+        if len(results) < len(self.calls):
+            name, args = self.calls[len(results)]
+            part = types.Part(function_call=types.FunctionCall(name=name, args=args))
+        else:
+            part = types.Part(text=f"It is: {results[-1]}" if results else "Nothing to do.")
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+class _Desk:
+    """Runs of one agent; each is one of another process."""
+
+    def __init__(
+        self,
+        cp: SyncCheckpointer,
+        tools: Sequence[Any],
+        calls: Sequence[tuple[str, dict[str, Any]]],
+        policies: ToolPolicies | None = None,
+        plugins: Sequence[BasePlugin] = (),
+        **options: Any,
+    ) -> None:
+        self.cp, self._tools, self._calls = cp, tools, calls
+        self._policies, self._plugins, self._options = policies, plugins, options
+
+    def _build(self) -> tuple[Runner, Harness]:
+        service = HarnessSessionService(self.cp)
+        harness = Harness(service, self._policies)
+        agent = LlmAgent(name="desk", model=_Script(calls=self._calls), tools=list(self._tools), **self._options)
+        app = App(name="office", root_agent=agent, plugins=[harness, *self._plugins])
+        return Runner(app=app, session_service=service, auto_create_session=True), harness
+
+    def ask(self, text: str = "Please.") -> list[Event]:
+        return self._run(types.Content(role="user", parts=[types.Part(text=text)]))
+
+    def go_on(self) -> list[Event]:
+        message = self.build_confirmations()
+        assert message is not None
+        return self._run(message)
+
+    def build_confirmations(self) -> types.Content | None:
+        _, harness = self._build()
+        return asyncio.run(harness.build_confirmations(app_name="office", user_id="ann", session_id="s"))
+
+    def _run(self, message: types.Content) -> list[Event]:
+        async def run() -> list[Event]:
+            runner, _ = self._build()
+            return [event async for event in runner.run_async(user_id="ann", session_id="s", new_message=message)]
+
+        return asyncio.run(run())
+
+    def load_state(self) -> dict[str, Any]:
+        service = HarnessSessionService(self.cp)
+        session = asyncio.run(service.get_session(app_name="office", user_id="ann", session_id="s"))
+        assert session is not None
+        return session.state
+
+
+def _say(events: list[Event]) -> str:
+    texts = [part.text for event in events if event.content for part in event.content.parts or () if part.text]
+    return texts[-1] if texts else ""
+
+
+def _requests(events: list[Event]) -> list[dict[str, Any]]:
+    return [
+        dict(request.payload or {})
+        for event in events
+        for request in event.actions.requested_tool_confirmations.values()
+    ]
+
+
+# ---- approvals
+
+
+def _approve(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.approve_call(PLACE, call["call_id"], revision=call["revision"], **ABOUT)
+
+
+def _edit(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.edit_call(PLACE, call["call_id"], {"amount": "7.00"}, revision=call["revision"], **ABOUT)
+    for edited in cp.pending_tool_calls(PLACE):
+        cp.approve_call(PLACE, call["call_id"], revision=edited["revision"], **{**ABOUT, "actor": "bob"})
+
+
+def _reject(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.reject_call(PLACE, call["call_id"], "Not this month.", revision=call["revision"], **ABOUT)
+
+
+def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.respond_call(PLACE, call["call_id"], "It was paid by hand.", revision=call["revision"], **ABOUT)
+
+
+@pytest.mark.parametrize(
+    ("decide", "paid", "says"),
+    [
+        (_approve, ["12.50"], "It is: {'result': 'paid 12.50'}"),
+        (_edit, ["7.00"], "It is: {'result': 'paid 7.00'}"),
+        (_reject, [], "It is: {'error': 'Not this month.'}"),
+        (_respond, [], "It is: {'result': 'It was paid by hand.'}"),
+    ],
+)
+def test_call_runs_as_a_person_decided(
+    cp: SyncCheckpointer, decide: Callable[..., None], paid: list[str], says: str
+) -> None:
+    done: list[str] = []
+
+    def pay(amount: str) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    desk = _Desk(cp, [pay], [("pay", {"amount": "12.50"})], ASKS)
+    (request,) = _requests(desk.ask())
+    assert request["type"] == "approval_required"
+    assert request["session_id"] == PLACE
+    assert desk.build_confirmations() is None
+    assert not Run.objects.filter(status="running").exists()
+    (call,) = cp.pending_tool_calls(PLACE)
+    assert call["status"] == "awaiting_approval"
+    decide(cp, call)
+    assert _say(desk.go_on()) == says
+    assert done == paid
+    assert desk.build_confirmations() is None  # it is answered
+    assert not cp.pending_tool_calls(PLACE)
+
+
+def test_approval_behind_a_confirmation_of_adk_itself_raises(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+
+    def pay(amount: str) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    desk = _Desk(cp, [FunctionTool(pay, require_confirmation=True)], [("pay", {"amount": "1"})], ASKS)
+    (request,) = [call for event in desk.ask() for call in event.get_function_calls() if call.name != "pay"]
+    assert not cp.pending_tool_calls(PLACE)  # ADK asks before the guard does
+    answer = types.FunctionResponse(id=request.id, name=request.name, response={"confirmed": True})
+    with pytest.raises(ApprovalRequired):
+        desk._run(types.Content(role="user", parts=[types.Part(function_response=answer)]))
+    assert done == []
+
+
+# ---- replays
+
+
+def _refuse_to_store_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process fail between the result of a tool, which is logged, and the event that has it."""
+    append = HarnessSessionService.append_event
+
+    async def fail(self: HarnessSessionService, session: Any, event: Event) -> Event:
+        if event.get_function_responses():
+            raise ConnectionError("The process ends here.")
+        return await append(self, session, event)
+
+    monkeypatch.setattr(HarnessSessionService, "append_event", fail)
+
+
+PNG = types.Part.from_bytes(data=b"\x89PNG\xff\xfb", mime_type="image/png")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["text", {"a": [1, 2.5, None], "b": {"c": True}}, [1, "two"], 3, None, PNG, [PNG, "caption"], {"result": "text"}],
+    ids=repr,
+)
+def test_replayed_result_and_state_equal_those_of_the_first_run(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    done: list[int] = []
+
+    def draw(tool_context: ToolContext) -> Any:
+        """Draw."""
+        done.append(1)
+        tool_context.state["drawn"] = {"times": len(done)}
+        tool_context.state["user:drawn"] = True
+        return value
+
+    desk, other = (_Desk(cp, [draw], [("draw", {})]) for _ in range(2))
+    with monkeypatch.context() as patch:
+        _refuse_to_store_results(patch)
+        with pytest.raises(ConnectionError):
+            desk.ask()
+    assert not Run.objects.filter(status="running").exists()
+    replayed = other.ask()
+    assert done == [1]
+    assert other.load_state() == {"drawn": {"times": 1}, "user:drawn": True}
+    (result,) = [event for event in replayed if event.get_function_responses()]
+    fresh = _Desk(cp, [draw], [("draw", {})]).ask("Again, please.")
+    (again,) = [event for event in fresh if event.get_function_responses()]
+    assert result.get_function_responses()[0].response == again.get_function_responses()[0].response
+    assert result.get_function_responses()[0].parts == again.get_function_responses()[0].parts
+    assert done == [1, 1]  # a result in the transcript closes its call: the next request is another one
+
+
+def test_failed_call_runs_again(cp: SyncCheckpointer) -> None:
+    tries: list[int] = []
+
+    def send() -> dict[str, str]:
+        """Send."""
+        tries.append(1)
+        return {"error": "The address is unknown."} if len(tries) == 1 else {"sent": "yes"}
+
+    desk = _Desk(cp, [send], [("send", {}), ("send", {})])
+    assert _say(desk.ask()) == "It is: {'sent': 'yes'}"
+    assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
+
+
+def test_error_of_a_tool_reaches_the_program_and_releases_the_session(cp: SyncCheckpointer) -> None:
+    def send() -> str:
+        """Send."""
+        raise ZeroDivisionError("No.")
+
+    with pytest.raises(ZeroDivisionError):
+        _Desk(cp, [send], [("send", {})]).ask()
+    assert ToolCall.objects.get().status == "failed"
+    assert not Run.objects.filter(status="running").exists()
+
+
+def test_lost_connection_is_decided_by_a_person(cp: SyncCheckpointer) -> None:
+    def send() -> str:
+        """Send."""
+        raise TimeoutError("No answer.")
+
+    desk = _Desk(cp, [send], [("send", {})])
+    (request,) = _requests(desk.ask())
+    assert request["type"] == "review_required"
+    (call,) = cp.pending_tool_calls(PLACE)
+    assert call["status"] == "interrupted"
+    cp.confirm_landed(PLACE, call["call_id"], "It was sent.", revision=call["revision"], **ABOUT)
+    assert _say(desk.go_on()) == "It is: {'result': 'It was sent.'}"
+
+
+def test_tool_that_asks_its_user_itself_runs_again(cp: SyncCheckpointer) -> None:
+    done: list[bool] = []
+
+    def pay(tool_context: ToolContext) -> dict[str, str]:
+        """Pay."""
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(hint="Really?")
+            return {"waits": "yes"}
+        done.append(tool_context.tool_confirmation.confirmed)
+        return {"paid": "yes"}
+
+    desk = _Desk(cp, [pay], [("pay", {})])
+    (request,) = [call for event in desk.ask() for call in event.get_function_calls() if call.name != "pay"]
+    answer = types.FunctionResponse(id=request.id, name=request.name, response={"confirmed": True})
+    events = desk._run(types.Content(role="user", parts=[types.Part(function_response=answer)]))
+    assert done == [True]
+    assert _say(events) == "It is: {'paid': 'yes'}"
+    assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
+
+
+# ---- which tools
+
+
+def test_reading_tools_and_the_tools_of_adk_are_not_logged(cp: SyncCheckpointer) -> None:
+    def get_order() -> str:
+        """Get."""
+        return "paid"
+
+    billing = LlmAgent(name="billing", model=_Script(), description="Knows bills.")
+    calls = [("get_order", {}), ("transfer_to_agent", {"agent_name": "billing"})]
+    policies = ToolPolicies({"get_*": {"side_effects": {"read"}}})
+    events = _Desk(cp, [get_order], calls, policies, sub_agents=[billing]).ask()
+    assert events[-1].author == "billing"
+    assert not ToolCall.objects.exists()
+
+
+def test_other_callbacks_see_what_they_see_without_the_guard(cp: SyncCheckpointer) -> None:
+    seen: list[str] = []
+
+    def send(to: str) -> str:
+        """Send."""
+        seen.append(f"tool {to}")
+        return "sent"
+
+    def before(tool: Any, args: dict[str, Any], tool_context: ToolContext) -> None:
+        seen.append(f"before {args['to']}")
+        args["to"] = "bob"
+
+    def after(tool: Any, args: dict[str, Any], tool_context: ToolContext, tool_response: Any) -> dict[str, str]:
+        seen.append(f"after {tool_response}")
+        return {"result": "replaced"}
+
+    desk = _Desk(cp, [send], [("send", {"to": "ann"})], before_tool_callback=before, after_tool_callback=after)
+    assert _say(desk.ask()) == "It is: {'result': 'replaced'}"
+    assert seen == ["before ann", "tool bob", "after sent"]
+    assert ToolCall.objects.get().args == '{"to":"bob"}'
+
+
+def test_tool_that_is_shared_with_another_runner_is_guarded_only_here(cp: SyncCheckpointer) -> None:
+    done: list[int] = []
+
+    def send() -> str:
+        """Send."""
+        done.append(1)
+        return "sent"
+
+    tool = FunctionTool(send)
+    assert _say(_Desk(cp, [tool], [("send", {})]).ask()) == "It is: {'result': 'sent'}"
+
+    async def run_elsewhere() -> None:
+        runner = InMemoryRunner(agent=LlmAgent(name="desk", model=_Script(calls=[("send", {})]), tools=[tool]))
+        await runner.run_debug("Please.", quiet=True)
+
+    asyncio.run(run_elsewhere())
+    assert done == [1, 1]
+    assert ToolCall.objects.count() == 1
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")  # ADK gives it itself
+def test_calls_of_an_agent_that_is_a_tool_are_logged_in_the_session_and_closed(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+
+    def pay(amount: str) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    payer = LlmAgent(
+        name="payer", model=_Script(calls=[("pay", {"amount": "5"})]), tools=[pay], description="Pays bills."
+    )
+    desk = _Desk(cp, [AgentTool(payer)], [("payer", {"request": "Pay 5."})], ASKS)
+    (request,) = _requests(desk.ask())
+    assert request["type"] == "approval_required"
+    assert done == []
+    (call,) = cp.pending_tool_calls(PLACE)
+    _approve(cp, call)
+    assert "paid 5" in _say(desk.go_on())
+    assert done == ["5"]
+    assert not ToolCall.objects.filter(answered_version=None).exists()
+    assert not Run.objects.filter(status="running").exists()
+
+
+# ---- who may run
+
+
+def test_call_is_refused_after_somebody_else_continued_the_session(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    done: list[int] = []
+    others = HarnessSessionService(open_checkpointer())
+
+    class Overtaker(BasePlugin):
+        """Plugin that lets another process append an event before the tool runs."""
+
+        async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: ToolContext) -> None:
+            session = await others.get_session(app_name="office", user_id="ann", session_id="s")
+            assert session is not None
+            await others.append_event(
+                session, Event(author="user", content=types.Content(parts=[types.Part(text="No")]))
+            )
+
+    def send() -> str:
+        """Send."""
+        done.append(1)
+        return "sent"
+
+    with pytest.raises(ValueError, match="Another process has"):
+        _Desk(cp, [send], [("send", {})], plugins=[Overtaker("overtaker")]).ask()
+    assert done == []
+    assert not ToolCall.objects.exists()
+
+
+def test_second_process_is_refused_while_a_call_runs(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    refused: list[Exception] = []
+    other = open_checkpointer()
+
+    async def send() -> str:
+        """Send."""
+        with pytest.raises(SessionBusy) as busy:
+            await asyncio.to_thread(other.start_session, PLACE)
+        refused.append(busy.value)
+        return "sent"
+
+    assert _say(_Desk(cp, [send], [("send", {})]).ask()) == "It is: {'result': 'sent'}"
+    assert len(refused) == 1
+
+
+def test_client_of_a_server_is_refused() -> None:
+    with SyncCheckpointer("http://127.0.0.1:9", token="x") as remote, pytest.raises(InvalidInput, match="a database"):
+        HarnessSessionService(remote)
