@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness_site.sessions.html_export import _STYLES
+
 ROOT = Path(__file__).parents[3]
 STYLES = sorted((ROOT / "static" / "css").glob("*.css"))
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -25,6 +27,13 @@ def test_colours_are_defined_as_tokens(path: Path) -> None:
 def test_every_used_token_is_defined(path: Path) -> None:
     defined = set(re.findall(r"(--[\w-]+):", "".join(style.read_text() for style in STYLES)))
     assert set(re.findall(r"var\((--[\w-]+)", path.read_text())) - defined == set()
+
+
+def test_exported_pages_have_the_styles_of_session_pages_in_their_order() -> None:
+    links = (ROOT / "templates" / "parts" / "session_stylesheets.html").read_text()
+    names = re.findall(r"css/(\w+)\.css", links)
+    assert len(names) == links.count("<link")
+    assert [name for name in _STYLES if name in names] == names
 
 
 def test_both_themes_define_the_same_colours() -> None:
