@@ -30,6 +30,9 @@ from uuid import uuid4
 
 import psycopg
 from agents import SQLiteSession
+from google.adk.events.event import Event
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -55,6 +58,7 @@ from benchmarks.usable_core_count import format_usable_core_count
 from benchmarks.virtual_environments import ROOT
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
+from checkpoints.adapters.google_adk import HarnessSessionService
 from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.adapters.openai_agents import HarnessSession
 from checkpoints.adapters.pydantic_ai import HarnessConversationStore
@@ -313,6 +317,53 @@ class HarnessStrandsRepository(FrameworkStore):
         self.client.close()
 
 
+class AdkSqliteSessions(FrameworkStore):
+    framework = "Google ADK"
+    title = "ADK's own `SqliteSessionService`"
+    kinds: ClassVar[Sequence[Kind]] = ("sqlite",)
+    writes = 2
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.loop = asyncio.Runner()
+        self.service = self.loop.run(self.open_service())
+        created = self.service.create_session(app_name="measured", user_id="u", session_id="s")
+        self.session = self.loop.run(created)
+
+    async def open_service(self) -> Any:
+        return SqliteSessionService(self.database.url)
+
+    def measure_save(self, turn: Turn) -> float:
+        said = (("user", "user", turn.question), ("desk", "model", turn.answer))
+        events = [
+            Event(author=author, invocation_id="run", content=types.Content(role=role, parts=[types.Part(text=text)]))
+            for author, role, text in said
+        ]
+        return self.loop.run(_await_and_measure_seconds(self._append(events)))
+
+    async def _append(self, events: Sequence[Event]) -> None:
+        for event in events:
+            await self.service.append_event(self.session, event)
+
+    def close(self) -> None:
+        self.loop.run(self.service.close())
+        self.loop.close()
+
+
+class HarnessAdkSessions(AdkSqliteSessions):
+    title = "**HarnessSessionService**"
+    kinds: ClassVar[Sequence[Kind]] = KINDS
+    peer = "AdkSqliteSessions"
+
+    async def open_service(self) -> Any:
+        self.client = Checkpointer(_build_checkpointer_url(self.database), migrate=True)
+        return HarnessSessionService(self.client)
+
+    def close(self) -> None:
+        self.loop.run(self.client.close())
+        self.loop.close()
+
+
 STORES: Sequence[type[FrameworkStore]] = (
     HarnessLangGraphSaver,
     LangGraphSaver,
@@ -321,6 +372,8 @@ STORES: Sequence[type[FrameworkStore]] = (
     HarnessPydanticAIConversations,
     HarnessClaudeTranscripts,
     HarnessStrandsRepository,
+    HarnessAdkSessions,
+    AdkSqliteSessions,
 )
 
 
@@ -513,11 +566,12 @@ _INTRODUCTION = """\
 
 A conversation of {turns} turns, with {size:.1f} KB of text in each, saved as an unchanged framework saves it. Times are
 those of one save by the store alone: medians of {window} turns, on {cores}, {day:%Y-%m-%d}. A turn of LangGraph
-has five saves, a turn of Strands Agents two, a turn of the others one. LangGraph computes while its saver works, so
-the calls of a graph to its saver are recorded, and made again to each saver without the graph. A store of a framework
-saves {at_a_time} turns, then the next one does, each in a database of its own on the same server and disk: ratios say
-more than milliseconds. Pydantic AI and the Claude Agent SDK have no durable store of their own; that of Strands Agents
-writes a file for each message, and is not compared.
+has five saves, one of Strands Agents or Google ADK two, one of the others one. LangGraph computes while its saver
+works, so the calls of a graph to its saver are recorded, and made again to each saver without the graph. A store of a
+framework saves {at_a_time} turns, then the next one does, each in a database of its own on the same server and disk:
+ratios say more than milliseconds. Pydantic AI and the Claude Agent SDK have no durable store of their own; that of
+Strands Agents writes a file for each message, and is not compared. ADK's own service for PostgreSQL needs SQLAlchemy,
+and is not compared either.
 `make benchmarks-frameworks` writes this page.
 """
 _TARGET_HEADING = "## Targets\n\n| what | on | measured | wanted |  |\n|---|---|---|---|---|"
@@ -575,6 +629,7 @@ PACKAGES = (
     "openai-agents",
     "pydantic-ai-slim",
     "strands-agents",
+    "google-adk",
 )
 _MAX_SIZE, _MAX_MILLISECONDS, _MIN_RATE = 1.5, 2.0, 10.0
 

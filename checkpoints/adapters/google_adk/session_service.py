@@ -35,19 +35,18 @@ from checkpoints.framework_states import (
     write_transcript_version,
 )
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.ids import is_storable_text, validate_id
+from checkpoints.ids import validate_id
+from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
 from checkpoints.sessions import create_finish_release
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.versions import load_version
 
 logger = logging.getLogger(__name__)
 
 _FRAMEWORK: Final = "google-adk"
 #: Names of the documents: of a session, and of the state that sessions share.
 _SESSION, _SHARED = "session", "shared_state"
-#: Reads of a session to which others append meanwhile. After the last one the state may be older than the events; an
-#: append to such a session is refused.
-_MAX_READS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -141,15 +140,7 @@ class HarnessSessionService(BaseSessionService):
                 raise AlreadyExistsError(f"Session with id {session_id} already exists.")
             if row.message_count:
                 raise InvalidInput(f"The session {place!r} has messages that are none of Google ADK. Use another id.")
-            document = {
-                "app_name": app_name,
-                "user_id": user_id,
-                "id": session_id,
-                "state": deltas.own,
-                "updated_at": row.created_at.timestamp(),
-                "revision": 0,
-            }
-            self._save_document(row, document)
+            self._save_document(row, _build_document(app_name, user_id, session_id, deltas.own))
             self._update_shared_states(app_name, user_id, deltas)
 
         await self._write_under_locks(place, app_name, user_id, deltas, create_session_document)
@@ -256,45 +247,70 @@ class HarnessSessionService(BaseSessionService):
                 return event
             self._apply_temp_state(session, event)
             event = self._trim_temp_delta_state(event)
-            revision = await self._append_event_or_find_it(place, session, event)
+            version = await self._append_event_or_find_it(place, session, event)
             session.last_update_time = event.timestamp
-            session._storage_update_marker = str(revision)
+            session._storage_update_marker = str(version)
             return self._commit_event_to_session(session, event)
 
     async def _append_event_or_find_it(self, place: str, session: Session, event: Event) -> int:
-        """Append an event unless the session ends with it, which a write has stored that seemed to fail. Returns the
-        number of events that ADK has written."""
+        """Append an event unless the session ends with it, which a write has stored that seemed to fail.
+
+        Returns the number of the version.
+        """
         deltas = _split_state_by_scope(event.actions.state_delta)
         message = event_conversion.encode_event(event)
         outer_calls = [(place, str(response.id)) for response in event.get_function_responses()]
         closed = [call_id for outer_call in outer_calls for call_id in self._inner_calls.get(outer_call, ())]
-        revisions: list[int] = []
+        content = VersionContent(None, write_transcript_version.build_empty_call_results(closed), added=[message])
+        title = parse_message_parts.find_first_user_text_or_empty([message])
+        if deltas == _StateDeltas() and await self._try_append_to_known_session(place, session, content, title):
+            return int(session._storage_update_marker or 0) + 1
+        versions: list[int] = []
 
         def build_version_with_event(row: SessionRow) -> VersionContent | None:
-            document = self._load_document(place)
-            if document is None:
-                document = self._build_document_of_fork(row, session)
-            if self._is_stale(session, document):
+            document = self._load_document(place) or self._build_document_of_fork(row, session)
+            if self._is_stale(session, row):
                 if self._load_newest_event_id(place) != event.id:
                     raise StaleSessionError(
                         f"Another process has appended an event to the session {place} since it was loaded. "
                         "Nothing was written; load the session again."
                     )
-                revisions.append(document["revision"])
+                versions.append(row.latest_version)
                 return None
-            revisions.append(document["revision"] + 1)
-            state = {**document["state"], **deltas.own}
-            self._save_document(
-                row, {**document, "state": state, "updated_at": event.timestamp, "revision": revisions[-1]}
-            )
+            versions.append(row.latest_version + 1)
+            self._save_document(row, {**document, "state": {**document["state"], **deltas.own}})
             self._update_shared_states(session.app_name, session.user_id, deltas)
-            return VersionContent(None, write_transcript_version.build_empty_call_results(closed), added=[message])
+            return content
 
-        title = parse_message_parts.find_first_user_text_or_empty([message])
         await self._write_under_locks(
             place, session.app_name, session.user_id, deltas, build_version_with_event, title, must_exist=session.id
         )
-        return revisions[-1]
+        for outer_call in outer_calls:
+            self._inner_calls.pop(outer_call, None)
+        return versions[-1]
+
+    async def _try_append_to_known_session(
+        self, place: str, session: Session, content: VersionContent, title: str
+    ) -> bool:
+        """Append an event that changes no state to a session that nobody has written to since this service has.
+
+        Returns whether it did.
+        """
+
+        def build_version_with_event(row: SessionRow, _: Checkpoint | None) -> VersionContent | None:
+            return content if session._storage_update_marker == str(row.latest_version) else None
+
+        def append_under_claims_lock() -> bool:
+            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
+                return durable_message_list.try_append_to_cached_session(
+                    self.client.store,
+                    place,
+                    NewSessionFields(title, session.app_name),
+                    build_version_with_event,
+                    {_FRAMEWORK: place},
+                )
+
+        return await self.client.run_blocking(append_under_claims_lock)
 
     def remember_inner_calls(self, place: str, call_id: str, inner_ids: Sequence[str]) -> None:
         """Remember the calls of an agent that a tool has run, whose messages are in no session of this service.
@@ -320,8 +336,8 @@ class HarnessSessionService(BaseSessionService):
             StaleSessionError: Somebody has.
         """
         place = build_place(session.app_name, session.user_id, session.id)
-        document = self._load_document(place)
-        if document is not None and self._is_stale(session, document):
+        row = self._find_row(place)
+        if row is not None and row.latest_version and self._is_stale(session, row):
             raise StaleSessionError(
                 f"Another process has continued the session {place} since it was loaded. Nothing was done; load the "
                 "session again."
@@ -332,20 +348,18 @@ class HarnessSessionService(BaseSessionService):
     def _load_session(
         self, place: str, app_name: str, user_id: str, session_id: str, config: GetSessionConfig
     ) -> Session | None:
-        stored: dict[str, Any] | None = None
-        messages: list[dict[str, Any]] = []
-        for _ in range(_MAX_READS):
-            stored = self._load_document(place)
-            if stored is None and not self._exists(place):
+        while True:
+            stored, row = self._load_document(place), self._find_row(place)
+            if row is None:
                 return None
             # A date can only be found in the events, and the state of a fork only from all of them.
             reads_all = stored is None or bool(config.after_timestamp)
-            limit = None if reads_all else config.num_recent_events
-            messages = durable_message_list.list_messages_of_newest_version(self.client.store, place, limit)
-            if self._load_document(place) == stored:  # nobody has appended an event between the reads
+            loaded = self._load_newest_version(place, None if reads_all else config.num_recent_events)
+            if self._load_document(place) == stored:  # nobody has changed the state between the reads
                 break
-        events = event_conversion.decode_messages(messages)
+        events = event_conversion.decode_messages([] if loaded is None else loaded["transcript"])
         document = stored or _build_document_from_events(app_name, user_id, session_id, events)
+        updated_at = events[-1].timestamp if events else row.created_at.timestamp()
         if config.num_recent_events is not None:
             events = events[max(len(events) - config.num_recent_events, 0) :]
         if config.after_timestamp:
@@ -356,10 +370,16 @@ class HarnessSessionService(BaseSessionService):
             id=session_id,
             state=self._merge_states(app_name, user_id, document["state"]),
             events=events,
-            last_update_time=document["updated_at"],
+            last_update_time=updated_at,
         )
-        session._storage_update_marker = str(document["revision"])
+        session._storage_update_marker = str(0 if loaded is None else loaded["version"])
         return session
+
+    def _load_newest_version(self, place: str, limit: int | None) -> dict[str, Any] | None:
+        """Load the newest version with its last messages, one at least: it has the time of the last event."""
+        if limit is None:
+            return load_version.load_latest_version(self.client.store, place)
+        return load_version.load_latest_version_with_last_messages(self.client.store, place, max(limit, 1))
 
     def _list_sessions(self, app_name: str, user_id: str | None) -> ListSessionsResponse:
         prefix = _build_app_place(app_name) if user_id is None else _build_user_place(app_name, user_id)
@@ -367,34 +387,39 @@ class HarnessSessionService(BaseSessionService):
         rows = SessionRow.objects.using(store.using).filter(
             workspace=store.workspace_id, agent=NewSessionFields(agent=app_name).build_columns()["agent"]
         )
-        places = [place for place in rows.values_list("session_id", flat=True) if place.startswith(prefix)]
-        documents = [self._load_document(place) for place in places if not place.endswith("/")]
+        places = [row for row in rows if row.session_id.startswith(prefix) and not row.session_id.endswith("/")]
+        documents = [(self._load_document(row.session_id), row) for row in places]
         found = sorted(
-            (document for document in documents if document is not None),
-            key=lambda document: (document["updated_at"], document["user_id"], document["id"]),
+            (self._find_time_of_last_event(row), document["user_id"], document["id"], document["state"])
+            for document, row in documents
+            if document is not None
         )
         return ListSessionsResponse(
             sessions=[
                 Session(
                     app_name=app_name,
-                    user_id=document["user_id"],
-                    id=document["id"],
-                    state=self._merge_states(app_name, document["user_id"], document["state"]),
-                    last_update_time=document["updated_at"],
+                    user_id=owner,
+                    id=session_id,
+                    state=self._merge_states(app_name, owner, state),
+                    last_update_time=updated_at,
                 )
-                for document in found
+                for updated_at, owner, session_id, state in found
             ]
         )
 
-    def _is_stale(self, session: Session, document: Mapping[str, Any]) -> bool:
-        """Return whether somebody has appended an event since a session was loaded. One that a program has built itself
-        has no revision; it is compared by its last event, or by its time."""
+    def _is_stale(self, session: Session, row: SessionRow) -> bool:
+        """Return whether somebody has written to a session since it was loaded. One that a program has built itself has
+        no number of a version; it is compared by its last event, or by its time."""
         if session._storage_update_marker is not None:
-            return session._storage_update_marker != str(document["revision"])
+            return session._storage_update_marker != str(row.latest_version)
         if session.events:
-            place = build_place(session.app_name, session.user_id, session.id)
-            return self._load_newest_event_id(place) != session.events[-1].id
-        return bool(document["updated_at"] > session.last_update_time)
+            return self._load_newest_event_id(row.session_id) != session.events[-1].id
+        return self._find_time_of_last_event(row) > session.last_update_time
+
+    def _find_time_of_last_event(self, row: SessionRow) -> float:
+        newest = durable_message_list.list_messages_of_newest_version(self.client.store, row.session_id, 1)
+        events = event_conversion.decode_messages(newest)
+        return events[0].timestamp if events else row.created_at.timestamp()
 
     def _load_newest_event_id(self, place: str) -> str | None:
         newest = durable_message_list.list_messages_of_newest_version(self.client.store, place, 1)
@@ -416,10 +441,9 @@ class HarnessSessionService(BaseSessionService):
         )
         return _build_document_from_events(session.app_name, session.user_id, session.id, events)
 
-    def _exists(self, place: str) -> bool:
+    def _find_row(self, place: str) -> SessionRow | None:
         store = self.client.store
-        rows = SessionRow.objects.using(store.using).filter(workspace=store.workspace_id, session_id=place)
-        return is_storable_text(place) and rows.exists()
+        return SessionRow.objects.using(store.using).filter(workspace=store.workspace_id, session_id=place).first()
 
     def _load_document(self, place: str) -> dict[str, Any] | None:
         found = session_documents.load_document(self.client.store, place, _FRAMEWORK, _SESSION)
@@ -454,7 +478,7 @@ class HarnessSessionService(BaseSessionService):
 
         def write_under_locks() -> None:
             store = self.client.store
-            if must_exist is not None and not self._exists(place):
+            if must_exist is not None and self._find_row(place) is None:
                 raise SessionNotFoundError(f"Session {must_exist} not found.")
             for shared_place in shared:
                 description = NewSessionFields(title=_get_shared_title(shared_place), agent=app_name)
@@ -466,6 +490,7 @@ class HarnessSessionService(BaseSessionService):
                     place,
                     NewSessionFields(title, app_name),
                     lambda row, _: build(row),
+                    facts={_FRAMEWORK: place},
                     pairings=claims.find_call_pairings_and_mark_for_reload(place),
                     source_ids=shared,
                 )
@@ -545,11 +570,8 @@ def _build_document_from_events(
     state: dict[str, Any] = {}
     for event in events:
         state.update(_split_state_by_scope(event.actions.state_delta).own)
-    return {
-        "app_name": app_name,
-        "user_id": user_id,
-        "id": session_id,
-        "state": state,
-        "updated_at": events[-1].timestamp if events else 0.0,
-        "revision": len(events),
-    }
+    return _build_document(app_name, user_id, session_id, state)
+
+
+def _build_document(app_name: str, user_id: str, session_id: str, state: dict[str, Any]) -> dict[str, Any]:
+    return {"app_name": app_name, "user_id": user_id, "id": session_id, "state": state}
