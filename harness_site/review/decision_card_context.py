@@ -409,11 +409,21 @@ def build_prefilled_decision_form(shown: dict[str, Any]) -> OutcomeForm | Approv
             "revision": call.revision,
             "args": parse_edited_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order),
             "answer": answer,
+            "reason": _get_reason_of_own_edit(shown),
         }
         return ApprovalForm(initial=initial, call=call)
     successful_results = [late_result.result_text for late_result in shown["known"].late_results if late_result.success]
     result = result_texts.get(DecisionKind.CONFIRM_LANDED) or (successful_results[-1] if successful_results else "")
     return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
+
+
+def _get_reason_of_own_edit(shown: dict[str, Any]) -> str:
+    """Return the reason that the reader has given for the edit that they may approve now; empty if it has a secret."""
+    edits = [decision for decision in shown["known"].decisions if decision.kind == DecisionKind.EDIT]
+    if not shown["may_approve_own_change"] or not edits or edits[-1].actor != shown["reader"]:
+        return ""
+    reason = edits[-1].reason
+    return reason if mask_and_reveal_hidden(reason) == reason else ""
 
 
 def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) -> dict[str, Any] | None:

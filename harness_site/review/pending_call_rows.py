@@ -146,7 +146,7 @@ class PendingCallRow:
     session_address: str
     session_id: str
     css_class: str
-    #: Status, if it is not the one of all calls of the tab.
+    #: What the call waits for: its status, how many people have decided, or that people disagree.
     status: str
     asking: bool
     overdue: bool
@@ -163,6 +163,8 @@ class PendingCallRow:
     approvals: int
     voices: tuple[AgreementRow, ...]
     company: CallClaimsAndPresence
+    #: Why the reader cannot decide about the call now, if others can; else empty.
+    waits_for_others: str
     #: The outage, if the call was interrupted together with others.
     together: OutageGroupRow | None
     #: Final status of the session; empty while it is open.
@@ -172,11 +174,6 @@ class PendingCallRow:
     #: Page and session of the call from which a fork has copied this one; empty if it is no copy.
     original_address: str = ""
     original_session_id: str = ""
-
-    @property
-    def approval_count(self) -> int:
-        """Number of people who have approved."""
-        return sum(agreement.people for agreement in self.voices if agreement.kind == DecisionKind.APPROVE)
 
     @property
     def does_name_people(self) -> bool:
@@ -221,6 +218,7 @@ class PendingRowBuilder:
         hook_could_not_tell: bool,
         changes: ChangesOfWaitingCall,
         original: ToolCall | None = None,
+        waits_for_others: str = "",
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
         if error := find_verification_error_and_quarantine(call):
@@ -232,7 +230,9 @@ class PendingRowBuilder:
             mask_values_of_secret_fields_in_context(args),
         ):
             why = _describe_unknown_outcome_or_changes(call, args, changes, hook_could_not_tell=hook_could_not_tell)
-            row = self._build_row_in_masking_context(call, args, agreements, company, together, now, why)
+            row = self._build_row_in_masking_context(
+                call, args, agreements, company, together, now, why, waits_for_others
+            )
             if original is None:
                 return row
             session_id = mask_and_reveal_hidden(original.session.session_id)
@@ -295,6 +295,7 @@ class PendingRowBuilder:
         together: OutageGroupRow | None,
         now: datetime,
         why: str,
+        waits_for_others: str,
     ) -> PendingCallRow:
         session, deadline = call.session, call.deadline
         css_class, _ = status_labels.get_status_shape_and_label(call.status)
@@ -313,7 +314,7 @@ class PendingRowBuilder:
             session_address=self._sessions.build_session_url(session.pk),
             session_id=mask_and_reveal_hidden(session.session_id),
             css_class=css_class,
-            status=gettext("Awaiting answer") if asking and call.is_question else "",
+            status=_describe_what_call_waits_for(call, agreements),
             asking=asking,
             overdue=deadline is not None and deadline < now,
             why=why,
@@ -329,6 +330,7 @@ class PendingRowBuilder:
             approvals=call.approvals,
             voices=tuple(_build_agreement_row(agreement, call) for agreement in agreements),
             company=company,
+            waits_for_others=waits_for_others,
             together=together,
             ended=session.status if session.finished else "",
             quarantine_address=""
@@ -452,6 +454,21 @@ def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, st
     if isinstance(error, IntegrityError) and error.is_alteration:
         return gettext("A call is not shown, because its data are not as they were written"), gettext("Altered data")
     return gettext("A call is not shown, because its seal cannot be checked"), gettext("Not verified")
+
+
+def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement]) -> str:
+    """Describe in a few words what the call waits for, and how many people have decided about it."""
+    if len(agreements) > 1:
+        return gettext("People disagree")
+    asking = call.status == CallStatus.AWAITING_APPROVAL
+    if call.approvals > 1:
+        people = agreements[0].person_count if agreements else 0
+        if asking and (not agreements or agreements[0].kind == DecisionKind.APPROVE):
+            return gettext("%(number)s of %(needed)s approvals") % {"number": people, "needed": call.approvals}
+        return gettext("%(people)s of %(needed)s decisions") % {"people": people, "needed": call.approvals}
+    if asking and call.is_question:
+        return gettext("Awaiting answer")
+    return str(translate_label(CallStatus(call.status)))
 
 
 def _build_agreement_row(agreement: Agreement, call: ToolCall) -> AgreementRow:

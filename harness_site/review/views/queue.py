@@ -39,6 +39,7 @@ from harness_site.review.selectors.copied_calls_of_forks import load_originals_o
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
 from harness_site.review.selectors.queue_order import QueueSort
+from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
 
 
@@ -187,13 +188,17 @@ def _load_pending_context(
     builder = PendingRowBuilder(request.GET, secrets)
     rows = _build_pending_rows(request, calls, outages, builder)
     first_count = len(page.handed) + len(page.due)
+    waiting_for_others = [row for row in rows if isinstance(row, PendingCallRow) and row.waits_for_others]
+    first_rows = [row for row in rows[:first_count] if row not in waiting_for_others]
+    other_rows = [row for row in rows[first_count:] if row not in waiting_for_others]
     may_decide_together = tab == "awaiting" and request.membership.has_role(Role.APPROVER)
     return {
         "has_handed_first": bool(page.handed),
         "has_due_first": bool(page.due),
-        "first_rows": rows[:first_count],
+        "first_rows": first_rows,
         "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in page.outages.items()],
-        "other_rows": rows[first_count:],
+        "other_rows": other_rows,
+        "rows_waiting_for_others": waiting_for_others,
         "rows": rows,
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, page.last_pk if page.next_count else None, tab=tab),
@@ -336,6 +341,7 @@ def _build_pending_rows(
             hook_could_not_tell=call.pk in silent,
             changes=changes.get(call.pk, UNCHANGED),
             original=originals.get(call.pk),
+            waits_for_others=explain_why_reader_cannot_decide(call, agreements, request.membership),
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

@@ -106,7 +106,7 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
         assert shown.count(f"“{messages[0]}”") == 1
         in_queue = visible_text(people["alice"].get("/review/"))
         assert ("“Reset by peer” Show calls" in in_queue) is (messages == equal)
-        assert "80.00 EUR in total Open these calls" in in_queue
+        assert "80.00 EUR in total Outcome unknown Open these calls" in in_queue
     ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
     assert "Each call may have happened." not in visible_text(people["alice"].get(address))
 
@@ -279,7 +279,11 @@ def test_auditor_sees_no_steps_of_a_decision(people: dict[str, Client], lost: Lo
     calls = [lost(0), lost(1)]
     make_late_result(call=calls[0])
     address = people["carol"].get("/review/").context["groups"][0].address
-    steps = ("This tool has no check (verify hook)", "Decide by late results", "Decide the others yourself")
+    steps = (
+        "This tool cannot check whether the calls happened",
+        "Decide by late results",
+        "Decide the others yourself",
+    )
     shown = {name: visible_text(people[name].get(address)) for name in ("alice", "carol")}
     assert all(step in shown["alice"] for step in steps)
     assert not any(step in shown["carol"] for step in steps)

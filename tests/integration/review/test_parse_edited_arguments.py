@@ -95,6 +95,8 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
     assert "alice changed the arguments at " in page
     assert '“Too much.” amount before "40.00" now "4.00"' in page
     assert "alice: Arguments changed — “Too much.”" in page
+    assert "The reason of your change is filled in below." in page
+    assert alice.get(url(call)).context["form"]["reason"].value() == "Too much."
 
     stale = alice.post(url(call), APPROVE)
     assert stale.status_code == 409

@@ -65,7 +65,11 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
 
     for name, shown in (("alice", "alice (you)"), ("bob", "alice"), ("carol", "alice")):
         page = visible_text(people[name].get(url(call)))
-        assert f"1 of 2 approvals: {shown} approved at {first.created_at:%H:%M:%S}" in page
+        assert (
+            f"Nothing has run yet. A second person must approve too. {shown} approved at {first.created_at:%H:%M:%S}"
+            in page
+        )
+        assert page.count("1 of 2 approvals") == 1
         assert ("You approved: 1 more person has to approve" in page) is (name == "alice")
         assert ("May this happen?" in page) is (name != "alice")
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
@@ -124,7 +128,9 @@ def test_two_people_must_agree_on_the_outcome(people: dict[str, Client]) -> None
     call = interrupted(approvals=2)
     assert people["alice"].post(url(call), LANDED).status_code == 302
     response = people["bob"].get(url(call))
-    assert "1 of 2 decisions: alice confirmed at " in visible_text(response)
+    assert "Nothing has changed yet. A second person must decide the same. alice confirmed at " in visible_text(
+        response
+    )
     assert "\npaid</textarea>" in response.content.decode()
     assert people["bob"].post(url(call), {**LANDED, "revision": 2}).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
@@ -246,7 +252,7 @@ class TestValidVotes:
             alice.memberships.update(role=Role.AUDITOR)
 
         page = visible_text(people["bob"].get(url(call)))
-        assert "1 of 2 decisions: alice" not in page
+        assert "alice confirmed at" not in page
         assert "Nothing runs yet: one more person has to approve." in page
         assert "0 of 2 approvals" in visible_text(people["bob"].get("/review/?tab=awaiting"))
         assert self.approve(people["bob"], call) == 302
@@ -390,6 +396,10 @@ def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict
         assert f'id="waiting" data-said="{number}"' in overview.content.decode()
         assert f"Needs a decision5 {number} for you" in visible_text(overview)
         assert len(page.context["rows"]) == 5
+        last = [row.waits_for_others for row in page.context["rows_waiting_for_others"]]
+        assert len(last) == 5 - number
+        assert all(last)
+        assert ("You cannot decide these now" in text) == bool(last)
     auditor = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "5 calls need a decision" in auditor
     assert admin not in auditor
