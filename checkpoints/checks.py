@@ -81,7 +81,7 @@ def _check_sqlite_options(alias: str, database: dict[str, Any]) -> Iterator[Chec
     options = database.get("OPTIONS", {})
     pragmas = dict(_PRAGMA_PATTERN.findall(str(options.get("init_command") or "").lower()))
     if str(options.get("transaction_mode") or "").upper() not in {"IMMEDIATE", "EXCLUSIVE"}:
-        yield _build_sqlite_warning(
+        yield _build_sqlite_option_warning(
             alias,
             "begins transactions without the lock for writing: one that reads first and writes then fails at once with "
             "'database is locked' where another process has written in between.",
@@ -89,14 +89,14 @@ def _check_sqlite_options(alias: str, database: dict[str, Any]) -> Iterator[Chec
             "checkpoints.W003",
         )
     if pragmas.get("journal_mode") != "wal":
-        yield _build_sqlite_warning(
+        yield _build_sqlite_option_warning(
             alias,
             "does not ask for the write-ahead log: readers and the writer keep each other waiting.",
             _INIT_COMMAND,
             "checkpoints.W004",
         )
     if pragmas.get("synchronous") not in {"full", "extra", "2", "3"}:
-        yield _build_sqlite_warning(
+        yield _build_sqlite_option_warning(
             alias,
             "does not ask for synchronous=FULL: with some builds of SQLite a power cut takes back what was "
             "acknowledged.",
@@ -105,7 +105,7 @@ def _check_sqlite_options(alias: str, database: dict[str, Any]) -> Iterator[Chec
         )
     timeout = options.get("timeout", 5)
     if timeout < MIN_TIMEOUT_SECONDS:
-        yield _build_sqlite_warning(
+        yield _build_sqlite_option_warning(
             alias,
             f"waits {timeout:g} seconds for a lock, which is little where several processes write.",
             f'"timeout": {BUSY_TIMEOUT_SECONDS}',
@@ -113,7 +113,7 @@ def _check_sqlite_options(alias: str, database: dict[str, Any]) -> Iterator[Chec
         )
 
 
-def _build_sqlite_warning(alias: str, what: str, option: str, id: str) -> CheckMessage:
+def _build_sqlite_option_warning(alias: str, what: str, option: str, id: str) -> CheckMessage:
     return Warning(
         f"The SQLite database {alias!r} {what}", hint=f"Set {option} in its OPTIONS; {_FROM_URL_HINT}", id=id
     )

@@ -123,7 +123,9 @@ def get_or_register_connection_alias(url: str) -> str:
         identity = _get_database_identity(database)
         for alias in connections:
             known = connections.databases[alias]
-            if _get_database_identity(known) == identity and _get_password(known) == _get_password(database):
+            if _get_database_identity(known) == identity and _get_password_of_settings_or_empty(
+                known
+            ) == _get_password_of_settings_or_empty(database):
                 return alias
         alias = "harness_" + hashlib.blake2b(repr(identity).encode(), digest_size=6).hexdigest()
         while alias in connections.databases:  # the same database with another password
@@ -137,5 +139,5 @@ def _get_database_identity(database: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(database.get(key) or "") for key in ("ENGINE", "NAME", "USER", "HOST", "PORT"))
 
 
-def _get_password(database: dict[str, Any]) -> str:
+def _get_password_of_settings_or_empty(database: dict[str, Any]) -> str:
     return str(database.get("PASSWORD") or "")

@@ -90,7 +90,7 @@ def run_flow(flow: Flow[T]) -> T:
         while True:
             step = advance()
             try:
-                advance = partial(flow.send, _perform_flow_step(step))
+                advance = partial(flow.send, _execute_step_and_return_result(step))
             except GeneratorExit:  # the caller has dropped the flow
                 flow.close()
                 raise
@@ -100,7 +100,7 @@ def run_flow(flow: Flow[T]) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-def _perform_flow_step(step: Step) -> Any:
+def _execute_step_and_return_result(step: Step) -> Any:
     if isinstance(step, Transact):
         return step.work()
     if isinstance(step, Sleep):
@@ -111,16 +111,18 @@ def _perform_flow_step(step: Step) -> Any:
 def _invoke_user_code_blocking(step: Invoke) -> Any:
     step.mark_started_and_notify()
     if inspect.iscoroutinefunction(step.function):
-        return _run_on_daemon_thread(lambda: asyncio.run(_invoke_user_code_async(step))).result()
+        return _submit_to_daemon_thread(lambda: asyncio.run(_invoke_user_code_async(step))).result()
     value = (
-        step.call_function() if step.timeout is None else _run_on_daemon_thread(step.call_function).result(step.timeout)
+        step.call_function()
+        if step.timeout is None
+        else _submit_to_daemon_thread(step.call_function).result(step.timeout)
     )
     if inspect.isawaitable(value):  # an async method of a callable object, or a coroutine that a lambda returns
-        return _run_on_daemon_thread(lambda: asyncio.run(_await_with_timeout(value, step.timeout))).result()
+        return _submit_to_daemon_thread(lambda: asyncio.run(_await_with_timeout(value, step.timeout))).result()
     return value
 
 
-def _run_on_daemon_thread(work: Callable[[], T]) -> Future[T]:
+def _submit_to_daemon_thread(work: Callable[[], T]) -> Future[T]:
     """Run `work` on a daemon thread of its own, so that a hung tool blocks neither a pool nor the exit of the process.
 
     The Django connections that the work opens are closed at its end.
@@ -210,7 +212,7 @@ async def _invoke_user_code_async(step: Invoke) -> Any:
     async with asyncio.timeout(step.timeout):
         if inspect.iscoroutinefunction(step.function):
             return await step.call_function()
-        value = await asyncio.wrap_future(_run_on_daemon_thread(step.call_function))
+        value = await asyncio.wrap_future(_submit_to_daemon_thread(step.call_function))
         return await value if inspect.isawaitable(value) else value
 
 

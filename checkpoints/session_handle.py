@@ -444,9 +444,9 @@ class SessionHandle(_Handle):
 
     async def _run_work_uncancelled(self, work: Callable[[], T]) -> T:
         """Finish database work even if this task is cancelled, so that the end of the block comes after it."""
-        return await sansio.run_flow_async(_build_transaction_flow(work), self._checkpointer.run_blocking)
+        return await sansio.run_flow_async(_wrap_database_work_in_flow(work), self._checkpointer.run_blocking)
 
 
-def _build_transaction_flow(work: Callable[[], T]) -> Flow[T]:
+def _wrap_database_work_in_flow(work: Callable[[], T]) -> Flow[T]:
     result: T = yield Transact(work)
     return result

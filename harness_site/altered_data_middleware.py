@@ -24,7 +24,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.management_command_format import format_management_command
+from harness_site.core.management_command_format import prefix_management_command_with_program
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import is_error_of_mistyped_value
 from harness_site.sessions.session_lookup import PageNotFound
@@ -134,17 +134,17 @@ def _describe_remedy(error: SealError | CheckpointCorrupted) -> str:
             "If an agent runs without HARNESS_SEAL_KEY, an operator sets it where the agent runs. Then, or if the row "
             "is from before sealing, the operator runs {command}. Otherwise somebody has changed the database without "
             "this program."
-        ).format(command=format_management_command("seal_sessions"))
+        ).format(command=prefix_management_command_with_program("seal_sessions"))
     if isinstance(error, DecisionNotSigned):
         return _(
             "If the decision is from before signing, an operator runs {command}. Otherwise somebody has written it "
             "without this site."
-        ).format(command=format_management_command("sign_decisions"))
+        ).format(command=prefix_management_command_with_program("sign_decisions"))
     if isinstance(error, WitnessedSessionMissing):
         return _(
             "If a backup was restored, an operator runs {command}. Otherwise somebody has deleted, renamed or moved "
             "the session without this program. Choose another name meanwhile."
-        ).format(command=format_management_command("witness adopt --session … --missing"))
+        ).format(command=prefix_management_command_with_program("witness adopt --session … --missing"))
     if isinstance(error, RowNotStored):
         return _(
             "Tell an operator: the table has a trigger, a rule or a policy that this program has not made, and that "
@@ -154,5 +154,5 @@ def _describe_remedy(error: SealError | CheckpointCorrupted) -> str:
         return _(
             "Tell an operator: somebody has changed the database without this program, or it is damaged. "
             "{command} lists all such rows; a backup shows what they were."
-        ).format(command=format_management_command("verify_integrity"))
+        ).format(command=prefix_management_command_with_program("verify_integrity"))
     return _("An operator has to give this site the same HARNESS_SEAL_KEY as the agents have.")

@@ -55,7 +55,7 @@ async def is_authenticated_request(scope: Scope) -> bool:
     return await has_valid_token(scope) or await is_member_request(scope)
 
 
-async def _treat_every_request_as_anonymous(scope: Scope) -> bool:
+async def _always_report_unauthenticated(scope: Scope) -> bool:
     return False
 
 
@@ -91,7 +91,7 @@ _refusals = ResponseDeadlines(
     RequestBodyMiddleware(
         _route_request_to_thread_pool,
         settings.SERVER_LIMITS,
-        _treat_every_request_as_anonymous,
+        _always_report_unauthenticated,
         build_refused_body_response,
     ),
     limits=settings.SERVER_LIMITS,

@@ -171,7 +171,7 @@ def check_templates_not_shadowed(app_configs: Sequence[AppConfig] | None, **opti
     ]
     problems += [
         Error(f"The template {name!r} is {origin}.", hint=hint, id="harness.E014")
-        for name, origin, hint in _iterate_shadowed_templates(engine)
+        for name, origin, hint in _iterate_missing_or_shadowed_site_templates(engine)
     ]
     if finders.find("css/tokens.css") is None:
         hint = f"Set STATICFILES_DIRS to HARNESS_STATIC_DIRS. {_EMBEDDING}"
@@ -215,7 +215,7 @@ def _comes_after(names: Sequence[str], name: str, other: str) -> bool:
     return name in names and other in names and other not in names[names.index(name) :]
 
 
-def _iterate_shadowed_templates(engine: Engine) -> Iterator[tuple[str, str, str]]:
+def _iterate_missing_or_shadowed_site_templates(engine: Engine) -> Iterator[tuple[str, str, str]]:
     """Yield the templates of the site that the engine finds elsewhere or not at all, with a description and a hint."""
     folders = [*base_settings.HARNESS_TEMPLATE_DIRS, _PACKAGE / "templates"]
     for folder in folders:

@@ -17,7 +17,7 @@ from checkpoints.db import clock
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
-from harness_site.accounts.safe_redirect_targets import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
 from harness_site.core import formatting
 from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
@@ -63,7 +63,7 @@ class MethodNotAllowedMiddleware(MiddlewareMixin):
             isinstance(response, HttpResponseNotAllowed)
             and request.method == "GET"
             and "text/html" in request.headers.get("Accept", "")
-            and is_path_of_site(request.path)
+            and is_path_below_site_prefix(request.path)
         )
         if not is_empty_page:
             return response

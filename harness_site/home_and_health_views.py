@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 from django.views.i18n import JavaScriptCatalog
 
 from checkpoints.enums import Role
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.installation.first_steps import find_oldest_session
 from harness_site.installation.migration_state import (
     RETRY_SECONDS,
@@ -20,7 +20,7 @@ from harness_site.installation.migration_state import (
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def redirect_to_home_page(request: MemberRequest) -> HttpResponse:
     """Redirect to the page that this member needs first; an admin without any session gets the first steps."""
     membership = request.membership

@@ -7,7 +7,7 @@ from csp.constants import NONCE
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from harness_site.accounts.safe_redirect_targets import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
 
 #: URL for reports of policy violations; a project that includes the site has no such page.
 REPORTS: Final = "/development/policy/report/"
@@ -44,7 +44,7 @@ class PrivateResponsesMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if not is_path_of_site(request.path):
+        if not is_path_below_site_prefix(request.path):
             return response
         response.setdefault("Cache-Control", "private, no-store")
         response.setdefault("Cross-Origin-Resource-Policy", "same-origin")

@@ -174,7 +174,7 @@ def send_email_through_server(composed: Message, leads_to: str, recipients: Sequ
 
 
 def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
-    composed["Subject"] = _break_encoded_words_in_header(
+    composed["Subject"] = _neutralize_encoded_words_in_header(
         formatting.mask_and_shorten_to_one_line(f"[Harness] {subject}", _MAX_SUBJECT_LENGTH)
     )
     composed["From"] = settings.MAIL_FROM
@@ -233,7 +233,7 @@ def _parse_server_answer(error: Exception) -> tuple[int, str]:
     return code, f"{code} {' '.join(text.split())}"
 
 
-def _break_encoded_words_in_header(text: str) -> str:
+def _neutralize_encoded_words_in_header(text: str) -> str:
     """Break up encoded words in a header text.
 
     A word such as `=?utf-8?q?=0D=0A…?=` would be decoded, by the library that composes the message or by a mail server,

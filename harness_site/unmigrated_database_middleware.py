@@ -11,9 +11,9 @@ from django.template.loader import render_to_string
 from django.utils import translation
 
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
-from harness_site.accounts.safe_redirect_targets import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
 from harness_site.api.problem_details import build_problem_response
-from harness_site.core.cached_urls import list_page_paths_in_all_languages
+from harness_site.core.cached_urls import list_language_paths_of_page
 from harness_site.installation.migration_state import (
     RETRY_SECONDS,
     StartupProblem,
@@ -44,7 +44,7 @@ class UnmigratedDatabaseMiddleware:
 
 def _is_served_without_tables(path: str) -> bool:
     """Return whether a path is a health probe, or belongs to the project that includes the site."""
-    return not is_path_of_site(path) or path.startswith(list_page_paths_in_all_languages("harness:health"))
+    return not is_path_below_site_prefix(path) or path.startswith(list_language_paths_of_page("harness:health"))
 
 
 def _build_unavailable_response(request: HttpRequest, problem: StartupProblem) -> HttpResponse:

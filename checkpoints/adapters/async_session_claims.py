@@ -60,7 +60,7 @@ class AsyncClaims:
     async def _claim_session_for_call(self, session_id: str, description: NewSessionFields) -> None:
         """Claim the session. A claim that ends after a cancellation is given back."""
         claiming = asyncio.ensure_future(
-            self.run_blocking(partial(self.claims.claim_session_for_call, session_id, description))
+            self.run_blocking(partial(self.claims.claim_session_and_count_running_call, session_id, description))
         )
         try:
             await asyncio.shield(claiming)

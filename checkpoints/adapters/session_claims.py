@@ -72,7 +72,7 @@ class SessionClaims:
             SessionBusy: A run of another client owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        self.claim_session_for_call(session_id, description)
+        self.claim_session_and_count_running_call(session_id, description)
         try:
             yield
         finally:
@@ -94,7 +94,7 @@ class SessionClaims:
             SessionBusy: A run of another client owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        self.claim_session_for_call(session_id, description, takeover=takeover)
+        self.claim_session_and_count_running_call(session_id, description, takeover=takeover)
         self._kept.add(session_id)
 
     def end_permanent_claim(self, session_id: str) -> None:
@@ -107,7 +107,7 @@ class SessionClaims:
         self.end_call_claim(session_id)
         self.release_session_when_idle(session_id)
 
-    def claim_session_for_call(
+    def claim_session_and_count_running_call(
         self, session_id: str, description: NewSessionFields | None = None, *, takeover: bool | str = False
     ) -> None:
         """Claim a session for one call; `end_call_claim` ends that. Arguments and errors are those of

@@ -98,7 +98,7 @@ class _SessionImport:
 
     def import_session(self) -> ImportedSession:
         rows = self._deserialize_rows()
-        session = self._verify_and_insert_session(next(rows, None))
+        session = self._verify_and_insert_session_row(next(rows, None))
         for batch in _batch_rows_by_model(rows):
             self._verify_and_insert_batch(session, batch)
         undecided = unfinished_call_queries.list_undecided_calls_of_session(self.store, session)
@@ -119,7 +119,7 @@ class _SessionImport:
                 row_serializers.upgrade_row_values(kind, values, self.reader.header.version),
             )
 
-    def _verify_and_insert_session(self, row: models.Model | None) -> Session:
+    def _verify_and_insert_session_row(self, row: models.Model | None) -> Session:
         header, store = self.reader.header, self.store
         if not isinstance(row, Session) or row.session_id != header.session_id:
             raise ValueError("its session is not the one of its first line")
@@ -173,7 +173,7 @@ class _SessionImport:
             new_key = (
                 session.pk
                 if relation.related_model is Session
-                else self._map_old_key_to_new(relation.related_model, old_key)
+                else self._get_new_key_for_old_key(relation.related_model, old_key)
             )
             setattr(row, relation.attname, new_key)
         if not isinstance(row, Run):  # runs keep their ids: people may have written them down
@@ -183,7 +183,7 @@ class _SessionImport:
         if isinstance(row, ToolCall):
             _mark_call_undecided_or_discarded_if_open(row)
 
-    def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:
+    def _get_new_key_for_old_key(self, model: Any, old_key: Any) -> Any:
         new_keys = self.keys.get(model, {})
         if old_key not in new_keys:
             raise ValueError(f"a {model._meta.verbose_name} that it names is not in it")
@@ -237,7 +237,7 @@ class _SessionImport:
         return self.chains[segment][position]
 
     def _verify_and_save_head_and_status(self, session: Session, *, has_undecided: bool) -> None:
-        session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
+        session.head_segment_id = None if self.head is None else self._get_new_key_for_old_key(Segment, self.head)
         chain = self._get_hash_chain_at(self.head, session.message_count - 1)
         self._require_chain_or_set_in_former_format(
             session, "head_chain", chain, "its newest transcript is not the one that was saved"

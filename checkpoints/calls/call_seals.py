@@ -32,9 +32,9 @@ _MAX_REMEMBERED_CALLS = 512
 
 def build_new_sealed_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
     """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
-    sealer = row_seals.get_row_sealer(keys.current, ToolCall)
+    sealer = row_seals.get_row_sealer_of_key(keys.current, ToolCall)
     start = sealer.start_seal_with_stable_columns({**_NEW_CALL, **values, **place})
-    seal = sealer.compute_seal_from_start(start, _ISSUED)
+    seal = sealer.finish_seal_with_changing_columns(start, _ISSUED)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     is_answerable = _can_version_answer_call(values["key_policy"], values["key_scope"])
     return SealedCall(_ISSUED, seal, term, start, values["run"], values["idempotency_key"], is_answerable)
@@ -92,7 +92,7 @@ def build_sealed_outcome(
         known.replay_count,
         call_pk,
     )
-    seal = before.start.sealer.compute_seal_from_start(before.start, columns)
+    seal = before.start.sealer.finish_seal_with_changing_columns(before.start, columns)
     term = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     values = {**values, "interrupted_at" if is_interrupted else "settled_at": now, "row_seal": seal}
     is_final = not before.is_answerable or values["status"] not in SETTLED_CALL_STATUSES
@@ -127,7 +127,9 @@ def compute_answered_call_seals(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = call.start.sealer.compute_seal_from_start(call.start, call.columns._replace(answered_version=version))
+        seal = call.start.sealer.finish_seal_with_changing_columns(
+            call.start, call.columns._replace(answered_version=version)
+        )
         answered.rows.append(AnsweredCall(pk, call.columns.revision, seal))
         answered.difference += session_heads.compute_row_sum_term(keys, ToolCall, seal) - call.term
     return answered
@@ -152,7 +154,7 @@ def forget_sealed_calls(owned_session: OwnedSession, call_pks: Sequence[int]) ->
 
 def _load_and_verify_sealed_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) -> dict[int, SealedCall]:
     """Read calls, by key, and verify them."""
-    calls, sealer = {}, row_seals.get_row_sealer(keys.current, ToolCall)
+    calls, sealer = {}, row_seals.get_row_sealer_of_key(keys.current, ToolCall)
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
         columns = row_seals.get_sealed_values_by_field(call)

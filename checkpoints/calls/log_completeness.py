@@ -118,7 +118,7 @@ def verify_complete_log_and_list_live_calls(using: str, session: Session, key: s
     keys = get_seal_keys()
     if keys is None:
         return []
-    head = session_heads.build_verified_head(session, keys)
+    head = session_heads.verify_session_row_and_build_head(session, keys)
     found = _verify_calls_and_list_live_ones(using, session.pk, keys, key)
     if head.seal is not None:
         witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
@@ -152,7 +152,7 @@ def require_no_row_missing_and_list_wanted_rows(
         session: Session | None = models.QuerySet(Session, using=using).filter(pk=session_pk).first()
         if session is None:
             return []
-        head = session_heads.build_verified_head(session, keys)
+        head = session_heads.verify_session_row_and_build_head(session, keys)
         found, sealed_rows = list[SomeModel](), list[CountedRow]()
         for row in iterate_rows_read_in_batches(rows):
             row_seals.verify_row(row)
@@ -163,7 +163,9 @@ def require_no_row_missing_and_list_wanted_rows(
                 found.append(row)
         if head.seal is None:
             return found
-        stored_seal, total_of_others = session_heads.read_seal_and_row_sum(using, session_pk, keys, without=model)
+        stored_seal, total_of_others = session_heads.read_seal_and_compute_row_sum(
+            using, session_pk, keys, without=model
+        )
         if stored_seal != head.seal:
             continue
         if not session_heads.is_row_sum_of_head(head, total_of_others, sealed_rows, keys):

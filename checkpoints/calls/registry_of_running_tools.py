@@ -63,7 +63,7 @@ def require_not_inside_running_call(session_id: str, tool: str, call_id: str) ->
 
 
 class ToolRun:
-    """Run of the tool of one call: `mark_tool_as_running`, then one call of `function`, at whose end it ends."""
+    """Run of the tool of one call: `increment_running_count`, then one call of `function`, at whose end it ends."""
 
     def __init__(self, place: CallPlace, function: Callable[..., Any]) -> None:
         """Prepare the run of a function, sync or async."""
@@ -71,10 +71,10 @@ class ToolRun:
         self.function = (
             self._wrap_async_function(function)
             if inspect.iscoroutinefunction(function)
-            else self._wrap_sync_function(function)
+            else self._wrap_sync_function_to_end_run(function)
         )
 
-    def mark_tool_as_running(self) -> None:
+    def increment_running_count(self) -> None:
         """Count the tool as running. The function may still have to wait for its thread."""
         with _lock:
             _running[self._place] += 1
@@ -85,7 +85,7 @@ class ToolRun:
             if _running[self._place] <= 0:
                 del _running[self._place]
 
-    def _wrap_sync_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_sync_function_to_end_run(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call_function_and_end_run(*args: Any, **kwargs: Any) -> Any:
             try:

@@ -129,7 +129,7 @@ def verify_call_against_decisions(call: ToolCall) -> None:
         DecisionKeyUnknown: A decision was signed with a key that is not configured.
     """
     if get_decision_keys() is not None:
-        _verify_call_and_find_last_decision(call)
+        _verify_decisions_and_find_last_final_one(call)
 
 
 def verify_calls_against_decisions(using: str, calls: Sequence[ToolCall]) -> None:
@@ -145,7 +145,7 @@ def verify_calls_against_decisions(using: str, calls: Sequence[ToolCall]) -> Non
         verify_decision_signature(decision)
         decisions[decision.tool_call_id].append(decision)
     for call in calls:
-        _require_call_matches_decision(call, _find_last_final_decision_by_person(decisions[call.pk]))
+        _require_call_state_follows_from_decision(call, _find_last_final_decision_by_person(decisions[call.pk]))
 
 
 def require_signed_approval_quorum(call: ToolCall, approvals: int) -> None:
@@ -163,7 +163,7 @@ def require_signed_approval_quorum(call: ToolCall, approvals: int) -> None:
     """
     if get_decision_keys() is None:
         return
-    decision = _verify_call_and_find_last_decision(call)
+    decision = _verify_decisions_and_find_last_final_one(call)
     people = set() if decision is None else set(DecisionTerms.from_json(decision.signed_terms).people)
     if len(people) < max(approvals, call.approvals):
         why = f"{len(people)} people have signed, and its tool demands {max(approvals, call.approvals)}"
@@ -205,12 +205,12 @@ def iterate_decision_errors_of_sessions(using: str, session_pks: Sequence[int]) 
     calls |= {call.pk: call for call in decided}
     for pk in sorted(calls.keys() - bad_calls):
         try:
-            _require_call_matches_decision(calls[pk], _find_last_final_decision_by_person(decisions[pk]))
+            _require_call_state_follows_from_decision(calls[pk], _find_last_final_decision_by_person(decisions[pk]))
         except IntegrityError as error:
             yield calls[pk].session_id, error
 
 
-def _verify_call_and_find_last_decision(call: ToolCall) -> Decision | None:
+def _verify_decisions_and_find_last_final_one(call: ToolCall) -> Decision | None:
     """Return the last decision of a person about a call that moved it. Raises `IntegrityError`."""
     decisions = list(
         select_decisions_joined_for_signatures(str(call._state.db)).filter(tool_call=call).order_by(*Decision.IN_ORDER)
@@ -218,7 +218,7 @@ def _verify_call_and_find_last_decision(call: ToolCall) -> Decision | None:
     for decision in decisions:
         verify_decision_signature(decision)
     last = _find_last_final_decision_by_person(decisions)
-    _require_call_matches_decision(call, last)
+    _require_call_state_follows_from_decision(call, last)
     return last
 
 
@@ -235,7 +235,7 @@ def _find_last_final_decision_by_person(decisions: Sequence[Decision]) -> Decisi
     )
 
 
-def _require_call_matches_decision(call: ToolCall, decision: Decision | None) -> None:
+def _require_call_state_follows_from_decision(call: ToolCall, decision: Decision | None) -> None:
     """Require that a call has a status, arguments and a result to which its last signed decision leads."""
     if call.status in UNDECIDED_CALL_STATUSES:
         return

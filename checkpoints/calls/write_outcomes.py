@@ -57,7 +57,7 @@ def write_call_outcome_or_refuse_late_result(
     }
     try:
         with database_operation(store.using) as connection:
-            is_settled = _write_outcome_and_value_or_audit_event(
+            is_settled = _write_outcome_with_value_or_interruption_event(
                 store, connection, owned_session, call.pk, values, outcome.value
             )
             if not is_settled and not (is_repeated and _is_outcome_stored(store, owned_session, call, outcome)):
@@ -81,7 +81,7 @@ def is_outcome_of_call(call: ToolCall, outcome: CallOutcome) -> bool:
     return (call.status, call.result, call.error_message) == (outcome.status, outcome.result, outcome.error_message)
 
 
-def _write_outcome_and_value_or_audit_event(
+def _write_outcome_with_value_or_interruption_event(
     store: Store,
     connection: BaseDatabaseWrapper,
     owned_session: OwnedSession,
@@ -228,7 +228,7 @@ def store_late_result_and_build_refusal(
     return LateResultRefused(session.session_id, call.call_id, call.status)
 
 
-def interrupt_or_discard_abandoned_calls_of_run(
+def interrupt_or_discard_calls_nobody_executes(
     store: Store, owned_session: OwnedSession, *, running_too: bool = False
 ) -> None:
     """Interrupt the calls that this run has issued and that nobody executes any more.
@@ -252,4 +252,4 @@ def interrupt_or_discard_call(store: Store, owned_session: OwnedSession, call: T
         "reason": reason,
     }
     with database_operation(store.using) as connection:
-        _write_outcome_and_value_or_audit_event(store, connection, owned_session, call.pk, values)
+        _write_outcome_with_value_or_interruption_event(store, connection, owned_session, call.pk, values)

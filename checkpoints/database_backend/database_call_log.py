@@ -133,7 +133,7 @@ def _build_request_intent(store: Store, owned_session: OwnedSession, request: Di
         is_open = open_call is not None and (open_call.tool, open_call.args_digest) == request.call_fingerprint
         step = open_call.step if open_call is not None and is_open else owned_session.head.version
     if request.policy == "unanswered":
-        key = _assign_operation_key(store, owned_session, request)
+        key = _find_or_make_operation_key(store, owned_session, request)
     else:
         key = make_idempotency_key(
             request.policy,
@@ -150,7 +150,7 @@ def _build_request_intent(store: Store, owned_session: OwnedSession, request: Di
     )
 
 
-def _assign_operation_key(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> str:
+def _find_or_make_operation_key(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> str:
     """Return the key of the operation of an unanswered call: one of the log or a new one."""
     step = owned_session.head.version
 
@@ -191,10 +191,10 @@ def issue_call_or_find_answer_flow(
         if call.status in _ANSWER_STATUSES:
             with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
                 require_unaltered_call.require_matching_digests(call)
-            if (yield Transact(partial(_count_replay_or_quarantine, store, owned_session, call))):
+            if (yield Transact(partial(_count_replay_if_call_unchanged, store, owned_session, call))):
                 return call
             continue  # a person has just withdrawn the decision that made the result
-        yield from _sleep_one_poll_or_raise_flow(store, owned_session, call, wait_options)
+        yield from _sleep_while_other_call_runs_or_raise_flow(store, owned_session, call, wait_options)
 
 
 def _issue_call_or_quarantine(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
@@ -202,7 +202,7 @@ def _issue_call_or_quarantine(store: Store, owned_session: OwnedSession, intent:
         return intent_log.issue_call_or_find_live_call(store, owned_session, intent, executing=True)
 
 
-def _count_replay_or_quarantine(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+def _count_replay_if_call_unchanged(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         return intent_log.count_replay_if_unchanged(store, owned_session, call)
 
@@ -265,7 +265,7 @@ def _log_repeated_replay_once_per_tool(session_id: str, request: DispatchRequest
     )
 
 
-def _sleep_one_poll_or_raise_flow(
+def _sleep_while_other_call_runs_or_raise_flow(
     store: Store, owned_session: OwnedSession, other_call: ToolCall, wait_options: WaitOptions
 ) -> Flow[None]:
     """Sleep while another run works on the call of the same key, or raise the error that says why waiting is

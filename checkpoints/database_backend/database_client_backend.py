@@ -411,7 +411,9 @@ class DatabaseBackend:
         return cancel_paused_session.cancel_paused_session_flow(self.client_state, session_id, tell=tell, reason=reason)
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
-        return deliver_notices.claim_and_deliver_notices_flow(DatabaseOutbox(self.client_state), tell, limit=limit)
+        return deliver_notices.deliver_due_notices_and_collect_errors_flow(
+            DatabaseOutbox(self.client_state), tell, limit=limit
+        )
 
     def sweep_deadlines(self, *, limit: int) -> Swept:
         return extend_and_sweep_agent_deadlines.sweep_deadlines(self.client_state, limit=limit)

@@ -117,7 +117,7 @@ def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
     try:
         if has_pool(connection):
             _ = connection.pool  # type: ignore[attr-defined]  # Django imports the package for it here
-        _connect_once_outside_pool(connection)
+        _test_connection_outside_pool(connection)
     except ImproperlyConfigured as error:
         raise _build_configuration_error(connection.alias, error) from error
     except DatabaseError as error:
@@ -126,7 +126,7 @@ def ensure_server_reachable(connection: BaseDatabaseWrapper) -> None:
 
 
 @async_unsafe
-def _connect_once_outside_pool(connection: BaseDatabaseWrapper) -> None:
+def _test_connection_outside_pool(connection: BaseDatabaseWrapper) -> None:
     """Open a connection outside the pool and close it. Raises the `DatabaseError` of the server or the network."""
     parameters = {"connect_timeout": POOL_TIMEOUT_SECONDS, **connection.get_connection_params()}
     with connection.wrap_database_errors:
@@ -156,7 +156,7 @@ def find_reason_and_build_connection_failed_error(
     """Build the error with the server's reason, which a pool that timed out does not know."""
     if type(error.__cause__).__name__ == "PoolTimeout":
         try:
-            _connect_once_outside_pool(connection)
+            _test_connection_outside_pool(connection)
         except DatabaseError as reason:
             error = reason
     return ConnectionFailed(f"The database says: {_get_first_line(error)}.", may_have_happened=False)

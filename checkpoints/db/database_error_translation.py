@@ -50,7 +50,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
         except SynchronousOnlyOperation as error:
             raise BlockingCallInAsyncCode from error
         except (DatabaseError, InterfaceError) as error:
-            original = _find_original_error(error, handled_before)
+            original = _find_first_error_in_context(error, handled_before)
             sent = writes and (connection.connection is not None or original is not error)
             raise _translate_error_and_close_broken_connections(original, connection, sent) from error
         finally:
@@ -80,7 +80,7 @@ def open_transaction_to_read_back_lost_commit(using: str, error: StorageUnavaila
         raise error from unread
 
 
-def _find_original_error(error: Error, handled_before: BaseException | None) -> Error:
+def _find_first_error_in_context(error: Error, handled_before: BaseException | None) -> Error:
     """Return the first error. Django reconnects after a broken transaction; if that fails too, the transaction's own
     error is only in the context of the second one.
     """

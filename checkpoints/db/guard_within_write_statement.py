@@ -161,7 +161,9 @@ def find_guard_of_next_write(connection: BaseDatabaseWrapper) -> WriteGuard | No
 
 
 @contextmanager
-def open_write_transaction(connection: BaseDatabaseWrapper, guard: WriteGuard | None) -> Iterator[CursorWrapper]:
+def open_write_transaction_with_optional_guard(
+    connection: BaseDatabaseWrapper, guard: WriteGuard | None
+) -> Iterator[CursorWrapper]:
     """Open a transaction for the statements of one write, with its guard if it has one."""
     if guard is not None:
         with guard.open_guarded_transaction(connection) as cursor:

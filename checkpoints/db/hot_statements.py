@@ -112,7 +112,7 @@ def build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
 
 
 @cache
-def _build_throttled_session_change_sql() -> str:
+def _build_assignments_with_throttled_time_sql() -> str:
     """SQL of the same columns for a client that saves to one session several times a second, on PostgreSQL.
 
     The time is written once a second. A row whose indexed columns stay as they are gets no new entries in the indexes
@@ -270,7 +270,7 @@ def _save_versions_in_several_statements(
         for number, version in enumerate(versions, base.version + 1)
         for pk, revision, row_seal in version.answered
     ]
-    with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
+    with guard_within_write_statement.open_write_transaction_with_optional_guard(connection, guard) as cursor:
         cursor.execute(_build_move_session_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
@@ -365,7 +365,7 @@ def _build_move_session_head_sql(head_move: _HeadMove) -> str:
     if "updated_at" in head_move.sets:
         changes = _build_next_revision_sql()
     elif "revision" in head_move.expects and head_move.vendor == "postgresql":
-        changes = _build_throttled_session_change_sql()
+        changes = _build_assignments_with_throttled_time_sql()
     else:
         changes = build_session_change_assignments_sql(head_move.vendor)
     conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
@@ -510,7 +510,7 @@ def write_rows_if_session_unchanged(
 
 @cache
 def _build_write_rows_if_unchanged_sql(shapes: tuple[_RowsShape, ...]) -> str:
-    changes = _build_throttled_session_change_sql()
+    changes = _build_assignments_with_throttled_time_sql()
     return (
         f"WITH head AS (UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s "
         f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('revision')} = %s "
@@ -637,7 +637,7 @@ def _insert_call_in_several_statements(
     params: list[Any] = [status, session_pk, fence, *allowed]
     if head is not None:
         params = [status, *head.written.values(), *params[1:], head.replaced_seal]
-    with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
+    with guard_within_write_statement.open_write_transaction_with_optional_guard(connection, guard) as cursor:
         cursor.execute(
             _build_lock_session_and_set_status_sql(connection.vendor, len(allowed), is_sealed=head is not None), params
         )
@@ -647,7 +647,7 @@ def _insert_call_in_several_statements(
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
-        insert = _build_insert_call_without_lock_sql(tuple(values))
+        insert = _build_insert_call_ignoring_conflicts_sql(tuple(values))
         cursor.execute(insert, [*keys, *convert_values(connection, ToolCall, values)])
         place: tuple[int, int] | None = cursor.fetchone()
         if place is None:
@@ -739,7 +739,7 @@ def _build_insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, 
 
 
 @cache
-def _build_insert_call_without_lock_sql(fields: tuple[str, ...]) -> str:
+def _build_insert_call_ignoring_conflicts_sql(fields: tuple[str, ...]) -> str:
     return f"{build_insert_sql(ToolCall, (*_PLACE_FIELDS, *fields))} {_build_on_conflict_do_nothing_sql()}"
 
 
@@ -780,7 +780,7 @@ def update_call_outcome_if_still_issued(
     if vendor == "postgresql" and not is_interrupted:
         sql = _build_lock_and_update_outcome_sql(fields, is_sealed, None if guard is None else guard.sql)
         return _execute_and_fetch_row(connection, guard, sql, [*lock_params, *params]) is not None
-    with guard_within_write_statement.open_write_transaction(connection, guard) as cursor:
+    with guard_within_write_statement.open_write_transaction_with_optional_guard(connection, guard) as cursor:
         cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, is_sealed), lock_params)
         if cursor.fetchone() is None:
             guard_within_write_statement.raise_refused_if_guarded(guard)
@@ -850,8 +850,8 @@ def update_replay_count_and_head_if_unchanged(
     or the call another one than `seal_before`.
     """
     keys = [session_pk, fence, head.replaced_seal]
-    with guard_within_write_statement.open_write_transaction(connection, None) as cursor:
-        cursor.execute(_build_move_head_of_replay_sql(), [*head.written.values(), *keys])
+    with guard_within_write_statement.open_write_transaction_with_optional_guard(connection, None) as cursor:
+        cursor.execute(_build_update_session_head_after_replay_sql(), [*head.written.values(), *keys])
         if cursor.rowcount == 1:
             params = [*convert_values(connection, ToolCall, values), call_pk, session_pk, seal_before]
             cursor.execute(_build_update_replay_count_sql(tuple(values)), params)
@@ -862,7 +862,7 @@ def update_replay_count_and_head_if_unchanged(
 
 
 @cache
-def _build_move_head_of_replay_sql() -> str:
+def _build_update_session_head_after_replay_sql() -> str:
     sets = ", ".join(f"{_quote_session_column(name)} = %s" for name in WRITTEN_FIELDS)
     return (
         f"UPDATE {quote_table(Session)} SET {sets} WHERE {_quote_session_column('id')} = %s "

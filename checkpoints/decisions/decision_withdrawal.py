@@ -114,7 +114,7 @@ def withdraw_decision(
 
 def _get_unused_decision(session: Session, call: ToolCall) -> Decision:
     """Return the decision that is in force. Raises `NothingToWithdraw`, `DecisionUsed`."""
-    decision = get_decision_in_force(call)
+    decision = require_withdrawable_decision(call)
     if has_run_used_decision(call, decision):
         raise _build_decision_used_error(session, call, decision)
     return decision
@@ -135,7 +135,7 @@ def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -
     return own[-1]
 
 
-def get_decision_in_force(call: ToolCall) -> Decision:
+def require_withdrawable_decision(call: ToolCall) -> Decision:
     """Return the decision of a person that is in force, used or not. Raises `NothingToWithdraw`."""
     decisions = signed_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
         tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)

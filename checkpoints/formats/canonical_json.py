@@ -40,7 +40,7 @@ def to_canonical_json(value: Any, what: str = "value") -> str:
             _require_representable(value, what, 0)
         return _encode_or_raise_not_representable(value, what)
     except RuntimeError as error:
-        raise convert_error_if_changed_meanwhile(error, what) from error
+        raise build_concurrent_modification_or_same_error(error, what) from error
 
 
 def encode_json_in_given_order(value: Any) -> str:
@@ -48,7 +48,7 @@ def encode_json_in_given_order(value: Any) -> str:
     return _escape_lone_surrogates(_encode_json_unsorted(value), "value")
 
 
-def convert_error_if_changed_meanwhile(error: RuntimeError, what: str) -> Exception:
+def build_concurrent_modification_or_same_error(error: RuntimeError, what: str) -> Exception:
     """Build the error to raise for an error in reading `what`: Python notices if a dict changes while it is read."""
     return ConcurrentModification(what) if "during iteration" in str(error) else error
 

@@ -17,24 +17,24 @@ HEADLINE_PRECISION = Decimal("0.000001")
 LARGEST_HEADLINE = LARGEST_AMOUNT - HEADLINE_PRECISION
 
 
-def dump_amount(amount: float | Decimal, what: str = "budget_spent_usd") -> str:
+def encode_amount_as_json(amount: float | Decimal, what: str = "budget_spent_usd") -> str:
     """Convert an int or float to a JSON number, a `Decimal` to a JSON string. Raises `NotRepresentable`."""
     if isinstance(amount, bool) or not isinstance(amount, int | float | Decimal):
         raise NotRepresentable(what, f"a {type(amount).__name__} is not an amount")
-    if not _is_valid_amount(amount):
+    if not _is_finite_amount_within_limits(amount):
         raise NotRepresentable(what, "it is not an amount of money below a trillion dollars")
     if isinstance(amount, Decimal):
         return f'"{amount}"'
     return int.__repr__(amount) if isinstance(amount, int) else float.__repr__(amount)
 
 
-def _is_valid_amount(amount: float | Decimal) -> bool:
+def _is_finite_amount_within_limits(amount: float | Decimal) -> bool:
     if isinstance(amount, Decimal):
         return amount.is_finite() and abs(amount) < LARGEST_AMOUNT and len(str(amount)) <= MAX_TEXT_LENGTH
     return (isinstance(amount, int) or math.isfinite(amount)) and -LARGEST_AMOUNT < amount < LARGEST_AMOUNT
 
 
-def parse_stored_amount(text: str) -> float | Decimal:
+def parse_stored_amount_as_float_or_decimal(text: str) -> float | Decimal:
     value = parse_json(text)
     if isinstance(value, str):
         return Decimal(value)

@@ -97,7 +97,9 @@ class _Reader:
 
     def _read_length_prefixed_value(self, head: int) -> Any:
         if head in _BYTES_LENGTHS:
-            return _convert_bytes_to_json_value(self._take_bytes(self._unpack_number(_BYTES_LENGTHS[head])))
+            return _convert_bytes_to_base64_dict_or_size_text(
+                self._take_bytes(self._unpack_number(_BYTES_LENGTHS[head]))
+            )
         if 0xA0 <= head <= 0xBF or head in _TEXT_LENGTHS:
             length = head & 0x1F if head <= 0xBF else self._unpack_number(_TEXT_LENGTHS[head])
             return bytes(self._take_bytes(length)).decode("utf-8", "replace")
@@ -129,7 +131,7 @@ class _Reader:
             value = inner.read_value()
             inner.require_end()
             return _convert_extension_to_json_value(code, value)
-        return {"type": f"msgpack extension {code}", "value": _convert_bytes_to_json_value(content)}
+        return {"type": f"msgpack extension {code}", "value": _convert_bytes_to_base64_dict_or_size_text(content)}
 
     def _unpack_number(self, form: str) -> Any:
         return struct.unpack(form, self._take_bytes(struct.calcsize(form)))[0]
@@ -156,7 +158,7 @@ def _convert_extension_to_json_value(code: int, value: Any) -> Any:
     return {"type": f"{value[0]}.{value[1]}", "value": value[2]}
 
 
-def _convert_bytes_to_json_value(content: memoryview | bytes) -> Any:
+def _convert_bytes_to_base64_dict_or_size_text(content: memoryview | bytes) -> Any:
     if len(content) > _MAX_SHOWN_BYTES:
         return f"({len(content):,} bytes)"
     return {"bytes": base64.b64encode(content).decode()}

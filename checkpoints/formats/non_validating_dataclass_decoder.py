@@ -28,9 +28,9 @@ def load_as(kind: type[T], data: Any) -> T:
 def _build_value(kind: Any, data: Any) -> Any:
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
-        return _build_union(typing.get_args(kind), data)
+        return _decode_first_fitting_union_member(typing.get_args(kind), data)
     if origin is not None:
-        return _build_generic_container(origin, typing.get_args(kind), data)
+        return _decode_generic_container(origin, typing.get_args(kind), data)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _build_dataclass(kind, data)
     if isinstance(kind, type) and isinstance(data, str):
@@ -49,7 +49,7 @@ def _build_dataclass(kind: type[Any], data: Any) -> Any:
     )
 
 
-def _build_union(choices: tuple[Any, ...], data: Any) -> Any:
+def _decode_first_fitting_union_member(choices: tuple[Any, ...], data: Any) -> Any:
     if data is None and type(None) in choices:
         return None
     for choice in choices:
@@ -64,7 +64,7 @@ def _build_union(choices: tuple[Any, ...], data: Any) -> Any:
     return data
 
 
-def _build_generic_container(origin: Any, args: tuple[Any, ...], data: Any) -> Any:
+def _decode_generic_container(origin: Any, args: tuple[Any, ...], data: Any) -> Any:
     if origin is tuple and isinstance(data, list | tuple):
         if len(args) == 2 and args[1] is Ellipsis:
             return tuple(_build_value(args[0], item) for item in data)

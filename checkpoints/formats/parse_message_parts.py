@@ -361,11 +361,11 @@ def _read_result_block(block: dict[str, Any]) -> Part | None:
         if isinstance(content, list)
         else _iterate_content_parts(content)
     )
-    is_error = bool(block.get("is_error")) or (isinstance(content, dict) and _is_provider_error(content))
+    is_error = bool(block.get("is_error")) or (isinstance(content, dict) and _is_error_of_provider_tool(content))
     return ResultPart(call_id, tuple(parts), is_error)
 
 
-def _is_provider_error(content: dict[str, Any]) -> bool:
+def _is_error_of_provider_tool(content: dict[str, Any]) -> bool:
     """Return whether the content of a result says that a tool of the provider has failed."""
     kind = content.get("type")
     return isinstance(kind, str) and kind.endswith("_tool_result_error")

@@ -114,7 +114,7 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
             store.using, (store.workspace_id, session_id), framework, _RECORD_ID
         )
         row_seals.verify_rows(found)
-    return _build_record(session_id, found[0]) if found else None
+    return _convert_row_to_record(session_id, found[0]) if found else None
 
 
 def is_record_revision_cached(store: Store, framework: str, session_id: str, revision: str) -> bool:
@@ -122,20 +122,20 @@ def is_record_revision_cached(store: Store, framework: str, session_id: str, rev
 
     Nothing is read: another client may have replaced the record, which a write that expects `revision` notices.
     """
-    known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id)
+    known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(store, session_id)
     return known is not None and known.facts.get(_get_name_of_record_fact(framework)) == revision
 
 
-def read_conversation_records_of_framework(store: Store, framework: str) -> list[StoredRecord]:
+def read_workspace_conversation_records(store: Store, framework: str) -> list[StoredRecord]:
     """Read all records of a framework, in no order. Raises `IntegrityError`."""
     rows = FrameworkState.objects.using(store.using).select_related("session")
     with database_operation(store.using, writes=False):
         found = list(rows.filter(session__workspace=store.workspace_id, namespace=framework, state_id=_RECORD_ID))
         row_seals.verify_rows(found)
-    return [_build_record(row.session.session_id, row) for row in found]
+    return [_convert_row_to_record(row.session.session_id, row) for row in found]
 
 
-def _build_record(session_id: str, row: FrameworkState) -> StoredRecord:
+def _convert_row_to_record(session_id: str, row: FrameworkState) -> StoredRecord:
     return StoredRecord(session_id, row.run_key, (row.body_type, bytes(row.body)))
 
 
@@ -240,7 +240,7 @@ def write_record_and_entries(
     validate_id("session id", session_id)
     for entry in entries:
         validate_id("entry id", entry.entry_id)
-    if expected_revision is not None and _try_append_to_cached_conversation(
+    if expected_revision is not None and _try_store_entries_in_one_statement(
         store, session_id, record, entries, expected_revision
     ):
         store.notify_save_listeners(session_id)
@@ -262,15 +262,15 @@ def write_record_and_entries(
     store.notify_save_listeners(session_id)
 
 
-def _try_append_to_cached_conversation(
+def _try_store_entries_in_one_statement(
     store: Store, session_id: str, record: NewRecord, entries: Sequence[NewEntry], expected_revision: str
 ) -> bool:
     """Store a record and entries after the last one, in one statement, if nobody has written since this client has.
 
     Returns whether that was possible.
     """
-    known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id)
-    chains = _group_consecutive_entries(entries)
+    known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(store, session_id)
+    chains = _split_entries_into_parent_chains(entries)
     if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id or record.deferred_call_ids:
         return False
     version = known.row.latest_version
@@ -354,7 +354,7 @@ class _ConversationWrite:
         self._write_record_or_raise_conflict(expected_revision)
         versions = [
             self._write_messages_as_next_version(chain[0].parent_id, [entry.message for entry in chain])
-            for chain in _group_consecutive_entries(entries)
+            for chain in _split_entries_into_parent_chains(entries)
         ]
         if not entries or entries[-1].entry_id != self.record.head_id:
             versions.append(self._write_messages_as_next_version(self.record.head_id, []))
@@ -396,7 +396,7 @@ class _ConversationWrite:
     def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
-        start = self._find_transcript_head_at_entry(parent_id, head)
+        start = self._find_transcript_head_ending_with_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = prepared_transcript.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
@@ -425,7 +425,7 @@ class _ConversationWrite:
         self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
         return written.number
 
-    def _find_transcript_head_at_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
+    def _find_transcript_head_ending_with_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""
         if entry_id is None:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
@@ -448,7 +448,7 @@ class _ConversationWrite:
         return new_messages_and_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)
 
 
-def _group_consecutive_entries(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
+def _split_entries_into_parent_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
     """Split entries where one does not follow the one before it."""
     chains: list[list[NewEntry]] = []
     for entry in entries:

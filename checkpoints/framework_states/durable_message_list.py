@@ -124,7 +124,7 @@ def write_next_version_built_by_callback(
         content = build(row, newest)
         if content is not None:
             with write_transcript_version.restore_owned_session_head_on_error(owned_session):
-                written = write_transcript_version.write_version_of_content_if_changed(
+                written = write_transcript_version.write_version_of_content_or_none_if_unchanged(
                     store, row, owned_session, content, newest, pairings
                 )
         if is_repeatable or facts:
@@ -161,7 +161,9 @@ def try_append_to_cached_session(
         TooLarge: A message is larger than its limit.
         StorageError: A subclass of it says what is wrong with the database.
     """
-    known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id, description)
+    known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
+        store, session_id, description
+    )
     if known is None or not (facts or {}).items() <= known.facts.items():
         return False
     content = build(known.row, known.newest)

@@ -147,5 +147,7 @@ def copy_states_to_session(
         if content is not None:
             with write_transcript_version.restore_owned_session_head_on_error(owned):
                 newest = save_version.find_newest_version(store.using, target.pk)
-                write_transcript_version.write_version_of_content_if_changed(store, target, owned, content, newest)
+                write_transcript_version.write_version_of_content_or_none_if_unchanged(
+                    store, target, owned, content, newest
+                )
     store.notify_save_listeners(target_id)

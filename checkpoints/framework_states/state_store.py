@@ -49,7 +49,7 @@ from checkpoints.versions.framework_value_blobs import (
     EncodedValue,
     GrownList,
     NewValue,
-    load_contents_of_writes,
+    decode_contents_stored_in_writes,
     load_values_by_digest,
 )
 from checkpoints.versions.opaque_bytes_as_differences import ContentColumns
@@ -160,7 +160,7 @@ def lock_or_create_session(
         for source_id in sorted(source_ids):
             if source_id < session_id:
                 look_up_and_lock_rows.lock_session(store, source_id)
-        row = _lock_or_create_row(store, session_id, description, mark_changed=mark_changed)
+        row = _lock_or_create_session_row(store, session_id, description, mark_changed=mark_changed)
         for source_id in sorted(source_ids):
             if source_id > session_id:
                 look_up_and_lock_rows.lock_session(store, source_id)
@@ -181,7 +181,7 @@ def lock_or_create_session(
     store.remember_session_use(session_id)
 
 
-def _lock_or_create_row(
+def _lock_or_create_session_row(
     store: Store, session_id: str, description: NewSessionFields | None, *, mark_changed: bool
 ) -> Session:
     try:
@@ -238,7 +238,9 @@ def save_state_and_transcript_version(
     writer = BlobWriter()
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
-        known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id, description)
+        known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
+            store, session_id, description
+        )
         if withdraw_calls is None or not _has_undecided_calls(known):
             chain = _try_save_state_of_cached_session(store, known, new, writer, digests, build_content)
             if chain is not None:
@@ -325,7 +327,7 @@ def _save_state_of_locked_session(
         if content is not None:
             with write_transcript_version.restore_owned_session_head_on_error(owned_session):
                 newest = save_version.find_newest_version(store.using, row.pk)
-                written = write_transcript_version.write_version_of_content_if_changed(
+                written = write_transcript_version.write_version_of_content_or_none_if_unchanged(
                     store, row, owned_session, content, newest
                 )
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
@@ -397,7 +399,7 @@ def _find_digest_of_each_channel(
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _take_missing_channels_from_known(
+            _move_known_channels_out_of_missing(
                 channels, missing, state_channel_digests.parse_channels(row.session_id, text)
             )
             if not missing:
@@ -412,11 +414,13 @@ def _split_known_and_missing_channels(
     changed = set(new.changed)
     channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
-    _take_missing_channels_from_known(channels, missing, before)
+    _move_known_channels_out_of_missing(channels, missing, before)
     return channels, missing
 
 
-def _take_missing_channels_from_known(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+def _move_known_channels_out_of_missing(
+    channels: Channels, missing: dict[str, ChannelVersion], known: Channels
+) -> None:
     """Add known channels of the missing versions to `channels`, and remove them from `missing`, both in place."""
     for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
         channels[name] = known[name]
@@ -456,7 +460,9 @@ def save_task_writes_and_interrupt_calls(
     by_position = {write.position: _add_value_and_build_write_columns(write, writer) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
-        known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id, description)
+        known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
+            store, session_id, description
+        )
         if (withdraw_calls is None or not _has_undecided_calls(known)) and _try_save_writes_of_cached_session(
             store, known, place, task_path, by_position, writer
         ):
@@ -541,7 +547,7 @@ def load_value_of_task_write(
         return None
     write.session = row
     row_seals.verify_row(write)
-    known = load_contents_of_writes(store.using, row, [write])
+    known = decode_contents_stored_in_writes(store.using, row, [write])
     return load_values_by_digest(store.using, row, [write.digest], known)[write.digest]
 
 
@@ -561,7 +567,7 @@ def load_values_of_channel_writes_since_state(
     for write in writes:
         write.session = row
         row_seals.verify_row(write)
-    known = load_contents_of_writes(store.using, row, writes)
+    known = decode_contents_stored_in_writes(store.using, row, writes)
     values = load_values_by_digest(store.using, row, [write.digest for write in writes], known)
     return [values[write.digest] for write in writes]
 
@@ -691,12 +697,12 @@ def iterate_states(
         if session_id is None
         else quarantine.quarantine_on_integrity_error(store, session_id)
     ):
-        yield from _iterate_states_without_quarantine(
+        yield from _iterate_verified_states_newest_first(
             store, session_id, namespace, state_id=state_id, before=before, matches=matches, limit=limit
         )
 
 
-def _iterate_states_without_quarantine(
+def _iterate_verified_states_newest_first(
     store: Store,
     session_id: str | None,
     namespace: str | None,
@@ -754,7 +760,7 @@ def _load_states_of_rows(
             )
         }
         own_writes = [write for row in rows if row.session_id == session.pk for write in writes[row.pk]]
-        stored = load_contents_of_writes(store.using, session, own_writes)
+        stored = decode_contents_stored_in_writes(store.using, session, own_writes)
         values[session.pk] = load_values_by_digest(store.using, session, wanted, stored)
     return [_build_loaded_state(row, channels[row.pk], writes[row.pk], values[row.session_id]) for row in rows]
 
@@ -797,7 +803,7 @@ def write_version_of_transcript_if_changed(store: Store, session_id: str, conten
     """
     with lock_or_create_session(store, session_id, None) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
-        written = write_transcript_version.write_version_of_content_if_changed(
+        written = write_transcript_version.write_version_of_content_or_none_if_unchanged(
             store, row, owned_session, content, newest
         )
     if written is not None:

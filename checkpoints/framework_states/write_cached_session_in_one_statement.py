@@ -96,11 +96,11 @@ def _get_or_create_cached_sessions(store: Store) -> _CachedSessions:
         return _cached_sessions.setdefault(store, _CachedSessions())
 
 
-def _can_write_cached_sessions(store: Store) -> bool:
+def _supports_one_statement_writes(store: Store) -> bool:
     return connections[store.using].vendor == "postgresql" and get_seal_keys() is None and store.behind is None
 
 
-def find_writable_cached_session(
+def find_cached_session_writable_without_run(
     store: Store, session_id: str, description: NewSessionFields | None = None
 ) -> CachedSession | None:
     """Find a session that this client may write to in one statement.
@@ -109,7 +109,7 @@ def find_writable_cached_session(
     `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
-    known = _get_or_create_cached_sessions(store).find(session_id) if _can_write_cached_sessions(store) else None
+    known = _get_or_create_cached_sessions(store).find(session_id) if _supports_one_statement_writes(store) else None
     if known is None or store.find_owned_session(session_id) is not None:
         return None
     return known if known.row.title or description is None else None
@@ -126,7 +126,7 @@ def cache_session_after_commit(
 
     It is known once that is committed: after a rollback another write may give it the same revision.
     """
-    if owned_session is not None or not _can_write_cached_sessions(store):
+    if owned_session is not None or not _supports_one_statement_writes(store):
         return
     row = look_up_and_lock_rows.get_session(store, session_id)
     newest = save_version.find_newest_version(store.using, row.pk)

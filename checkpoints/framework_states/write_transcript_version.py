@@ -68,7 +68,7 @@ def build_empty_call_results(call_ids: Iterable[str]) -> list[dict[str, Any]]:
     return [{"type": "function_call_output", "call_id": call_id, "output": ""} for call_id in call_ids]
 
 
-def write_version_of_content_if_changed(
+def write_version_of_content_or_none_if_unchanged(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
@@ -143,7 +143,7 @@ def write_version_and_answered_calls_if_changed(
     answered_rows: list[int] = []
     if end.new_result_counts:
         answered_rows = operations.list_row_keys_answered_by_results(
-            end.new_result_counts, lambda: call_queries.list_unanswered_calls_with_argument_policy(store, row.pk)
+            end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
         )
         framework_interrupt_calls.complete_approved_interrupt_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)

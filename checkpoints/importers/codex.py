@@ -11,7 +11,7 @@ from checkpoints.importers.codex_line_fields import (
     extract_prompt_after_editor_context_or_empty,
     find_started_session_and_call_ids_or_empty,
     is_inserted_text,
-    read_stated_seconds_or_none,
+    read_command_duration_of_output_or_none,
     read_subagent_role_or_empty,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
@@ -23,7 +23,7 @@ from checkpoints.importers.imported_session_builder import (
     get_text_field_or_empty,
 )
 from checkpoints.importers.imported_session_rows import make_valid_session_id
-from checkpoints.importers.openai_responses import read_item_as_exchange_or_none, score_item_match
+from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
 
 _LINE_TYPES: Final = frozenset(
     {
@@ -122,7 +122,7 @@ class CodexReader:
         builder.set_context(model=turn.get("model"), cwd=turn.get("cwd"), permission_mode=", ".join(names))
 
     def _add_item(self, builder: TranscriptBuilder, item: Body, line: Body) -> None:
-        exchange = read_item_as_exchange_or_none(item)
+        exchange = read_single_item_as_exchange_or_none(item)
         if exchange is None:
             builder.report.unknown[f"item {item.get('type', item.get('record_type', 'without a type'))}"] += 1
             builder.add_note(item)
@@ -163,7 +163,7 @@ class CodexReader:
         if not get_text_field_or_empty(item, "type").endswith("_output"):
             self._issued[call_id], self._tools[call_id] = at, get_text_field_or_empty(item, "name")
             return {}
-        issued_at, seconds = self._issued.pop(call_id, at), read_stated_seconds_or_none(item.get("output"))
+        issued_at, seconds = self._issued.pop(call_id, at), read_command_duration_of_output_or_none(item.get("output"))
         return {} if seconds is None else {call_id: issued_at + timedelta(seconds=seconds)}
 
     def _add_compaction(self, builder: TranscriptBuilder, payload: Body, line: Body) -> None:

@@ -121,7 +121,7 @@ def find_started_session_and_call_ids_or_empty(event: Body, call_ids: Mapping[st
     return "", ""
 
 
-def read_stated_seconds_or_none(output: object) -> float | None:
+def read_command_duration_of_output_or_none(output: object) -> float | None:
     """Read the seconds that the result of a command states, in its metadata or its first lines; None without them."""
     if not isinstance(output, str):
         return None

@@ -50,7 +50,7 @@ def get_format_by_name(name: str) -> TranscriptFormat:
 
 def detect_format_or_none(values: Sequence[Any]) -> TranscriptFormat | None:
     """Return the format that most surely fits the values of a file; None if most of them fit none."""
-    scores = {known: _score_values(known, values) for known in FORMATS.values()}
+    scores = {known: _score_each_value_for_format(known, values) for known in FORMATS.values()}
     best = max(scores, key=lambda known: sum(scores[known]))
     return best if _fits_most_values(scores[best]) else None
 
@@ -63,14 +63,14 @@ def find_only_certain_format_or_none(values: Sequence[Any]) -> TranscriptFormat 
 
 def require_most_values_of_format(path: Path, values: Sequence[Any], wished: TranscriptFormat) -> None:
     """Refuse a file if most of its values are not of the format that it is to be read as. Raises `FormatRefused`."""
-    if not values or _fits_most_values(_score_values(wished, values)):
+    if not values or _fits_most_values(_score_each_value_for_format(wished, values)):
         return
     detected = detect_format_or_none(values)
     advice = f"; it looks like {detected.name}" if detected else ""
     raise FormatRefused(path, f"most of its entries are not of the format {wished.name}{advice}")
 
 
-def _score_values(known: TranscriptFormat, values: Sequence[Any]) -> list[int]:
+def _score_each_value_for_format(known: TranscriptFormat, values: Sequence[Any]) -> list[int]:
     """Tell for each value how surely it is of a format."""
     return [known.recognize(value) for value in values]
 

@@ -24,7 +24,7 @@ from checkpoints.importers.gemini_messages import (
     has_only_call_results,
     make_message_key,
     omit_args_and_result_of_call,
-    score_record_match,
+    score_as_gemini_chat_or_record,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_builder import (
@@ -66,7 +66,7 @@ class GeminiReader:
             self._rewind_before_message(builder, value["$rewindTo"])
             builder.add_note(value)
         elif facts is changes and isinstance(messages, list):
-            self._replace_messages(builder, number, messages)
+            self._update_transcript_to_full_message_list(builder, number, messages)
         elif get_text_field_or_empty(value, "type") in ROLES:
             self._buffer_message_and_write_previous(builder, number, value)
         elif isinstance(messages, list):
@@ -123,7 +123,9 @@ class GeminiReader:
         for each in known[position:]:
             del self._keys_before[each]
 
-    def _replace_messages(self, builder: TranscriptBuilder, number: int, messages: list[Any]) -> None:
+    def _update_transcript_to_full_message_list(
+        self, builder: TranscriptBuilder, number: int, messages: list[Any]
+    ) -> None:
         """Read all messages of the chat as they are from here on.
 
         Those that are there already stay as they are. If some of them are gone, the program has compressed the chat: it
@@ -188,7 +190,7 @@ class GeminiReader:
         if self._after is not None:
             return self._after
         is_first_with_id = self._last == TRANSCRIPT_START and bool(message_id)
-        return _get_key_of_last_message(builder) if is_first_with_id else self._last
+        return _get_key_of_last_message_or_start(builder) if is_first_with_id else self._last
 
     def _add_new_usage(self, builder: TranscriptBuilder, message: Body, message_id: str) -> Body | None:
         """Count the tokens of a message once, however often it comes."""
@@ -227,7 +229,7 @@ def _choose_message_key_and_call_count(builder: TranscriptBuilder, message_id: s
     )
 
 
-def _get_key_of_last_message(builder: TranscriptBuilder) -> str:
+def _get_key_of_last_message_or_start(builder: TranscriptBuilder) -> str:
     path = builder.recorder.path
     return path[-1].key if path else TRANSCRIPT_START
 
@@ -243,7 +245,7 @@ def _append_late_call_or_result(builder: TranscriptBuilder, body: Body, message:
     if part == "call":
         body = {**body, "source": {"tool_calls": [omit_args_and_result_of_call(call)]}}
     key = make_message_key(message_id, part, call.get("id"))
-    return builder.add_message(body, key=key, at=at, after=_get_key_of_last_message(builder))
+    return builder.add_message(body, key=key, at=at, after=_get_key_of_last_message_or_start(builder))
 
 
-GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", score_record_match, GeminiReader)
+GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", score_as_gemini_chat_or_record, GeminiReader)

@@ -135,7 +135,7 @@ def convert_token_counts(tokens: Body) -> dict[str, int]:
     }
 
 
-def score_record_match(value: Any) -> int:
+def score_as_gemini_chat_or_record(value: Any) -> int:
     """Return how surely a value is a chat, or a record of one."""
     if not isinstance(value, dict):
         return 0

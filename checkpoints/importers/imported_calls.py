@@ -176,7 +176,7 @@ class ImportedCallLog:
         """Insert complete rows, which are counted in the head of their session already, and write late results."""
         insert_call_rows(self._using, calls)
         self._logged.update(call.idempotency_key for call in calls)
-        self._remember_unsettled_calls_with_keys(
+        self._set_pks_and_remember_unsettled_calls(
             {call.idempotency_key: call for call in calls if call.result is None}, session
         )
         self._write_late_results()
@@ -193,7 +193,7 @@ class ImportedCallLog:
             ToolCall.objects.using(self._using).bulk_update(chunk, _SETTLED_COLUMNS)
         self._settled.clear()
 
-    def _remember_unsettled_calls_with_keys(self, calls: dict[str, ToolCall], session: Session) -> None:
+    def _set_pks_and_remember_unsettled_calls(self, calls: dict[str, ToolCall], session: Session) -> None:
         """Keep inserted calls without a result, with the primary keys that the database gave them."""
         if not calls:
             return

@@ -71,11 +71,13 @@ class UsageTotals:
         usage: dict[str, Any] = {name: tokens[name] for name in sorted(tokens) if name != "total_tokens"}
         usage["total_tokens"] = sum(tokens[name] for name in COUNTED_TOKENS) or tokens["total_tokens"]
         models = {
-            model: {**counts, **self._get_stated_cost_field(model)} for model, counts in self.by_model.items() if model
+            model: {**counts, **self._build_cost_usd_entry_of_model_or_empty(model)}
+            for model, counts in self.by_model.items()
+            if model
         }
         return {**usage, "by_model": models} if models else usage
 
-    def _get_stated_cost_field(self, model: str) -> dict[str, str]:
+    def _build_cost_usd_entry_of_model_or_empty(self, model: str) -> dict[str, str]:
         return {"cost_usd": str(self.costs[model])} if model in self.costs else {}
 
 

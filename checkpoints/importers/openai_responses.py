@@ -60,7 +60,7 @@ def read_exchange(value: Any) -> Exchange | None:
     return (
         _read_request_and_response(value)
         if _is_response(value) or _is_request(value)
-        else read_item_as_exchange_or_none(value)
+        else read_single_item_as_exchange_or_none(value)
     )
 
 
@@ -80,7 +80,7 @@ def _read_request_and_response(value: Body) -> Exchange | None:
     response_items = value.get("output", [])
     if not isinstance(request_items, list) or not isinstance(response_items, list):
         return None
-    exchange = read_and_merge_exchanges([*request_items, *response_items], read_item_as_exchange_or_none)
+    exchange = read_and_merge_exchanges([*request_items, *response_items], read_single_item_as_exchange_or_none)
     if exchange is None:
         return None
     exchange.whole = "input" in value
@@ -97,7 +97,7 @@ def _read_request_and_response(value: Body) -> Exchange | None:
     return exchange
 
 
-def read_item_as_exchange_or_none(value: Any) -> Exchange | None:
+def read_single_item_as_exchange_or_none(value: Any) -> Exchange | None:
     if not isinstance(value, dict):
         return None
     kind = value.get("type", "message" if "role" in value else None)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from checkpoints.importers.imported_session_builder import Body
 from checkpoints.importers.span_attributes import (
+    decode_otlp_any_value,
     iterate_dicts_of_first_list_field,
-    parse_attribute_value,
     parse_otlp_time,
     read_attributes,
 )
@@ -54,7 +54,7 @@ def iterate_genai_log_events(value: Any) -> Iterator[LogEvent]:
                 name = str(record.get("eventName", record.get("event_name")) or attributes.get("event.name") or "")
                 if not name.startswith(_EVENT_PREFIX):
                     continue
-                body = parse_attribute_value(record.get("body"))
+                body = decode_otlp_any_value(record.get("body"))
                 time = parse_otlp_time(record.get("timeUnixNano", record.get("time_unix_nano")))
                 observed = parse_otlp_time(record.get("observedTimeUnixNano", record.get("observed_time_unix_nano")))
                 yield LogEvent(

@@ -53,7 +53,7 @@ def _reestimate_session_and_version_costs(
     for checkpoint in checkpoints.order_by("version"):
         by_model = _parse_usage_by_model(checkpoint.usage)
         cost = table.estimate_cost(by_model)
-        budget = "0" if cost.amount is None else exact_amounts.dump_amount(cost.amount)
+        budget = "0" if cost.amount is None else exact_amounts.encode_amount_as_json(cost.amount)
         if checkpoint.budget_spent_usd != budget:
             checkpoint.budget_spent_usd = budget
             changed.append(checkpoint)

@@ -124,7 +124,7 @@ class ImportWriter:
         store = self.store
         with database_operation(store.using, writes=False) as connection:
             with connection.cursor() as cursor:
-                cursor.execute(_build_find_session_sql(), [store.workspace_id, self.origin.session_id])
+                cursor.execute(_build_find_session_pk_by_session_id_sql(), [store.workspace_id, self.origin.session_id])
                 found = cursor.fetchone()
             if found is None:  # the usual case of a first import
                 return
@@ -174,11 +174,11 @@ class ImportWriter:
                     size -= len(message.body)
                     if size < 0:
                         return found[::-1]
-                    self._require_message_matches_chain(connection, message)
+                    self._require_stored_message_matches_own_digest(connection, message)
                     found.append((message.message_id, message.role, message.body))
         return found[::-1]
 
-    def _require_message_matches_chain(self, connection: BaseDatabaseWrapper, message: Message) -> None:
+    def _require_stored_message_matches_own_digest(self, connection: BaseDatabaseWrapper, message: Message) -> None:
         place, position = (connection, message.segment_id), message.position
         before = digests.EMPTY_CHAIN
         for (chain,) in read_messages_along_segments.read_message_field_rows(
@@ -339,7 +339,7 @@ class ImportWriter:
 
 
 @cache
-def _build_find_session_sql() -> str:
+def _build_find_session_pk_by_session_id_sql() -> str:
     """SQL that finds the key of a session, built once: compiling the query would take longer than it."""
     conditions = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
     return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"  # noqa: S608 - names of models

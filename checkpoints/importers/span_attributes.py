@@ -199,21 +199,21 @@ def parse_otlp_time(value: Any) -> datetime | None:
 def read_attributes(holder: Any) -> Body:
     """Read the attributes of a span, an event or a resource."""
     return {
-        str(entry.get("key")): parse_attribute_value(entry.get("value"))
+        str(entry.get("key")): decode_otlp_any_value(entry.get("value"))
         for entry in iterate_dicts_of_first_list_field(holder, "attributes")
     }
 
 
-def parse_attribute_value(value: Any) -> Any:
+def decode_otlp_any_value(value: Any) -> Any:
     """Read a value of OTLP, which names its type."""
     if not isinstance(value, dict):
         return value
     for name, inner in value.items():
         if name in {"arrayValue", "array_value"}:
-            return [parse_attribute_value(item) for item in (inner or {}).get("values", [])]
+            return [decode_otlp_any_value(item) for item in (inner or {}).get("values", [])]
         if name in {"kvlistValue", "kvlist_value"}:
             return {
-                str(entry.get("key")): parse_attribute_value(entry.get("value"))
+                str(entry.get("key")): decode_otlp_any_value(entry.get("value"))
                 for entry in iterate_dicts_of_first_list_field(inner, "values")
             }
         return parse_otlp_integer_or_keep(inner) if name in {"intValue", "int_value"} else inner

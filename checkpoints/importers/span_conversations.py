@@ -59,7 +59,7 @@ class SpanSession:
             if id(span) in chosen:
                 events += [
                     (start, 0, number, span),
-                    (min(end, self._find_start_of_first_tool(span) or end), 1, number, span),
+                    (min(end, self._find_start_of_first_call_in_output(span) or end), 1, number, span),
                 ]
             else:
                 events.append((end, 2, number, span))
@@ -94,7 +94,7 @@ class SpanSession:
     def _add_message_if_new(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
         named = self._assign_missing_call_ids(body)
         if not self._are_calls_or_results_known(named):
-            self._add_message(named, text, at, usage)
+            self._add_message_and_note_its_calls(named, text, at, usage)
 
     def _add_output_messages_and_usage(self, span: Span) -> None:
         usage = self._builder.add_usage(span.model, span.tokens, span.cost)
@@ -117,7 +117,7 @@ class SpanSession:
             if not self._seen[text]:
                 self._add_message_if_new({**body, **(source if number == len(bodies) else {})}, text, span.end)
 
-    def _find_start_of_first_tool(self, span: Span) -> datetime | None:
+    def _find_start_of_first_call_in_output(self, span: Span) -> datetime | None:
         """Find when the first of the calls in an output ran: a span may end after the tools that it streamed."""
         blocks = [block for body in parse_span_messages(span.outputs, "assistant") for block in body.get("blocks", ())]
         calls = [block for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"]
@@ -127,7 +127,9 @@ class SpanSession:
             {call["id"] for call in calls}, {call["name"] for call in calls}, _get_start_or_epoch(span)
         )
 
-    def _add_message(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
+    def _add_message_and_note_its_calls(
+        self, body: Body, text: str, at: datetime | None, usage: Body | None = None
+    ) -> None:
         self._seen[text] += 1
         times = {}
         for block in body.get("blocks", ()):
@@ -196,7 +198,7 @@ class SpanSession:
             call = {"kind": "tool_call", "id": call_id, "name": span.tool or span.name, "args": span.inputs}
             span.call_id = call_id
             self._tools_by_call.setdefault(call_id, span)
-            self._add_message({"role": "assistant", "blocks": [call]}, call_id, span.start)
+            self._add_message_and_note_its_calls({"role": "assistant", "blocks": [call]}, call_id, span.start)
         if span.end is not None:
             self._ends[span.call_id] = span.end
         if span.call_id in self._answered or span.outputs in (None, "", [], {}):  # a request may have the result
@@ -208,7 +210,9 @@ class SpanSession:
             "content": _convert_tool_output_to_content(span.outputs),
         }
         body = {"role": "tool", "blocks": [{**block, "is_error": True} if span.failed else block]}
-        self._add_message({**body, "source": {"span": _span_to_dict(span)}}, build_message_fingerprint(body), span.end)
+        self._add_message_and_note_its_calls(
+            {**body, "source": {"span": _span_to_dict(span)}}, build_message_fingerprint(body), span.end
+        )
 
 
 def import_span_sessions(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
-from checkpoints.importers.openai_responses import read_item_as_exchange_or_none, score_item_match
+from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
 from checkpoints.importers.span_message_parts import (
     ID_FIELDS,
     build_call_block,
@@ -36,7 +36,7 @@ def parse_span_messages(value: Any, role: str) -> list[Body]:
     if isinstance(value, list):
         return _parse_message_list(value, role)
     if isinstance(value, dict):
-        return _parse_message_dict(value, role)
+        return _parse_dict_as_messages(value, role)
     return [] if value is None else _wrap_blocks_in_message_list(role, [value])
 
 
@@ -57,7 +57,7 @@ def _wrap_blocks_in_message_list(role: str, blocks: list[Any]) -> list[Body]:
 
 def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     if values and all(
-        isinstance(value, dict) and ("toolCallId" in value or _is_tool_call_without_message(value)) for value in values
+        isinstance(value, dict) and ("toolCallId" in value or _is_bare_tool_call_part(value)) for value in values
     ):
         return _wrap_blocks_in_message_list("assistant", [build_call_block(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
@@ -73,7 +73,7 @@ def _unwrap_prompt_or_completion(value: Any) -> Any:
     return next((fields[name] for name in ("prompt", "completion") if isinstance(fields.get(name), dict)), value)
 
 
-def _is_tool_call_without_message(value: Body) -> bool:
+def _is_bare_tool_call_part(value: Body) -> bool:
     return "role" not in value and get_text_field_or_empty(value, "type") in {"tool_call", "tool-call"}
 
 
@@ -83,7 +83,7 @@ def _is_message(value: Body) -> bool:
     return isinstance(value.get("role"), str) or is_typed or "parts" in value or "message" in value
 
 
-def _parse_message_dict(value: Body, role: str) -> list[Body]:
+def _parse_dict_as_messages(value: Body, role: str) -> list[Body]:
     for name in _LIST_FIELDS:
         if isinstance(value.get(name), list):
             rest = [{"role": "system", "content": value["system"]}] if isinstance(value.get("system"), str) else []
@@ -115,7 +115,7 @@ def _read_message_or_response_item(value: Body, role: str) -> list[Body]:
     if (
         "role" not in value
         and score_item_match(value)
-        and (exchange := read_item_as_exchange_or_none(value)) is not None
+        and (exchange := read_single_item_as_exchange_or_none(value)) is not None
     ):
         return exchange.messages
     own_role = value.get("role", value.get("type") if value.get("type") in _ROLE_TYPES else role)

@@ -44,7 +44,7 @@ class SweAgentReader:
         history = [entry for entry in _get_list_or_empty(value.get("history")) if isinstance(entry, dict)]
         if _is_mini_trajectory(value):
             history = [
-                _extract_command_of_mini_message_as_action(entry)
+                _add_action_field_from_command_of_mini_message(entry)
                 for entry in value["messages"]
                 if isinstance(entry, dict)
             ]
@@ -114,7 +114,7 @@ class SweAgentReader:
         tokens = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
         cost = parse_usd_cost_or_none(stats.get("instance_cost", stats.get("total_cost")))
         builder.add_usage("", tokens, cost or None)
-        if _contains_text(newest, info.get("submission")):
+        if _contains_text_ignoring_line_ends(newest, info.get("submission")):
             builder.add_note({"info": info})
         elif isinstance(info.get("submission"), str) and info["submission"].strip():
             introduction, patch = "The patch that was submitted:\n\n", info["submission"]
@@ -140,7 +140,7 @@ def _get_list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _contains_text(whole: object, part: object) -> bool:
+def _contains_text_ignoring_line_ends(whole: object, part: object) -> bool:
     """Return whether a text contains another one, apart from the ends of lines and of the texts."""
     if not isinstance(whole, str) or not isinstance(part, str) or not part.strip():
         return False
@@ -176,7 +176,7 @@ def _is_mini_trajectory(value: Body) -> bool:
     return isinstance(kind, str) and kind.startswith("mini-swe-agent") and isinstance(value.get("messages"), list)
 
 
-def _extract_command_of_mini_message_as_action(entry: Body) -> Body:
+def _add_action_field_from_command_of_mini_message(entry: Body) -> Body:
     """Name the command in an answer of mini-SWE-agent as its action, unless it is a call of its own.
 
     The program refuses an answer with several commands, so such an answer has no action.

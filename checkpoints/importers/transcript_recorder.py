@@ -217,14 +217,14 @@ class TranscriptRecorder:
         usage_json = None if usage is None else to_canonical_json(usage, "usage")
         cost = self._get_stated_or_estimated_cost().amount
         self._turn.state = VersionState(
-            Phase.TURN, None, "0" if cost is None else exact_amounts.dump_amount(cost), usage_json, None
+            Phase.TURN, None, "0" if cost is None else exact_amounts.encode_amount_as_json(cost), usage_json, None
         )
         self._turns.append(self._turn)
         self._turn = ImportedTurn()
         if self._is_batch_full(*self._turns):
             self._write_pending_turns()
 
-    def _is_newest_message_old(self) -> bool:
+    def _has_transcript_ended_by_message_age(self) -> bool:
         """Return whether the newest message is so old that the transcript ended, whatever the time of its file is.
 
         The time of a file that was copied or unpacked is often that of the copy.
@@ -258,7 +258,7 @@ class TranscriptRecorder:
         end = SessionEnd(
             last=self._newest or self._otherwise,
             has_times=self._newest is not None,
-            live=self._live and not self._is_newest_message_old(),
+            live=self._live and not self._has_transcript_ended_by_message_age(),
             interrupted=interrupted or self._calls.has_unanswered_calls_at_end,
             cost=self._get_stated_or_estimated_cost(),
         )

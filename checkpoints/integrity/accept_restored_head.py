@@ -44,7 +44,7 @@ def accept_stored_head_in_witness(using: str, session_pk: int, *, actor: str, re
         session = sessions.filter(pk=session_pk).first()
         if session is None or not session.row_seal:
             return False
-        head = session_heads.build_verified_head(session, keys).to_witnessed_head()
+        head = session_heads.verify_session_row_and_build_head(session, keys).to_witnessed_head()
         is_new = witnessed_session_names.record_stored_session_name_if_unknown(
             session.workspace.slug, session.session_id, session.key_space, session.pk
         )

@@ -93,7 +93,7 @@ def _require_no_other_witnessed_session_of_name(session: Session) -> None:
     Whoever has deleted or renamed that one could put a row without a seal in its place.
     """
     own = build_session_name(session.key_space, session.pk)
-    for name, number in witnessed_session_names.find_existing_sessions_in_witness(
+    for name, number in witnessed_session_names.list_sessions_with_name_in_witness(
         session.workspace.slug, session.session_id
     ):
         if name != own:

@@ -17,7 +17,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness_records import (
     build_head_of_deleted_session,
     build_session_name,
-    is_session_name,
+    is_session_name_not_digest,
     parse_session_pk,
 )
 
@@ -60,7 +60,7 @@ def find_sessions_missing_from_database(using: str) -> list[MissingSession]:
         return []
     missing = []
     # The names are read before the database, so that one that is created meanwhile is in both.
-    for name in _iterate_names_without_row(using, list(filter(is_session_name, kept.list_session_names()))):
+    for name in _iterate_names_without_row(using, list(filter(is_session_name_not_digest, kept.list_session_names()))):
         known = kept.find_session(name)
         if known is not None and known.number >= 0:
             missing.append(_build_missing_session(using, name, known.number))
@@ -78,7 +78,7 @@ def find_sessions_of_name_missing_from_database(using: str, session_id: str) -> 
     found = dict(
         session
         for workspace in workspaces
-        for session in witnessed_session_names.find_existing_sessions_in_witness(workspace, session_id)
+        for session in witnessed_session_names.list_sessions_with_name_in_witness(workspace, session_id)
     )
     return [_build_missing_session(using, name, found[name]) for name in _iterate_names_without_row(using, list(found))]
 

@@ -90,7 +90,7 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
     try:
         yield
     except IntegrityError as error:
-        _try_quarantine_session_of_error(store, session_id, error)
+        _quarantine_session_if_error_is_alteration(store, session_id, error)
         raise
     except CheckpointCorrupted:
         if get_seal_keys() is not None and (session_pk := _try_find_session_pk(store, session_id)) is not None:
@@ -99,11 +99,11 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
     except UNREADABLE_VALUE_ERRORS as error:
         if isinstance(error, CheckpointsError):
             raise
-        typed = _find_mistyped_value_error_by_session_id(store, session_id)
+        typed = _find_mistyped_value_error_of_session_id(store, session_id)
         if typed is None:
             raise
         if isinstance(typed, IntegrityError):
-            _try_quarantine_session_of_error(store, session_id, typed)
+            _quarantine_session_if_error_is_alteration(store, session_id, typed)
         raise typed from error
 
 
@@ -176,7 +176,7 @@ def is_error_about_one_session(error: CheckpointsError | None) -> bool:
     return isinstance(error, IntegrityError | CheckpointCorrupted | WitnessAhead | WitnessBehind)
 
 
-def _try_quarantine_session_of_error(store: Store, session_id: str, error: IntegrityError) -> None:
+def _quarantine_session_if_error_is_alteration(store: Store, session_id: str, error: IntegrityError) -> None:
     if not error.is_alteration:
         return
     session_pk = _try_find_session_pk(store, session_id) if error.session_pk is None else error.session_pk
@@ -184,7 +184,7 @@ def _try_quarantine_session_of_error(store: Store, session_id: str, error: Integ
         try_quarantine_session_if_altered(session_pk, using=store.using)
 
 
-def _find_mistyped_value_error_by_session_id(
+def _find_mistyped_value_error_of_session_id(
     store: Store, session_id: str
 ) -> IntegrityError | CheckpointCorrupted | None:
     session_pk = _try_find_session_pk(store, session_id)

@@ -141,7 +141,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
     keys = get_seal_keys()
     if keys is None:
         return live_keys
-    head = session_heads.build_verified_head(session, keys)
+    head = session_heads.verify_session_row_and_build_head(session, keys)
     if head.seal is not None:
         witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
     rows: list[CountedRow] = []
@@ -306,7 +306,9 @@ def _list_session_keys_with_unexpected_head(
     if keys is None or not sessions:
         return []
     try:
-        sums = session_heads.read_seals_and_row_sums(using, sorted(session.pk for session in sessions), keys)
+        sums = session_heads.read_session_seals_and_compute_row_sums(
+            using, sorted(session.pk for session in sessions), keys
+        )
     except SealKeyMissing:  # of a row that another process has written meanwhile
         return [session.pk for session in sessions]
     unexpected = []
@@ -422,7 +424,7 @@ def _find_row_problems_and_collect_version_ends(
     """Verify the seals of the rows of one table, and add them to `collected`. No object is made for a row."""
     rows: models.QuerySet[Any] = models.QuerySet(model, using=using)
     columns = rows.values_list("session_id", "pk", "row_seal", *row_seals.get_sealed_fields(model))
-    for batch in _iterate_batches_of_groups(columns, "session_id", session_pks, "pk"):
+    for batch in _iterate_rows_of_groups_in_batches(columns, "session_id", session_pks, "pk"):
         counts.rows += len(batch)
         collected.collect_from_rows(model, batch)
         for session_pk, pk, seal, *values in batch:
@@ -441,7 +443,7 @@ def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
     return require_unaltered_call.describe_digest_mismatch(*select(values))
 
 
-def _iterate_batches_of_groups(
+def _iterate_rows_of_groups_in_batches(
     rows: models.QuerySet[Any, tuple[Any, ...]], group: str, groups: Sequence[int], by: str
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Iterate over the rows of groups, in the order of the groups and of `by`, at most `BATCH_SIZE` of them at once.
@@ -499,7 +501,7 @@ def _find_message_problems_and_collect_chains(
     messages: models.QuerySet[Message] = models.QuerySet(Message, using=using)
     columns = messages.values_list("segment_id", "position", "pk", "row_seal", "session_id", "body", *sealed)
     known, position, previous = 0, 0, digests.EMPTY_CHAIN
-    for batch in _iterate_batches_of_groups(columns, "segment_id", sorted(collected.segments), "position"):
+    for batch in _iterate_rows_of_groups_in_batches(columns, "segment_id", sorted(collected.segments), "position"):
         counts.rows += len(batch)
         for segment_id, place, pk, seal, named_session_pk, body, *values in batch:
             if segment_id != known:
@@ -509,7 +511,7 @@ def _find_message_problems_and_collect_chains(
             problem_of_seal = _find_seal_problem_of_columns(using, Message, pk, seal, values)
             previous = digests.extend_hash_chain(previous, body)
             places = (named_session_pk, place), (session_pk, position)
-            why = _find_message_mismatch(*places, is_chain_right=chain == previous)
+            why = _describe_message_mismatch_or_none(*places, is_chain_right=chain == previous)
             if problem_of_seal is not None:
                 yield session_pk, problem_of_seal
             elif why is not None:
@@ -548,7 +550,9 @@ def _read_chain_at_position(using: str, segment_id: int, position: int) -> bytes
     return bytes(rows[0][0]) if rows else digests.EMPTY_CHAIN
 
 
-def _find_message_mismatch(place: tuple[int, int], expected: tuple[int, int], *, is_chain_right: bool) -> str | None:
+def _describe_message_mismatch_or_none(
+    place: tuple[int, int], expected: tuple[int, int], *, is_chain_right: bool
+) -> str | None:
     """Say what of a message does not match; None if everything does.
 
     Args:

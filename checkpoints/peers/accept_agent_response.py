@@ -119,7 +119,7 @@ def _answer_call_or_store_late_response(store: Store, row: Session, call: PeerCa
     if call.status == PeerCallStatus.ANSWERED:
         if call.receipt == response.receipt:
             return _build_acceptance(call, call.join.completed_by == response.receipt)
-        ready = check_and_close_paused_tasks.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
+        ready = check_and_close_paused_tasks.select_complete_unsaved_joins(store, row).filter(pk=call.join_id).exists()
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _store_late_response(store, call, response):

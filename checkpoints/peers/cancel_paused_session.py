@@ -33,7 +33,9 @@ def cancel_paused_session_flow(
     session_pk: int = yield Transact(lambda: cancel_paused_session(store, session_id, reason))
     if tell is None:
         return Told()
-    return (yield from deliver_notices.claim_and_deliver_notices_flow(DatabaseOutbox(store, session_pk), tell))
+    return (
+        yield from deliver_notices.deliver_due_notices_and_collect_errors_flow(DatabaseOutbox(store, session_pk), tell)
+    )
 
 
 def cancel_paused_session(store: Store, session_id: str, reason: str) -> int:

@@ -85,7 +85,9 @@ def _mark_notice_claimed(store: Store, call: PeerCall) -> PeerCall:
 def _verify_call_and_decrypt_notice(call: PeerCall) -> Notice:
     row_seals.verify_rows([call.session, call])
     session_id = call.session.session_id
-    request = secret_value_encryption.parse_and_decrypt_secrets(call.request, session_id, f"request of {call.call_id}")
+    request = secret_value_encryption.parse_json_and_decrypt_nested_secrets(
+        call.request, session_id, f"request of {call.call_id}"
+    )
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)
 
 

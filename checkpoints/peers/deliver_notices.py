@@ -24,7 +24,9 @@ class NoticeOutbox(Protocol):
         """Delete a notice that was delivered; let another one stay due."""
 
 
-def claim_and_deliver_notices_flow(outbox: NoticeOutbox, tell: SendNotice, *, limit: int = BATCH_LIMIT) -> Flow[Told]:
+def deliver_due_notices_and_collect_errors_flow(
+    outbox: NoticeOutbox, tell: SendNotice, *, limit: int = BATCH_LIMIT
+) -> Flow[Told]:
     """Deliver the due notices through `tell`. Its errors are returned in the result, and the notice is retried
     later."""
     notices, errors = yield Transact(lambda: outbox.claim_notices(limit))

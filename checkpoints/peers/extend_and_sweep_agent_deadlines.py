@@ -95,7 +95,7 @@ def _expire_overdue_calls_and_complete_joins(store: Store, session_pk: int) -> S
         if row is None:
             return Swept()
         row_seals.verify_row(row)
-        if not _mark_overdue_calls_expired(store, row, receipt):
+        if not _expire_and_count_overdue_calls(store, row, receipt):
             return Swept()
         calls = list(PeerCall.objects.using(store.using).filter(session=row, receipt=receipt).order_by("pk"))
         for call in calls:
@@ -115,7 +115,7 @@ def _expire_overdue_calls_and_complete_joins(store: Store, session_pk: int) -> S
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 
-def _mark_overdue_calls_expired(store: Store, row: Session, receipt: str) -> int:
+def _expire_and_count_overdue_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
     due_calls = check_and_close_paused_tasks.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
     return due_calls.update(

@@ -147,7 +147,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
         owned_session.session_id,
         task.number,
         tuple(complete),
-        check_and_close_paused_tasks.select_takeable_joins(store, row).exists(),
+        check_and_close_paused_tasks.select_complete_unsaved_joins(store, row).exists(),
     )
 
 
@@ -264,7 +264,7 @@ def _load_stored_pause(store: Store, task: PausedTask) -> Paused:
         task.session.session_id,
         task.number,
         tuple(complete.order_by("pk").values_list("join_id", flat=True)),
-        check_and_close_paused_tasks.select_takeable_joins(store, task.session).exists(),
+        check_and_close_paused_tasks.select_complete_unsaved_joins(store, task.session).exists(),
     )
 
 

@@ -43,7 +43,7 @@ def dump_with_encrypted_secrets(value: Any, what: str) -> str:
     return to_canonical_json(_encrypt_nested_secrets(value, what, _encrypt_secret), what)
 
 
-def parse_and_decrypt_secrets(text: str, session_id: str, what: str) -> Any:
+def parse_json_and_decrypt_nested_secrets(text: str, session_id: str, what: str) -> Any:
     """Decode the output of `dump_with_encrypted_secrets`. Raises `SecretsLocked`, `CheckpointCorrupted`."""
     try:
         value = parse_json(text)
@@ -69,7 +69,7 @@ def _encrypt_nested_secrets(value: Any, path: str, encrypt: Callable[[str, str],
             raise NotRepresentable(f"{path}.{_ENCRYPTED_KEY}", "this key marks what is encrypted")
         return {
             key: encrypt(item, f"{path}.{key}")
-            if _is_secret_field(key, item)
+            if _has_nonempty_text_and_secret_name(key, item)
             else _encrypt_nested_secrets(item, f"{path}.{key}", encrypt)
             for key, item in value.items()
         }
@@ -78,7 +78,7 @@ def _encrypt_nested_secrets(value: Any, path: str, encrypt: Callable[[str, str],
     return value
 
 
-def _is_secret_field(key: str, value: Any) -> bool:
+def _has_nonempty_text_and_secret_name(key: str, value: Any) -> bool:
     return isinstance(value, str) and bool(value) and _SECRET_NAME_PATTERN.search(key) is not None
 
 

@@ -43,7 +43,7 @@ def take_paused_task_flow(
     The task stays in the database until the run saves its next version or pauses again; before that another run
     can take it again. Raises what `resume` raises, `StillWaiting` and `NotPaused`.
     """
-    state: dict[str, Any] = yield Transact(lambda: require_complete_join_and_load_pause_state(store, session_id))
+    state: dict[str, Any] = yield Transact(lambda: require_any_complete_join_and_load_pause_state(store, session_id))
     point: ResumePoint = yield from resume_session_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
@@ -60,7 +60,7 @@ def take_paused_task_or_release_session(
     except OwnershipLost:
         raise
     except BaseException:
-        _try_release_ownership(store, session_id)
+        _release_ownership_if_owned(store, session_id)
         raise
     return TakenTask(
         session_id,
@@ -73,13 +73,13 @@ def take_paused_task_or_release_session(
     )
 
 
-def _try_release_ownership(store: Store, session_id: str) -> None:
+def _release_ownership_if_owned(store: Store, session_id: str) -> None:
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
-        take_and_release_ownership.release_ownership_or_forget_session(store, owned_session)
+        take_and_release_ownership.release_ownership_ignoring_storage_errors(store, owned_session)
 
 
-def require_complete_join_and_load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
+def require_any_complete_join_and_load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
     """Load and check the state of the newest pause, before anything is changed."""
     reading = database_operation(store.using, writes=False)
     with quarantine.quarantine_on_integrity_error(store, session_id), reading:
@@ -88,14 +88,14 @@ def require_complete_join_and_load_pause_state(store: Store, session_id: str) ->
             raise SessionFinished(session_id, row.status)
         _require_any_join_complete(store, row)
         task = _get_and_verify_newest_paused_task(store, row)
-    state = secret_value_encryption.parse_and_decrypt_secrets(task.state, session_id, "state")
+    state = secret_value_encryption.parse_json_and_decrypt_nested_secrets(task.state, session_id, "state")
     if not isinstance(state, dict):
         raise CheckpointCorrupted(session_id, "state", "it is not an object")
     return state
 
 
 def _require_any_join_complete(store: Store, row: Session) -> None:
-    if check_and_close_paused_tasks.select_takeable_joins(store, row).exists():
+    if check_and_close_paused_tasks.select_complete_unsaved_joins(store, row).exists():
         return
     joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING)
     counts = joins.aggregate(completed=Sum("completed"), total=Sum("total"))
@@ -119,7 +119,7 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
         row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
         check_and_close_paused_tasks.close_taken_joins_and_tasks_after_save(store, row)
         joins = list(
-            check_and_close_paused_tasks.select_takeable_joins(store, row).order_by("pk").select_related("task")
+            check_and_close_paused_tasks.select_complete_unsaved_joins(store, row).order_by("pk").select_related("task")
         )
         row_seals.verify_rows(joins)
         Join.objects.using(store.using).filter(pk__in=[join.pk for join in joins]).update(

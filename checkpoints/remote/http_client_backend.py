@@ -143,11 +143,15 @@ class RemoteBackend(SingleRequests):
         if tell is None:
             return Told()
         return (
-            yield from deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.client_state, session_id), tell)
+            yield from deliver_notices.deliver_due_notices_and_collect_errors_flow(
+                RemoteOutbox(self.client_state, session_id), tell
+            )
         )
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
-        return deliver_notices.claim_and_deliver_notices_flow(RemoteOutbox(self.client_state), tell, limit=limit)
+        return deliver_notices.deliver_due_notices_and_collect_errors_flow(
+            RemoteOutbox(self.client_state), tell, limit=limit
+        )
 
     def _take_session_through_gate_flow(
         self,
@@ -180,18 +184,18 @@ class RemoteBackend(SingleRequests):
                 held = self._add_owned_session_awaiting_decisions(session_id, answer)
                 is_probed = yield from self._ask_verify_hooks_and_report_answers_flow(held, answer["undecided"], probed)
                 if is_probed:
-                    answer = yield Transact(partial(self._poll_gate, held, 0))
+                    answer = yield Transact(partial(self._send_gate_long_poll_request, held, 0))
                     continue
                 left = None if until is None else until - time.monotonic()
                 if not wait or (left is not None and left <= 0):
-                    raise _build_review_required_error(session_id, answer["undecided"])
+                    raise _build_review_or_approval_required_error(session_id, answer["undecided"])
                 if not is_logged:
                     log_wait_for_decisions(
                         session_id, ((call["tool_name"], call["call_id"]) for call in answer["undecided"])
                     )
                     is_logged = True
                 seconds = POLL_SECONDS if left is None else min(POLL_SECONDS, max(1, round(left)))
-                answer = yield Transact(partial(self._poll_gate, held, seconds))
+                answer = yield Transact(partial(self._send_gate_long_poll_request, held, seconds))
         except BaseException:
             yield Transact(partial(self._try_release_session, session_id))
             raise
@@ -202,7 +206,7 @@ class RemoteBackend(SingleRequests):
             session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
         )
 
-    def _poll_gate(self, held: OwnedSession, seconds: int) -> Any:
+    def _send_gate_long_poll_request(self, held: OwnedSession, seconds: int) -> Any:
         path = f"/sessions/{escape_path_part(held.session_id)}/gate"
         return self.client_state.transport.send_read_request(path, fence=held.fence, wait=seconds)
 
@@ -473,7 +477,7 @@ def _validate_and_encode_new_session_fields(description: NewSessionFields) -> di
     }
 
 
-def _build_review_required_error(session_id: str, undecided: Sequence[Mapping[str, Any]]) -> ReviewRequired:
+def _build_review_or_approval_required_error(session_id: str, undecided: Sequence[Mapping[str, Any]]) -> ReviewRequired:
     unknown = any(call["status"] == CallStatus.INTERRUPTED for call in undecided)
     return (ReviewRequired if unknown else ApprovalRequired)(session_id, undecided)
 

@@ -107,7 +107,7 @@ class HttpConnections:
         if (pool := self._pools.get(os.getpid())) is not None:
             pool.close()
 
-    def _get_or_create_pool(self) -> _Pool:
+    def _get_or_create_pool_of_this_process(self) -> _Pool:
         """Return the pool of this process, which is made at its first request."""
         pool = self._pools.get(os.getpid())
         if pool is None:
@@ -141,7 +141,7 @@ class HttpConnections:
         if body or method != "GET":
             lines.append(f"Content-Length: {len(body)}")
         request = "\r\n".join([*lines, "", ""]).encode("ascii") + body
-        pool = self._get_or_create_pool()
+        pool = self._get_or_create_pool_of_this_process()
         if not pool.places.acquire(timeout=seconds):
             raise AnswerLost(f"{MAX_CONNECTIONS} requests wait for their answers", is_sent=False)
         try:

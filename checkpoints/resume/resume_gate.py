@@ -76,7 +76,7 @@ def pass_gate_or_require_decisions_flow(
             calls = ((call.tool, call.call_id) for call in undecided_calls)
             log_wait_for_decisions(owned_session.session_id, calls)
             is_logged = True
-        yield Transact(lambda: mark_run_waiting_for_decisions(store, owned_session))
+        yield Transact(lambda: set_waiting_status_of_owned_run(store, owned_session))
         yield Sleep(POLL_SECONDS)
 
 
@@ -147,7 +147,7 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
     return True
 
 
-def mark_run_waiting_for_decisions(store: Store, owned_session: OwnedSession) -> None:
+def set_waiting_status_of_owned_run(store: Store, owned_session: OwnedSession) -> None:
     """Mark the run, once, as waiting for a person."""
     if owned_session.run.status == RunStatus.WAITING:
         return

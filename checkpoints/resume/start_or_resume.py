@@ -70,7 +70,9 @@ def _take_session_and_pass_gate_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: take_and_release_ownership.release_ownership_or_forget_session(store, owned_session))
+        yield Transact(
+            lambda: take_and_release_ownership.release_ownership_ignoring_storage_errors(store, owned_session)
+        )
         raise
     return point
 
@@ -119,7 +121,7 @@ def take_and_resume_or_list_undecided_calls(
         while True:
             undecided_calls = resume_gate.list_calls_holding_run(store, owned_session)
             if undecided_calls:
-                resume_gate.mark_run_waiting_for_decisions(store, owned_session)
+                resume_gate.set_waiting_status_of_owned_run(store, owned_session)
                 return undecided_calls
             if resume_gate.try_activate_session_after_decisions(store, owned_session):
                 return build_resume_point.prepare_or_finish_run_and_build_resume_point(
@@ -128,7 +130,7 @@ def take_and_resume_or_list_undecided_calls(
     except OwnershipLost:
         raise
     except BaseException:
-        take_and_release_ownership.release_ownership_or_forget_session(store, owned_session)
+        take_and_release_ownership.release_ownership_ignoring_storage_errors(store, owned_session)
         raise
 
 
@@ -144,10 +146,10 @@ def start_session_flow(
     if a person has to decide: then the session is released.
     """
     with store.keep_session_from_idling(validate_id("session id", session_id)):
-        return (yield from _create_session_and_pass_gate_flow(store, session_id, description, takeover=takeover))
+        return (yield from _own_or_create_session_and_pass_gate_flow(store, session_id, description, takeover=takeover))
 
 
-def _create_session_and_pass_gate_flow(
+def _own_or_create_session_and_pass_gate_flow(
     store: Store, session_id: str, description: NewSessionFields, *, takeover: bool | str
 ) -> Flow[Run]:
     run: Run | None = yield Transact(lambda: _touch_session_and_get_own_run_past_gate(store, session_id))
@@ -163,7 +165,9 @@ def _create_session_and_pass_gate_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: take_and_release_ownership.release_ownership_or_forget_session(store, owned_session))
+        yield Transact(
+            lambda: take_and_release_ownership.release_ownership_ignoring_storage_errors(store, owned_session)
+        )
         raise
     return owned_session.run
 
@@ -189,7 +193,7 @@ def _own_session_and_interrupt_abandoned_calls(
 ) -> OwnedSession:
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None and take_and_release_ownership.touch_session_if_still_owner(store, owned_session):
-        write_outcomes.interrupt_or_discard_abandoned_calls_of_run(store, owned_session)
+        write_outcomes.interrupt_or_discard_calls_nobody_executes(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
     return take_and_release_ownership.take_ownership_and_start_heartbeat(

@@ -22,7 +22,7 @@ class RowSealer:
     """
 
     def __init__(self, key: SealKey, model: type[models.Model]) -> None:
-        names, changing = get_sealed_fields(model), list_changing_sealed_fields(model)
+        names, changing = get_sealed_fields(model), list_mutable_sealed_fields(model)
         self.key = key
         self._begin = key.new_seals[str(model._meta.model_name)]
         self._select: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*names)
@@ -51,7 +51,7 @@ class RowSealer:
         state.update(self._encode_stable(self._select_stable(values)))
         return SealStart(self, state)
 
-    def compute_seal_from_start(self, start: SealStart, values: Sequence[Any]) -> bytes:
+    def finish_seal_with_changing_columns(self, start: SealStart, values: Sequence[Any]) -> bytes:
         """Return the seal of a row that begins as `start` says, from its changing columns, in their order.
 
         It is what `compute_seal_of_named_values` returns for all of them.
@@ -69,7 +69,7 @@ class SealStart(NamedTuple):
 
 
 @cache
-def get_row_sealer(key: SealKey, model: type[models.Model]) -> RowSealer:
+def get_row_sealer_of_key(key: SealKey, model: type[models.Model]) -> RowSealer:
     """Return what computes the seals of the rows of a model by a key."""
     return RowSealer(key, model)
 
@@ -77,7 +77,9 @@ def get_row_sealer(key: SealKey, model: type[models.Model]) -> RowSealer:
 def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
     """Return the seal of a row as its object has it."""
     model: type[models.Model] = type(row)
-    return get_row_sealer(keys.current, model).compute_seal_of_ordered_values(_get_sealed_column_reader(model)(row))
+    return get_row_sealer_of_key(keys.current, model).compute_seal_of_ordered_values(
+        _get_sealed_column_reader(model)(row)
+    )
 
 
 def get_sealed_values_by_field(row: models.Model) -> dict[str, Any]:
@@ -150,7 +152,7 @@ def _is_seal_valid_if_present(
         return False
     seal = bytes(seal)
     key = keys.get_key_of_seal(seal)
-    return hmac.compare_digest(get_row_sealer(key, model).compute_seal_of_ordered_values(read_values()), seal)
+    return hmac.compare_digest(get_row_sealer_of_key(key, model).compute_seal_of_ordered_values(read_values()), seal)
 
 
 def verify_rows(rows: Iterable[Any]) -> None:
@@ -213,6 +215,6 @@ def _get_revision_sealed_without_primary_key(model: type[models.Model]) -> int |
     return revision
 
 
-def list_changing_sealed_fields(model: type[models.Model]) -> tuple[str, ...]:
+def list_mutable_sealed_fields(model: type[models.Model]) -> tuple[str, ...]:
     """List the sealed fields behind the stable ones, in the order of their encoding."""
     return get_sealed_fields(model)[model.stable_sealed_fields :]  # type: ignore[attr-defined]  # of `SealedModel`

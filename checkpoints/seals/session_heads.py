@@ -84,7 +84,7 @@ class SessionHead(NamedTuple):
             changes: Sealed columns that it changes.
         """
         key, columns, start = keys.current, {**self.columns, **changes}, self.start
-        sealer, total = row_seals.get_row_sealer(key, get_session_model()), (self.total + difference) & _LARGEST
+        sealer, total = row_seals.get_row_sealer_of_key(key, get_session_model()), (self.total + difference) & _LARGEST
         nonce = os.urandom(_NONCE_SIZE)
         masked = (total + key.compute_keyed_number(_MASK, nonce + b"%d" % columns["id"])) & _LARGEST
         columns["head_number"] = number = columns["head_number"] + 1
@@ -92,7 +92,7 @@ class SessionHead(NamedTuple):
         if start is None or start.sealer is not sealer or not _are_changing_columns(changes):
             start = sealer.start_seal_with_stable_columns(columns)
         newest = columns["newest_seal"]
-        seal = sealer.compute_seal_from_start(start, (columns["latest_version"], newest, number, row_sum))
+        seal = sealer.finish_seal_with_changing_columns(start, (columns["latest_version"], newest, number, row_sum))
         written = {"newest_seal": newest, "head_number": number, "row_sum": row_sum, "row_seal": seal}
         return SessionHead(columns, total, seal, start, written, self.seal)
 
@@ -128,7 +128,7 @@ def list_counted_models() -> tuple[type[models.Model], ...]:
     )
 
 
-def build_verified_head(row: models.Model, keys: SealKeys) -> SessionHead:
+def verify_session_row_and_build_head(row: models.Model, keys: SealKeys) -> SessionHead:
     """Return the head of a session that was read. Raises `IntegrityError`.
 
     The sum of a session without a seal, where those are accepted, is computed from its rows.
@@ -138,7 +138,7 @@ def build_verified_head(row: models.Model, keys: SealKeys) -> SessionHead:
 
 
 def build_unverified_head(row: Any, keys: SealKeys) -> SessionHead:
-    """Return the head of a session as `build_verified_head` does, without verification."""
+    """Return the head of a session as `verify_session_row_and_build_head` does, without verification."""
     columns = row_seals.get_sealed_values_by_field(row)
     if not row.row_seal:
         return SessionHead(columns, compute_row_sum_from_database(row._state.db, row.pk, keys), None)
@@ -192,7 +192,7 @@ def lock_session_and_build_verified_head(using: str, session_pk: int, keys: Seal
     )
     if row is None:
         return None
-    head = build_verified_head(row, keys)
+    head = verify_session_row_and_build_head(row, keys)
     if head.seal is not None and witness.get_witness() is not None:
         witness.require_head_is_newest(row.session_id, head.to_witnessed_head())
     return head
@@ -270,10 +270,10 @@ def verify_head_against_rows_and_witness(using: str, session_pk: int, keys: Seal
         row: Any = models.QuerySet(get_session_model(), using=using).filter(pk=session_pk).first()
         if row is None:
             return
-        head = build_verified_head(row, keys)
+        head = verify_session_row_and_build_head(row, keys)
         if head.seal is None:
             return
-        stored_seal, total = read_seal_and_row_sum(using, session_pk, keys)
+        stored_seal, total = read_seal_and_compute_row_sum(using, session_pk, keys)
         if stored_seal != head.seal:
             continue
         if total != head.total:
@@ -290,17 +290,19 @@ def verify_head_against_rows_and_witness(using: str, session_pk: int, keys: Seal
 
 def compute_row_sum_from_database(using: str, session_pk: int, keys: SealKeys) -> int:
     """Compute the sum of the rows of a session that have a seal, in one statement."""
-    return read_seal_and_row_sum(using, session_pk, keys)[1]
+    return read_seal_and_compute_row_sum(using, session_pk, keys)[1]
 
 
-def read_seal_and_row_sum(
+def read_seal_and_compute_row_sum(
     using: str, session_pk: int, keys: SealKeys, *, without: type[models.Model] | None = None
 ) -> tuple[bytes | None, int]:
     """Read the seal of a session, and compute the sum of its rows that have a seal, as one statement finds them.
 
     `without` is a model whose rows are not counted. The seal is None if the session has none.
     """
-    return read_seals_and_row_sums(using, [session_pk], keys, without=without).get(session_pk, (None, 0))
+    return read_session_seals_and_compute_row_sums(using, [session_pk], keys, without=without).get(
+        session_pk, (None, 0)
+    )
 
 
 def is_row_sum_of_head(head: SessionHead, total: int, rows: Iterable[CountedRow], keys: SealKeys) -> bool:
@@ -308,7 +310,7 @@ def is_row_sum_of_head(head: SessionHead, total: int, rows: Iterable[CountedRow]
     return (total + compute_row_sum(keys, rows)) & _LARGEST == head.total
 
 
-def read_seals_and_row_sums(
+def read_session_seals_and_compute_row_sums(
     using: str, session_pks: Sequence[int], keys: SealKeys, *, without: type[models.Model] | None = None
 ) -> dict[int, tuple[bytes | None, int]]:
     """Read the seals of sessions, and compute the sums of their rows that have a seal, as one statement finds them.
@@ -376,7 +378,7 @@ def verify_session_columns_and_newest_version(
     row_seals.verify_sealed_columns(model, values, seal, f"{values[0]} ({session_id})")
     columns = dict(zip(row_seals.get_sealed_fields(model), values, strict=True))
     if columns["session_id"] != session_id:
-        raise build_session_name_mismatch_error(columns["id"], columns["session_id"], session_id)
+        raise build_session_lookup_name_mismatch_error(columns["id"], columns["session_id"], session_id)
     if not seal:
         return
     known = columns["newest_seal"]
@@ -384,7 +386,7 @@ def verify_session_columns_and_newest_version(
         raise build_newest_version_mismatch_error(session_id)
 
 
-def build_session_name_mismatch_error(session_pk: int, name: str, given_name: str) -> IntegrityError:
+def build_session_lookup_name_mismatch_error(session_pk: int, name: str, given_name: str) -> IntegrityError:
     """Build the error of a session that was found by another name than it has."""
     why = f"the lookup of {given_name!r} found it: the database compares names in another way than it did"
     return IntegrityError(get_session_model()._meta.db_table, f"{session_pk} ({name})", why)

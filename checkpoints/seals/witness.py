@@ -69,10 +69,10 @@ class Witness(Protocol):
 @cache
 def get_witness() -> Witness | None:
     """Return the configured witness; None if there is none. Read once per process. Raises `SealKeyInvalid`."""
-    value = _read_witness_setting(SETTING)
+    value = _read_setting_or_environment_variable(SETTING)
     if not value:
         return None
-    sync = _read_witness_setting(SYNC_SETTING) or "batched"
+    sync = _read_setting_or_environment_variable(SYNC_SETTING) or "batched"
     if sync not in {"batched", "each"}:
         raise SealKeyInvalid(f"{SYNC_SETTING} is {sync!r}; use batched or each")
     if "://" in value or value in connections.databases:
@@ -92,7 +92,7 @@ def _open_database_witness(value: str, *, sync_each: bool) -> DatabaseWitness:
     return DatabaseWitness(alias, sync_each=sync_each)
 
 
-def _read_witness_setting(name: str) -> str:
+def _read_setting_or_environment_variable(name: str) -> str:
     value = getattr(settings, name, None)
     return str(os.environ.get(name, "") if value is None else value).strip()
 

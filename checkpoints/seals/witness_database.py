@@ -94,7 +94,9 @@ class DatabaseWitness:
     def find_session(self, name: str) -> WitnessedSession | None:
         with self._lock:
             known = self._newest.get(name, 0)
-        rows, newest = self._run_with_cursor_and_retry_once(lambda cursor: _find_rows_and_newest_key(cursor, name))
+        rows, newest = self._run_with_cursor_and_retry_once(
+            lambda cursor: _find_relevant_rows_and_newest_key_of_session(cursor, name)
+        )
         if newest < known:
             raise WitnessTruncated(str(self), known, newest, "rows")
         self._cache_newest_row_key(name, newest)
@@ -138,12 +140,12 @@ class DatabaseWitness:
         connection = connections[self.alias]
         try:
             try:
-                return _run_on_connection(connection, work)
+                return _run_with_cursor_and_return_to_pool(connection, work)
             except Error:
                 if not getattr(connection.connection, "closed", False) or connection.in_atomic_block:
                     raise
                 _close_lost_connections(connection)
-                return _run_on_connection(connection, work)
+                return _run_with_cursor_and_return_to_pool(connection, work)
         except Error as error:
             is_missing = connection.connection is not None and not _may_have_table(connection)
             if not connection.in_atomic_block:
@@ -152,7 +154,9 @@ class DatabaseWitness:
             raise (WitnessMissing if is_missing else WitnessUnreachable)(str(self), why.rstrip(".")) from error
 
 
-def _run_on_connection(connection: BaseDatabaseWrapper, work: Callable[[CursorWrapper], Outcome]) -> Outcome:
+def _run_with_cursor_and_return_to_pool(
+    connection: BaseDatabaseWrapper, work: Callable[[CursorWrapper], Outcome]
+) -> Outcome:
     was_open = connection.connection is not None
     with connection.cursor() as cursor:
         outcome = work(cursor)
@@ -173,7 +177,9 @@ def _has_pool(connection: BaseDatabaseWrapper) -> bool:
     return bool(connection.settings_dict["OPTIONS"].get("pool"))
 
 
-def _find_rows_and_newest_key(cursor: CursorWrapper, name: str) -> tuple[list[tuple[Any, ...]], int]:
+def _find_relevant_rows_and_newest_key_of_session(
+    cursor: CursorWrapper, name: str
+) -> tuple[list[tuple[Any, ...]], int]:
     """Return the rows of a session that still say something, and the key of its newest one."""
     cursor.execute(_FIND_SQL, [name] * 4)
     rows = cursor.fetchall()

@@ -98,7 +98,7 @@ class FileWitness:
     def _append_record(self, kind: str, head: WitnessedHead) -> None:
         descriptor, line = self._get_or_open_descriptor_and_start_sync_thread(), encode_record_with_mac(kind, head)
         try:
-            _append_line(descriptor, line)
+            _append_line_without_sync(descriptor, line)
         except OSError as error:
             raise WitnessUnreachable(str(self.path), error.strerror or type(error).__name__) from error
         # The end of the last write of this process, which another thread may have made since: never behind the end.
@@ -165,7 +165,7 @@ class FileWitness:
             self._sessions.setdefault(head.name, WitnessedSession()).apply_record(kind, head)
 
 
-def _append_line(descriptor: int, line: bytes) -> None:
+def _append_line_without_sync(descriptor: int, line: bytes) -> None:
     """Append a line. One before it that is not whole is ended first: its writer was stopped, or found the disk full.
 
     Raises `OSError`.

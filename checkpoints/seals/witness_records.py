@@ -35,7 +35,7 @@ def parse_session_pk(name: str) -> int:
     return int(name.rpartition(":")[2])
 
 
-def is_session_name(name: str) -> bool:
+def is_session_name_not_digest(name: str) -> bool:
     """Return whether a name in a witness is that of a session, and not the digest of a name that users gave."""
     return ":" in name
 

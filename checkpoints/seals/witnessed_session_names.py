@@ -48,7 +48,7 @@ def record_new_session_name_or_raise(workspace: str, session_id: str, key_space:
     if kept is None or keys is None:
         return
     noted = _list_witness_records_of_name(kept, keys, workspace, session_id)
-    existing = _list_existing_sessions_in_witness(kept, noted)
+    existing = _select_existing_sessions_of_noted_name(kept, noted)
     if existing:
         raise WitnessedSessionMissing(session_id, parse_session_pk(existing[0].name), existing[0].number)
     _record_name_in_witness(
@@ -77,12 +77,14 @@ def record_stored_session_name_if_unknown(workspace: str, session_id: str, key_s
     return True
 
 
-def find_existing_sessions_in_witness(workspace: str, session_id: str) -> list[ExistingSession]:
+def list_sessions_with_name_in_witness(workspace: str, session_id: str) -> list[ExistingSession]:
     """Find the sessions of a name that exist by what the witness knows; none without a witness or a key of seals."""
     kept, keys = get_witness(), get_seal_keys()
     if kept is None or keys is None:
         return []
-    return _list_existing_sessions_in_witness(kept, _list_witness_records_of_name(kept, keys, workspace, session_id))
+    return _select_existing_sessions_of_noted_name(
+        kept, _list_witness_records_of_name(kept, keys, workspace, session_id)
+    )
 
 
 def _build_witness_record_of_name(
@@ -112,7 +114,7 @@ def _list_witness_records_of_name(
     return [known for known in found if known is not None]
 
 
-def _list_existing_sessions_in_witness(kept: Witness, noted: Sequence[WitnessedSession]) -> list[ExistingSession]:
+def _select_existing_sessions_of_noted_name(kept: Witness, noted: Sequence[WitnessedSession]) -> list[ExistingSession]:
     """List those of the sessions that were noted under a name which exist by what the witness knows."""
     names = {
         build_session_name(key_space.decode(), session_pk)

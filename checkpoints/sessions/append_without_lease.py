@@ -100,7 +100,7 @@ def _append_without_run(
     try:
         with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using):
             with transaction.atomic(using=store.using):
-                outcome = attempt.write_version_or_find_error()
+                outcome = attempt.write_version_and_return_number_or_error()
             store.unconfirmed_appends.pop(session_id, None)
             if isinstance(outcome, CheckpointsError):  # after the transaction, so that a lost owner stays declared
                 raise outcome
@@ -122,7 +122,7 @@ class _AppendAttempt:
         self.expected = expected
         self.lost: UnconfirmedAppend | None = None
 
-    def write_version_or_find_error(self) -> int | CheckpointsError:
+    def write_version_and_return_number_or_error(self) -> int | CheckpointsError:
         """Write the new version and return its number, or return the error that forbids it."""
         store = self.store
         row = look_up_and_lock_rows.get_session(store, self.session_id, lock=True)
@@ -148,7 +148,7 @@ class _AppendAttempt:
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
             operations.list_row_keys_answered_by_results(
-                end.new_result_counts, lambda: call_queries.list_unanswered_calls_with_argument_policy(store, row.pk)
+                end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
             )
             if end.new_result_counts
             else []
@@ -210,7 +210,7 @@ class _AppendAttempt:
                 save_version.build_empty_transcript_head(head.segment_id), self.new
             )
         return save_version.build_transcript_end_with_added_messages(
-            save_version.get_version_transcript_head(source), self.new
+            save_version.build_transcript_head_from_version_row(source), self.new
         )
 
 

@@ -23,7 +23,7 @@ def find_blocking_paused_task(store: Store, row: Session) -> PausedTask | None:
     return tasks.filter(_build_not_saved_since_taken_condition(row)).order_by("-number").first()
 
 
-def select_takeable_joins(store: Store, row: Session) -> QuerySet[Join]:
+def select_complete_unsaved_joins(store: Store, row: Session) -> QuerySet[Join]:
     """Select the complete joins of a session whose results are in no version yet."""
     joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.COMPLETE)
     return joins.filter(_build_not_saved_since_taken_condition(row))

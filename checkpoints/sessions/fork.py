@@ -99,7 +99,7 @@ def fork_session(
     return 1
 
 
-def create_fork_without_versions_if_missing(store: Store, session_id: str, new_session_id: str) -> None:
+def create_fork_with_calls_only_if_missing(store: Store, session_id: str, new_session_id: str) -> None:
     """Create a session with the calls of another one, whose transcript a framework has forked and writes itself.
 
     Calls that the origin's transcript has answered are answered in the fork, and calls that were only read from it are

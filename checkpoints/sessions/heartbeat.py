@@ -54,7 +54,7 @@ def start_heartbeat(store: Store, release_idle: ReleaseIdle) -> None:
             _threads[using].start()
 
 
-def renew_leases_of_store(store: Store) -> int:
+def renew_store_leases_and_count_owned_runs(store: Store) -> int:
     """Renew the leases of all runs of `store`, by the database's clock. Returns the number of runs it still owns."""
     ids = [owned_session.run_id for owned_session in store.list_owned_sessions()]
     if not ids:
@@ -123,7 +123,7 @@ def _renew_leases_release_idle_and_get_pause(
         interval = store.lease.total_seconds() / BEATS_PER_LEASE
         if time.monotonic() >= due_times.setdefault(store.token, time.monotonic() + interval):
             due_times[store.token] = time.monotonic() + interval
-            _run_and_log_errors(renew_leases_of_store, store, "renew the leases of")
+            _run_and_log_errors(renew_store_leases_and_count_owned_runs, store, "renew the leases of")
         if store.idle_release_seconds is not None:
             _run_and_log_errors(release_idle, store, "release those that are idle of")
     return min(1.0, *(_get_seconds_between_lease_checks(store) for store in owning))

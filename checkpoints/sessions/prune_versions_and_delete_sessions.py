@@ -195,7 +195,7 @@ def _delete_unreachable_messages_and_segments(store: Store, row: Session) -> int
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
         needed = max(ends.get(segment.pk, -1), -1 if branches is None else branches)
         if segment.pk in bases:
-            opaque_bytes_as_differences.save_contents_independent_of_messages(
+            opaque_bytes_as_differences.inline_contents_that_refer_to_messages(
                 store.using, row, segment.pk, max(needed, 0)
             )
         count += messages.filter(segment=segment, position__gte=max(needed, 0)).delete()[0]
@@ -247,7 +247,7 @@ def delete_session(
         return counts
 
 
-def find_removal_in_audit_trail_since(store: Store, session_id: str, since: datetime) -> RemovalCounts | None:
+def find_removal_counts_in_audit_trail_since(store: Store, session_id: str, since: datetime) -> RemovalCounts | None:
     """Find what the newest removal of versions of a session, or of all of it, has removed, if it was not before
     `since`."""
     events = AuditEvent.objects.using(store.using).filter(workspace=store.workspace_id)

@@ -51,7 +51,7 @@ class SessionFilter:
 
     @property
     def time_field(self) -> str:
-        return get_time_field(self.sort)
+        return get_sort_time_field(self.sort)
 
     @property
     def field_lookups(self) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def split_into_indexed_querysets(workspace_id: int, session_filter: SessionFilte
 
 def get_order_fields(sort: Sort) -> tuple[str, str]:
     """Return the two fields to order by."""
-    return ("-budget_spent_usd" if sort is Sort.COST else f"-{get_time_field(sort)}"), "-pk"
+    return ("-budget_spent_usd" if sort is Sort.COST else f"-{get_sort_time_field(sort)}"), "-pk"
 
 
-def get_time_field(sort: Sort) -> str:
+def get_sort_time_field(sort: Sort) -> str:
     return "created_at" if sort is Sort.STARTED else "updated_at"

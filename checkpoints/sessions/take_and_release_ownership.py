@@ -87,7 +87,7 @@ def _take_ownership_in_transaction(
         live_keys = verification.verify_records_and_hash_live_call_keys(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
-            _end_previous_run_or_raise_busy(store, row, previous, takeover)
+            _end_lost_or_taken_over_run_or_raise_busy(store, row, previous, takeover)
         if previous is not None and not paused:
             check_and_close_paused_tasks.require_session_not_paused(store, row)
         run = _create_next_run(store, row, previous)
@@ -127,7 +127,7 @@ def _require_supported_schema(store: Store, row: Session) -> None:
         raise SchemaFromFuture(row.session_id, newest, SCHEMA_VERSION)
 
 
-def _end_previous_run_or_raise_busy(store: Store, row: Session, previous: Run, takeover: bool | str) -> None:
+def _end_lost_or_taken_over_run_or_raise_busy(store: Store, row: Session, previous: Run, takeover: bool | str) -> None:
     """End the run that owns the session, if that is permitted."""
     is_own = previous.owner_token == store.token  # taken before, but the answer was lost
     alive = not is_own and run_liveness_check.is_run_alive(previous)
@@ -136,7 +136,7 @@ def _end_previous_run_or_raise_busy(store: Store, row: Session, previous: Run, t
     if not alive:
         _end_run_as_lost_and_record_event(store, row, previous, AuditKind.RUN_LOST)
         return
-    _require_takeover_grace_period_over(store, previous)
+    _require_owner_not_taken_over_recently(store, previous)
     process, reason = (
         store.remote_process or process_identity_and_liveness.get_identity_of_this_process(),
         " ".join(takeover.split())[:MAX_WHY_LENGTH] if isinstance(takeover, str) else None,
@@ -150,7 +150,7 @@ def build_session_busy_error(row: Session, owner: Run) -> SessionBusy:
     return SessionBusy(row.session_id, description, owner.heartbeat_at, owner.lease_expires_at)
 
 
-def _require_takeover_grace_period_over(store: Store, owner: Run) -> None:
+def _require_owner_not_taken_over_recently(store: Store, owner: Run) -> None:
     if owner.resumed_from is not None and owner.resumed_from.status == RunStatus.LOST:
         age = (clock.read_database_time(store.using) - owner.started_at).total_seconds()
         if age < GRACE:
@@ -325,7 +325,7 @@ def release_ownership_if_still_owner(
     return is_released
 
 
-def release_ownership_or_forget_session(store: Store, owned_session: OwnedSession) -> None:
+def release_ownership_ignoring_storage_errors(store: Store, owned_session: OwnedSession) -> None:
     """Release the session after an error, without raising a second one that would hide it.
 
     If the database cannot be reached, the session is forgotten here and its lease expires.

@@ -114,7 +114,7 @@ class CallOutcome:
         return to_canonical_json(f"{self.error_type}: {self.error_message}" if self.error_message else self.error_type)
 
 
-def validate_side_effects(given: Iterable[str]) -> frozenset[str]:
+def validate_and_normalize_side_effects(given: Iterable[str]) -> frozenset[str]:
     """Validate one or more of `read`, `write`, `mutate`, also given as a single word. Raises `InvalidInput`."""
     try:
         effects = frozenset([given] if isinstance(given, str) else given)
@@ -156,5 +156,5 @@ def validate_and_build_call_intent(
         args_order=encode_argument_order(args),
         key=validate_id("idempotency key", key),
         step=None if step is None else validate_integer("step", step),
-        side_effects=validate_side_effects(side_effects),
+        side_effects=validate_and_normalize_side_effects(side_effects),
     )

@@ -283,14 +283,18 @@ class ClientState:
     def list_idle_sessions(self) -> list[OwnedSession]:
         """List the sessions that were not used for `idle_release_seconds`."""
         with self._lock:
-            return [owned_session for owned_session in self._held.values() if self._is_session_idle(owned_session)]
+            return [
+                owned_session
+                for owned_session in self._held.values()
+                if self._is_session_unused_for_idle_release_time(owned_session)
+            ]
 
     def remove_session_if_idle(self, owned_session: OwnedSession) -> bool:
         """Forget a session that is still idle, and remember the reason. Returns False if it has been used meanwhile."""
         with self._lock:
-            if self._held.get(owned_session.session_id) is not owned_session or not self._is_session_idle(
-                owned_session
-            ):
+            if self._held.get(
+                owned_session.session_id
+            ) is not owned_session or not self._is_session_unused_for_idle_release_time(owned_session):
                 return False
             self._remove_owned_session_under_lock(owned_session)
             self._released_idle[owned_session.session_id] = None
@@ -302,7 +306,7 @@ class ClientState:
         del self._held[owned_session.session_id]
         self._handles.pop(owned_session.session_id, None)
 
-    def _is_session_idle(self, owned_session: OwnedSession) -> bool:
+    def _is_session_unused_for_idle_release_time(self, owned_session: OwnedSession) -> bool:
         if self.idle_release_seconds is None or self._in_use[owned_session.session_id]:
             return False
         return time.monotonic() - owned_session.last_used >= self.idle_release_seconds

@@ -67,7 +67,7 @@ def verify_session_seal_and_name(row: Session, session_id: str) -> None:
     """Verify the seal of a session, and that it has the name with which it was looked up. Raises `IntegrityError`."""
     row_seals.verify_row(row)
     if row.session_id != session_id:
-        raise session_heads.build_session_name_mismatch_error(row.pk, row.session_id, session_id)
+        raise session_heads.build_session_lookup_name_mismatch_error(row.pk, row.session_id, session_id)
 
 
 @cache

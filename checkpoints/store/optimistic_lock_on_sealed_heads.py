@@ -36,7 +36,7 @@ def get_or_load_expected_head_sealed(using: str, owned_session: OwnedSession) ->
         row = Session.objects.using(using).filter(pk=owned_session.pk).first()
         if row is None:
             return None
-        head: SessionHead | None = session_heads.build_verified_head(row, keys)
+        head: SessionHead | None = session_heads.verify_session_row_and_build_head(row, keys)
         if head is not None and head.seal is None:
             head = lock_head_and_seal_if_unsealed(using, owned_session.pk)
         _remember_stored_head(owned_session, head, known)

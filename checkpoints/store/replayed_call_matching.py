@@ -146,7 +146,10 @@ class OpenOperations:
                 self._pair_operation(kind, call_id, operation)
         for call_id in other_ids:
             self._pair_operation(
-                kind, call_id, self._find_next_unpaired(kind, call_id) or self._create_operation(kind, step, make_key)
+                kind,
+                call_id,
+                self._find_next_unpaired(kind, call_id)
+                or self._create_operation_with_next_free_key(kind, step, make_key),
             )
 
     def _find_paired_operation(self, kind: CallFingerprint, call_id: str) -> Operation | None:
@@ -177,7 +180,9 @@ class OpenOperations:
             ]
         return operations[0] if operations else None
 
-    def _create_operation(self, kind: CallFingerprint, step: int, make_key: Callable[[int], str]) -> Operation:
+    def _create_operation_with_next_free_key(
+        self, kind: CallFingerprint, step: int, make_key: Callable[[int], str]
+    ) -> Operation:
         if step != self._numbers_step:
             self._numbers, self._numbers_step = {}, step
         number = self._numbers.get(kind, 0)

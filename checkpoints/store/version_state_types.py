@@ -64,18 +64,18 @@ class VersionChange:
 
     def apply_to(self, before: VersionState) -> VersionState:
         return VersionState(
-            phase=validate_phase(self.phase),
+            phase=parse_phase(self.phase),
             plan=before.plan if isinstance(self.plan, Unchanged) else _dump_dict_as_json(self.plan, "plan"),
             budget=before.budget
             if isinstance(self.budget_spent_usd, Unchanged)
-            else exact_amounts.dump_amount(self.budget_spent_usd),
+            else exact_amounts.encode_amount_as_json(self.budget_spent_usd),
             usage=before.usage if isinstance(self.usage, Unchanged) else _dump_dict_as_json(self.usage, "usage"),
             payload=_dump_dict_as_json(self.payload, "payload"),
             is_cost_stated=not isinstance(self.budget_spent_usd, Unchanged),
         )
 
 
-def validate_phase(phase: str) -> Phase:
+def parse_phase(phase: str) -> Phase:
     try:
         return Phase(phase)
     except ValueError:

@@ -91,11 +91,11 @@ class Processes:
                 "kill_after": kill_after,
             }
         )
-        report = self._receive_line()
+        report = self._receive_message_from_launcher()
         if "ended" in report:
             killed = report["ended"] == -signal.SIGKILL
             return Life(killed=killed, error=None if killed else "", output=f"It ended with {report['ended']}.")
-        self._receive_line()
+        self._receive_message_from_launcher()
         report["passed"] = [Boundary(number, Side(side), place) for number, side, place in report.get("passed", ())]
         return Life(**report)
 
@@ -104,7 +104,7 @@ class Processes:
         self._launcher.stdin.write(f"{json.dumps(value)}\n")
         self._launcher.stdin.flush()
 
-    def _receive_line(self) -> dict[str, Any]:
+    def _receive_message_from_launcher(self) -> dict[str, Any]:
         assert self._launcher.stdout is not None  # noqa: S101
         line = self._launcher.stdout.readline()
         if not line:

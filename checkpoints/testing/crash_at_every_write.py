@@ -26,7 +26,7 @@ from checkpoints.testing.fault_schedules import (
     NoFaults,
 )
 from checkpoints.testing.process_faults import Fault
-from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, choose_next_function
+from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, get_next_function_after_process_ended
 from checkpoints.testing.write_boundaries import Boundary
 
 #: Number of processes that one session may need beside two for each boundary. With more it would never end.
@@ -100,7 +100,7 @@ class CrashPoints:
         first_trial, second_trial = Trial(self._fresh()), Trial(self._fresh())
         ends = []
         for trial in (first_trial, second_trial):
-            self._run_agent_to_end(trial, NoFaults())
+            self._restart_agent_with_faults_until_done(trial, NoFaults())
             ends.append(self._run_observer_and_get_result(trial))
         if ends[0] != ends[1]:
             raise Diverged(f"Two plays without a crash do not come to the same end: {_format_difference(*ends)}")
@@ -116,7 +116,7 @@ class CrashPoints:
     def _run_trial_and_describe_difference(self, what: str, hazard: FaultSchedule, trial: Trial) -> str | None:
         """Run a trial and describe its wrong result; None if it is right."""
         try:
-            self._run_agent_to_end(trial, hazard)
+            self._restart_agent_with_faults_until_done(trial, hazard)
             if isinstance(hazard, FaultOnceAtBoundary) and not trial.kills and len(trial.passed) < hazard.number:
                 raise Diverged("That boundary was not reached.")
             observed = self._run_observer_and_get_result(trial)
@@ -124,7 +124,7 @@ class CrashPoints:
             return f"{what}: {error}"
         return None if observed == self.expected else f"{what}: {_format_difference(self.expected, observed)}"
 
-    def _run_agent_to_end(self, trial: Trial, hazard: FaultSchedule) -> None:
+    def _restart_agent_with_faults_until_done(self, trial: Trial, hazard: FaultSchedule) -> None:
         """Start processes until the agent is done."""
         function: Callable[..., object] | None = self.script.agent
         while function is not None:
@@ -134,7 +134,7 @@ class CrashPoints:
             with self._borrow_launcher() as processes:
                 life = processes.run(function, trial.arguments, **hazard.plan_fault(trial))
             trial.add_process_outcome(life)
-            function = choose_next_function(self.script, function, life)
+            function = get_next_function_after_process_ended(self.script, function, life)
 
     def _run_observer_and_get_result(self, trial: Trial) -> Any:
         with self._borrow_launcher() as processes:

@@ -47,7 +47,7 @@ def main() -> None:
         gc.freeze()  # keeps memory shared: garbage collection in the forks does not write to these objects
         pid = os.fork()
         if pid == 0:
-            _run_function_and_exit(function, order)
+            _run_function_report_outcome_and_exit(function, order)
         _write_report(sys.stdout, ended=_wait_for_or_kill_child(pid, order["kill_after"]))
 
 
@@ -68,7 +68,7 @@ def _preload_modules() -> None:
             importlib.import_module(module)
 
 
-def _run_function_and_exit(function: Callable[..., Any], order: dict[str, Any]) -> Never:
+def _run_function_report_outcome_and_exit(function: Callable[..., Any], order: dict[str, Any]) -> Never:
     """In the forked process: run the function, report its outcome, exit."""
     report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

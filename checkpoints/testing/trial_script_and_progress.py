@@ -49,7 +49,9 @@ class Trial:
         self.longest = max(self.longest, life.seconds)
 
 
-def choose_next_function(script: Script, function: Callable[..., object], life: Life) -> Callable[..., object] | None:
+def get_next_function_after_process_ended(
+    script: Script, function: Callable[..., object], life: Life
+) -> Callable[..., object] | None:
     """Return the function to run after a life of `function`; None when the agent is done. Raises `Diverged` for an
     error."""
     if life.killed or life.has_lost_database:

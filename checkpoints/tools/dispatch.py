@@ -187,7 +187,7 @@ def _run_issued_call_and_record_outcome_flow(execution: Execution, bound_args: d
         )
     content = _to_model_text(tool, value)
     outcome = CallOutcome(
-        CallStatus.COMPLETED, to_canonical_json(content, "result"), value=_encode_value_for_log(tool, value)
+        CallStatus.COMPLETED, to_canonical_json(content, "result"), value=_encode_value_with_codec_or_none(tool, value)
     )
     yield from record_outcome_with_retries_flow(execution, outcome, content)
     return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt, value=value)
@@ -200,7 +200,7 @@ def build_tool_invocation(execution: Execution, function: Callable[..., Any], ar
     session_id, tool = execution.session_id, execution.tool.name
     place = CallPlace(execution.run_id, session_id, tool, call.call_id, call.step, call.attempt)
     run = ToolRun(place, function)
-    return Invoke(run.function, arguments, execution.tool.timeout, on_start=run.mark_tool_as_running)
+    return Invoke(run.function, arguments, execution.tool.timeout, on_start=run.increment_running_count)
 
 
 def _to_model_text(tool: Tool, value: Any) -> str:
@@ -213,7 +213,7 @@ def _to_model_text(tool: Tool, value: Any) -> str:
     return to_model_content(value)
 
 
-def _encode_value_for_log(tool: Tool, value: Any) -> tuple[str, bytes] | None:
+def _encode_value_with_codec_or_none(tool: Tool, value: Any) -> tuple[str, bytes] | None:
     """Encode a value for the log; None if the tool has no codec, or if that fails: the call has happened."""
     if tool.codec is None:
         return None

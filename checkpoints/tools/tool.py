@@ -15,7 +15,7 @@ from checkpoints.calls.tool_result_and_verify_answer_types import Answer, ValueC
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_integer
-from checkpoints.store.call_intent_and_outcome_types import validate_side_effects, validate_tool_name
+from checkpoints.store.call_intent_and_outcome_types import validate_and_normalize_side_effects, validate_tool_name
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
 
 VerifyHook = Callable[[dict[str, Any]], Answer | Awaitable[Answer]]
@@ -242,7 +242,7 @@ def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
     if values["name"] is None:
         raise InvalidInput(f"A {type(run).__name__} has no name of its own. Give the tool one: name=….")
     name = validate_tool_name(values.pop("name"))
-    effects = validate_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
+    effects = validate_and_normalize_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
     validate_integer("approvals", options.get("approvals", 1), minimum=1)
     within = options.get("decide_within")
     if within is not None and not within > 0:

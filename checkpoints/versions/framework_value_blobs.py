@@ -72,7 +72,7 @@ class ListNodes:
         """Add elements. Returns the nodes then, and the blobs of the list and of the nodes that were filled."""
         groups, blobs = list(self.open_groups), dict[str, Encoded]()
         for element_digest in element_digests:
-            entry, level = _build_node_entry(element_digest), 0
+            entry, level = _encode_child_level_and_digest(element_digest), 0
             while True:
                 if level == len(groups):
                     groups.append(b"")
@@ -80,7 +80,7 @@ class ListNodes:
                 if len(groups[level]) < _GROUP_SIZE * _ENTRY_SIZE:
                     break
                 digest, level = _add_blob(blobs, LIST_TYPE, groups[level]), level + 1
-                groups[level - 1], entry = b"", _build_node_entry(digest, level)
+                groups[level - 1], entry = b"", _encode_child_level_and_digest(digest, level)
         digest = _add_blob(blobs, LIST_TYPE, b"".join(reversed(groups)))
         return ListNodes(tuple(groups), digest), blobs
 
@@ -227,7 +227,7 @@ def _apply_patch(patch: bytes, base: Encoded) -> Encoded:
     return base[0], compression.decompress_difference(patch[digests.BLOB_DIGEST_SIZE :], base[1])
 
 
-def _build_node_entry(digest: str, level: int = 0) -> bytes:
+def _encode_child_level_and_digest(digest: str, level: int = 0) -> bytes:
     """Build the entry of a node: the number of levels below it, and a digest."""
     return bytes((level,)) + bytes.fromhex(digest)
 
@@ -246,7 +246,9 @@ def load_values_by_digest(
         raise CheckpointCorrupted(session.session_id, "a patched value", str(error)) from error
 
 
-def load_contents_of_writes(using: str, session: Session, writes: Sequence[FrameworkWrite]) -> dict[str, Encoded]:
+def decode_contents_stored_in_writes(
+    using: str, session: Session, writes: Sequence[FrameworkWrite]
+) -> dict[str, Encoded]:
     """Load the values of writes that are stored with them, by digest. Raises `CheckpointCorrupted`."""
     rows = [write for write in writes if write.content is not None]
     return {
@@ -270,14 +272,14 @@ def _assemble_element_from_blobs(blobs: Mapping[str, Encoded], digest: str) -> E
 
 
 def _iterate_element_digests(blobs: Mapping[str, Encoded], node_digest: str) -> Iterable[str]:
-    for level, digest in _iterate_node_entries(blobs[node_digest][1]):
+    for level, digest in _parse_list_node_into_child_digests(blobs[node_digest][1]):
         if level == 0:
             yield digest
         else:
             yield from _iterate_element_digests(blobs, digest)
 
 
-def _iterate_node_entries(node: bytes) -> Iterable[tuple[int, str]]:
+def _parse_list_node_into_child_digests(node: bytes) -> Iterable[tuple[int, str]]:
     for start in range(0, len(node), _ENTRY_SIZE):
         yield node[start], node[start + 1 : start + _ENTRY_SIZE].hex()
 
@@ -286,10 +288,10 @@ def _get_base_digest(patch: bytes) -> str:
     return patch[: digests.BLOB_DIGEST_SIZE].hex()
 
 
-def _list_referenced_digests(type_: str, content: bytes) -> Sequence[str]:
+def _list_digests_referenced_by_blob(type_: str, content: bytes) -> Sequence[str]:
     """List the digests of the blobs that a blob needs."""
     if type_ == LIST_TYPE:
-        return [digest for _, digest in _iterate_node_entries(content)]
+        return [digest for _, digest in _parse_list_node_into_child_digests(content)]
     return [_get_base_digest(content)] if type_ == PATCH_TYPE else []
 
 
@@ -304,7 +306,7 @@ def _load_reachable_blobs(
             if digest not in read and digest not in known:
                 raise CheckpointCorrupted(session.session_id, f"blob {digest}", "it is missing")
             blobs[digest] = known[digest] if digest in known else read[digest]
-        wanted = {each for digest in wanted for each in _list_referenced_digests(*blobs[digest])} - blobs.keys()
+        wanted = {each for digest in wanted for each in _list_digests_referenced_by_blob(*blobs[digest])} - blobs.keys()
     return blobs
 
 
@@ -332,8 +334,8 @@ def list_blob_digests_needed_by_writes(using: str, session: Session) -> set[str]
     rows = FrameworkWrite.objects.using(using).filter(session=session)
     found = set(rows.filter(content=None).values_list("digest", flat=True))
     lists = list(rows.filter(content__isnull=False, type__in=_REFERRING_TYPES))
-    for type_, content in load_contents_of_writes(using, session, lists).values():
-        found.update(_list_referenced_digests(type_, content))
+    for type_, content in decode_contents_stored_in_writes(using, session, lists).values():
+        found.update(_list_digests_referenced_by_blob(type_, content))
     return found
 
 
@@ -361,7 +363,7 @@ def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) 
             (row.type, _get_content_or_raise_corrupted(session, f"blob {row.digest}", content))
             for row, content in zip(rows, opaque_bytes_as_differences.read_contents_or_errors(using, rows), strict=True)
         ]
-        wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed
+        wanted = {digest for content in contents for digest in _list_digests_referenced_by_blob(*content)} - needed
     return needed
 
 

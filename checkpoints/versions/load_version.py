@@ -67,7 +67,7 @@ def _read_newest_version_with_retry(
 def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
     """Load one version. Raises `SessionNotFound`, `VersionNotFound`, `CheckpointCorrupted`, `SchemaFromFuture`."""
     with database_operation(store.using, writes=False):
-        row = _flush_and_find_version(store, session_id, version)
+        row = _flush_and_find_version_or_none(store, session_id, version)
         if row is not None:
             try:
                 return load_transcript_and_build_version_dict(store, session_id, row)
@@ -87,7 +87,7 @@ def _is_version_stored(store: Store, row: Checkpoint) -> bool:
     return Checkpoint.objects.using(store.using).filter(pk=row.pk).exists()
 
 
-def _get_valid_version_or_zero(version: int) -> int:
+def _get_version_number_in_range_or_zero(version: int) -> int:
     if isinstance(version, bool) or not isinstance(version, int):
         raise InvalidInput(f"{version!r} is not a version number.")
     return version if 0 <= version < 2**62 else 0
@@ -151,7 +151,7 @@ def _flush_and_find_version_or_newest(store: Store, session_id: str, version: in
 
 
 def _flush_and_get_version_row(store: Store, session_id: str, version: int) -> Checkpoint:
-    row = _flush_and_find_version(store, session_id, version)
+    row = _flush_and_find_version_or_none(store, session_id, version)
     if row is None:
         look_up_and_lock_rows.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
@@ -163,14 +163,14 @@ def _message_to_dict(session_id: str, row: Message) -> dict[str, Any]:
     return {"position": row.position, "created_at": row.created_at.isoformat(), "message": message}
 
 
-def _flush_and_find_version(store: Store, session_id: str, version: int) -> Checkpoint | None:
+def _flush_and_find_version_or_none(store: Store, session_id: str, version: int) -> Checkpoint | None:
     """Find a version of a session. Raises `IntegrityError` if its session is altered, or has another name."""
     store.flush_pending_writes(session_id)
     sessions = Session.objects.using(store.using).filter(
         workspace_id=store.workspace_id, session_id=validate_id("session id", session_id)
     )
     versions = Checkpoint.objects.using(store.using).filter(session=Subquery(sessions.values("pk")[:1]))
-    row = versions.select_related("session").filter(version=_get_valid_version_or_zero(version)).first()
+    row = versions.select_related("session").filter(version=_get_version_number_in_range_or_zero(version)).first()
     if row is not None:
         look_up_and_lock_rows.verify_session_seal_and_name(row.session, session_id)
     return row
@@ -194,19 +194,19 @@ def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint 
     if values is None:
         return None
     if is_sealed:
-        columns = len(_list_checkpoint_attributes())
+        columns = len(_list_checkpoint_attribute_names())
         values, (*sealed_columns, seal) = values[:columns], values[columns:]
         if connection.vendor == "sqlite":  # which has no type for these
             for place in _list_indexes_of_sealed_session_times():
                 if sealed_columns[place] is not None:
                     sealed_columns[place] = read_messages_along_segments.parse_raw_time(sealed_columns[place])
-        newest_seal = values[_list_checkpoint_attributes().index("row_seal")]
+        newest_seal = values[_list_checkpoint_attribute_names().index("row_seal")]
         if values[0] is not None and not newest_seal:
-            row_seals.verify_row(Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values))
+            row_seals.verify_row(Checkpoint.from_db(store.using, _list_checkpoint_attribute_names(), values))
         session_heads.verify_session_columns_and_newest_version(sealed_columns, seal, newest_seal, session_id)
         if values[0] is None:
             return None
-    row = Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values)
+    row = Checkpoint.from_db(store.using, _list_checkpoint_attribute_names(), values)
     if connection.vendor == "sqlite":  # which has no types for these
         row.created_at = read_messages_along_segments.parse_raw_time(row.created_at)
         row.run_id = None if row.run_id is None else UUID(str(row.run_id))
@@ -214,7 +214,7 @@ def _flush_and_find_newest_version(store: Store, session_id: str) -> Checkpoint 
 
 
 @cache
-def _list_checkpoint_attributes() -> tuple[str, ...]:
+def _list_checkpoint_attribute_names() -> tuple[str, ...]:
     return tuple(field.attname for field in Checkpoint._meta.concrete_fields)
 
 
@@ -292,7 +292,10 @@ def _verify_version_and_decode_columns(session_id: str, row: Checkpoint) -> dict
     return {
         "plan": _parse_column(session_id, f"the plan {version_text}", row.plan, parse_json_object),
         "budget_spent_usd": _parse_column(
-            session_id, f"the budget {version_text}", row.budget_spent_usd, exact_amounts.parse_stored_amount
+            session_id,
+            f"the budget {version_text}",
+            row.budget_spent_usd,
+            exact_amounts.parse_stored_amount_as_float_or_decimal,
         ),
         "version": row.version,
         "usage": _parse_column(session_id, f"the usage {version_text}", row.usage, parse_json_object),

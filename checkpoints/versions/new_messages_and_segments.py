@@ -17,7 +17,7 @@ from django.db import connections
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.exceptions import IntegrityError
-from checkpoints.formats.canonical_json import convert_error_if_changed_meanwhile
+from checkpoints.formats.canonical_json import build_concurrent_modification_or_same_error
 from checkpoints.models import Segment
 from checkpoints.store.client_state import TranscriptHead
 from checkpoints.versions import read_messages_along_segments
@@ -139,7 +139,7 @@ def copy_messages_for_comparison(messages: Sequence[Any]) -> list[Any] | None:
     except RecursionError:
         return None
     except RuntimeError as error:
-        raise convert_error_if_changed_meanwhile(error, "transcript") from error
+        raise build_concurrent_modification_or_same_error(error, "transcript") from error
 
 
 def starts_with_copied_messages(copy: Sequence[Any], messages: Sequence[Any]) -> bool:

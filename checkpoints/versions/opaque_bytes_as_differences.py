@@ -136,7 +136,7 @@ def find_base_segment_keys(using: str, session: Session) -> set[int]:
     return found
 
 
-def save_contents_independent_of_messages(using: str, session: Session, segment_id: int, first: int) -> None:
+def inline_contents_that_refer_to_messages(using: str, session: Session, segment_id: int, first: int) -> None:
     """Store the bytes alone whose text the messages of a segment from position `first` on have.
 
     The session has to be locked. Bytes that cannot be read stay as they are: a load says why.

@@ -90,7 +90,7 @@ def read_message_bodies_with_last_chain(
     )
 
 
-def read_messages_within_size(
+def read_newest_messages_within_size(
     connection: BaseDatabaseWrapper, segment_id: int, first: int, upto: int, fields: Sequence[str], size: int
 ) -> Rows:
     """Read messages `first` to `upto` (exclusive), in order, but from the end no more than `size` characters of bodies.

@@ -71,13 +71,13 @@ def build_phase_version_change(
     """Build the changes of a version at a phase beside the transcript."""
     change = VersionChange(plan=plan, phase=details.phase)
     if snapshot is not None:
-        snapshot = replace(snapshot, replayed_effect_count=_count_replayed_calls(store, owned_session))
+        snapshot = replace(snapshot, replayed_effect_count=_count_replayed_calls_of_all_runs(store, owned_session))
         cost = UNCHANGED if snapshot.total_cost_usd is None else snapshot.total_cost_usd
         change = replace(change, budget_spent_usd=cost, usage=snapshot.usage)
     return replace(change, payload=payloads.compose_version_payload(details, snapshot))
 
 
-def _count_replayed_calls(store: Store, owned_session: OwnedSession) -> int:
+def _count_replayed_calls_of_all_runs(store: Store, owned_session: OwnedSession) -> int:
     """Count the calls that were answered from the log so far, in this run and those before it."""
     if owned_session.replayed_before is None:
         owned_session.replayed_before = _load_replay_count_of_last_snapshot(store, owned_session)

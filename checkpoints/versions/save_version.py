@@ -72,12 +72,14 @@ def save_next_version_of_transcript(
                 store, owned_session, owned_session.unanswered, end, state
             )
         if version is None:
-            version = _save_transcript_with_read_back(store, owned_session, transcript, change, expected_version)
+            version = _save_transcript_recovering_lost_commit(
+                store, owned_session, transcript, change, expected_version
+            )
         store.notify_save_listeners(session_id)
         return version
 
 
-def _save_transcript_with_read_back(
+def _save_transcript_recovering_lost_commit(
     store: Store,
     owned_session: OwnedSession,
     transcript: Sequence[dict[str, Any]],
@@ -165,12 +167,12 @@ def save_next_version_of_new_messages(
                 store, owned_session, owned_session.unanswered, end, state
             )
         if version is None:
-            version = _append_messages_with_read_back(store, owned_session, head, end, state)
+            version = _append_messages_and_adopt_after_lost_commit(store, owned_session, head, end, state)
         store.notify_save_listeners(session_id)
         return version
 
 
-def _append_messages_with_read_back(
+def _append_messages_and_adopt_after_lost_commit(
     store: Store, owned_session: OwnedSession, head: TranscriptHead, end: TranscriptEnd, state: VersionState
 ) -> int:
     try:
@@ -322,7 +324,7 @@ def find_version_of_repeated_save(
     if whole:
         end = _build_transcript_end_without_new_messages(messages)
     else:
-        head = build_empty_transcript_head(0) if before is None else get_version_transcript_head(before)
+        head = build_empty_transcript_head(0) if before is None else build_transcript_head_from_version_row(before)
         end = build_transcript_end_with_added_messages(head, messages)
     state = change.apply_to(parse_version_state(owned_session.session_id, before))
     stored = parse_version_state(owned_session.session_id, after)
@@ -377,7 +379,7 @@ def count_results_repeated_after_edit(
     edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
     results = _count_results_by_call_id(edited)
     call_ids = operations.filter_paired_call_ids(
-        results, lambda: call_queries.list_unanswered_calls_with_argument_policy(store, session_pk)
+        results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, session_pk)
     )
     if not call_ids:
         return Counter()
@@ -411,7 +413,7 @@ def execute_save_statement_if_at_head(
     results = end.new_result_counts
     answered_rows = (
         owned_session.operations.list_row_keys_answered_by_results(
-            results, lambda: call_queries.list_unanswered_calls_with_argument_policy(store, owned_session.pk)
+            results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, owned_session.pk)
         )
         if results
         else []
@@ -603,7 +605,7 @@ def get_session_transcript_head(row: Session) -> TranscriptHead:
     return TranscriptHead(row.head_segment_id, row.message_count, bytes(row.head_chain), row.latest_version)
 
 
-def get_version_transcript_head(row: Checkpoint) -> TranscriptHead:
+def build_transcript_head_from_version_row(row: Checkpoint) -> TranscriptHead:
     """Return the end of the transcript of one version."""
     return TranscriptHead(row.segment_id, row.length, bytes(row.chain), row.version)
 
@@ -623,7 +625,7 @@ def get_or_load_newest_version_state(store: Store, owned_session: OwnedSession, 
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
-    rows = load_rows_where(using, Checkpoint, _build_newest_version_condition_sql(), [session_pk])
+    rows = load_rows_where(using, Checkpoint, _build_where_newest_version_clause(), [session_pk])
     row_seals.verify_rows(rows)
     return rows[0] if rows else None
 
@@ -648,7 +650,7 @@ def require_session_ends_with_newest_version(using: str, row: Session) -> None:
 
 
 @cache
-def _build_newest_version_condition_sql() -> str:
+def _build_where_newest_version_clause() -> str:
     session, version = quote_column(Checkpoint, "session"), quote_column(Checkpoint, "version")
     return f"WHERE {session} = %s ORDER BY {version} DESC LIMIT 1"
 

@@ -45,9 +45,9 @@ def build_version_with_seals(
         return NewVersion(messages, columns, answered)
     values = {"created_at": clock.now(), **columns}
     place, segment = {"session": base.session_pk, "version": number}, base.segment_id
-    seal = row_seals.get_row_sealer(keys.current, Message).compute_seal_of_ordered_values
+    seal = row_seals.get_row_sealer_of_key(keys.current, Message).compute_seal_of_ordered_values
     message_seals = [seal((segment, *message[:4], message.chain)) for message in messages]
-    values["row_seal"] = row_seals.get_row_sealer(keys.current, Checkpoint).compute_seal_of_named_values(
+    values["row_seal"] = row_seals.get_row_sealer_of_key(keys.current, Checkpoint).compute_seal_of_named_values(
         {**values, **place}
     )
     return NewVersion(messages, values, answered, message_seals)
@@ -165,7 +165,7 @@ def verify_transcript(
     if first == 0:
         known, previous = verified_transcripts.get_verified_length_and_chain(place, bodies)
     else:
-        previous = _read_chain_before_position(connection, segment_id, first)
+        previous = _read_chain_of_preceding_message(connection, segment_id, first)
     if digests.compute_last_hash_chain(bodies[known:] if known else bodies, previous) != chain:
         _raise_error_of_first_mismatch(connection, segment_id, bodies, first)
     if first == 0 and known < len(bodies):
@@ -180,7 +180,7 @@ def verify_consecutive_messages(connection: BaseDatabaseWrapper, segment_id: int
     if get_seal_keys() is None or not messages:
         row_seals.verify_rows(messages)
         return
-    previous = _read_chain_before_position(connection, segment_id, messages[0].position)
+    previous = _read_chain_of_preceding_message(connection, segment_id, messages[0].position)
     for position, message in enumerate(messages, messages[0].position):
         verify_message(message, position, previous)
         previous = bytes(message.chain)
@@ -209,7 +209,7 @@ def verify_nonconsecutive_message(
     """Verify a message as `verify_consecutive_messages` does, with chains of `read_chains_before_messages`."""
     previous = chains.get((message.segment_id, message.position))
     if previous is None:  # it is the first one of its segment
-        previous = _read_chain_before_position(connection, message.segment_id, message.position)
+        previous = _read_chain_of_preceding_message(connection, message.segment_id, message.position)
     verify_message(message, message.position, bytes(previous))
 
 
@@ -243,7 +243,7 @@ def iterate_verified_messages(
     yield from batch
 
 
-def _read_chain_before_position(connection: BaseDatabaseWrapper, segment_id: int, position: int) -> bytes:
+def _read_chain_of_preceding_message(connection: BaseDatabaseWrapper, segment_id: int, position: int) -> bytes:
     """Read the chain of the message before a position of the transcript that ends in a segment."""
     if position == 0:
         return digests.EMPTY_CHAIN
@@ -259,7 +259,7 @@ def _raise_error_of_first_mismatch(
     connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int
 ) -> None:
     """Raise the error that names the first message whose chain is not the one of its text."""
-    previous = _read_chain_before_position(connection, segment_id, first)
+    previous = _read_chain_of_preceding_message(connection, segment_id, first)
     rows = read_messages_along_segments.read_message_field_rows(
         connection, segment_id, first + len(bodies), ("id", "chain"), first
     )

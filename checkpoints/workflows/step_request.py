@@ -48,7 +48,7 @@ class BoundStepRequest(StepRequest):
         """Build a request. Raises `InvalidIdentifier`, `InvalidArguments`, `NotRepresentable`, `TooLarge`."""
         tool = function if isinstance(function, Tool) else Tool(_get_function_name(function), function)
         try:
-            bound_args = _get_signature(tool.run).bind(*args, **kwargs)
+            bound_args = _get_signature_or_catch_all(tool.run).bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidArguments(tool.name, str(error)) from None
         return cls(
@@ -59,7 +59,7 @@ class BoundStepRequest(StepRequest):
             bound_args,
         )
 
-    def bind_function(self, changed_args: str | None = None) -> Callable[[], Any]:
+    def build_callable_with_bound_args(self, changed_args: str | None = None) -> Callable[[], Any]:
         """Bind the function to its arguments, or to those that a person changed them to."""
         bound_args = (
             self.bound
@@ -80,7 +80,7 @@ class BoundStepRequest(StepRequest):
             raise InvalidArguments(self.tool.name, str(error)) from None
 
 
-def _get_signature(function: Callable[..., Any]) -> inspect.Signature:
+def _get_signature_or_catch_all(function: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except ValueError:  # a function written in C without a signature

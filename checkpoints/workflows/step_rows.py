@@ -67,7 +67,7 @@ def get_or_create_step_or_replace_identity(
                 return _create_step(store, owned_session, workflow, request)
             if not _list_changed_step_fields(step, request):
                 return step
-            return _replace_identity_or_raise_if_live(store, owned_session, workflow, step, request)
+            return _replace_identity_or_raise_if_step_happened(store, owned_session, workflow, step, request)
 
 
 def _list_changed_step_fields(step: WorkflowStep, request: StepRequest) -> list[str]:
@@ -92,7 +92,7 @@ def _create_step(store: Store, owned_session: OwnedSession, workflow: Workflow, 
     )
 
 
-def _replace_identity_or_raise_if_live(
+def _replace_identity_or_raise_if_step_happened(
     store: Store, owned_session: OwnedSession, workflow: Workflow, step: WorkflowStep, request: StepRequest
 ) -> WorkflowStep:
     live = _load_live_calls_by_key(store, owned_session.pk, [step.idempotency_key]).get(step.idempotency_key)

@@ -105,7 +105,9 @@ class WorkflowJournal:
 
     def _run_issued_step_and_record_outcome_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:
-            invoke = dispatch.build_tool_invocation(execution, request.bind_function(execution.issued_call.args), {})
+            invoke = dispatch.build_tool_invocation(
+                execution, request.build_callable_with_bound_args(execution.issued_call.args), {}
+            )
         except InvalidArguments as error:
             yield from dispatch.record_outcome_with_retries_flow(
                 execution, dispatch.build_invalid_arguments_outcome(error), str(error)
@@ -122,14 +124,14 @@ class WorkflowJournal:
             if found is None or found.is_error:
                 raise
             return (yield from self._step_log.load_step_value_found_by_hook_flow(request, execution.issued_call))
-        content = _dump_step_value(value)
+        content = _encode_step_value_or_its_text(value)
         yield from dispatch.record_outcome_with_retries_flow(
             execution, CallOutcome(CallStatus.COMPLETED, content), content
         )
         return parse_json(content)
 
 
-def _dump_step_value(value: Any) -> str:
+def _encode_step_value_or_its_text(value: Any) -> str:
     """Encode a step's value for the log. The step has happened, so this never fails."""
     try:
         return to_canonical_json(value, "result")

@@ -112,7 +112,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         audit_events.record_failed_login(request, name=credentials.get("username", ""))
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> HttpResponse:
-        first_admin.make_superuser_admin_if_none_exists(user, request=request)
+        first_admin.make_user_admin_if_superuser_and_no_admin(user, request=request)
         audit_events.record_login(request, user)
         response: HttpResponse = super().post_login(request, user, **options)
         return response

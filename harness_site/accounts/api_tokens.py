@@ -127,7 +127,7 @@ def authenticate_bearer_header_or_raise(
     `find_address` returns the address of the client; it is called where the audit trail records it. `read_token_row`
     reads the `FIELDS` of the token with a digest, where one statement does more than that.
     """
-    row = read_token_row(secret_digests.compute_secret_digest(_parse_bearer_token(header)))
+    row = read_token_row(secret_digests.compute_secret_digest(_parse_bearer_token_or_raise(header)))
     token = None if row is None else _build_and_cache_token_from_row(row)
     if token is None:
         raise TokenRefused("unknown")
@@ -160,7 +160,7 @@ def find_cached_active_token_of_header(header: str) -> ApiToken | None:
     The token may be changed, revoked or deleted since: it still has to be authenticated.
     """
     try:
-        values = _values_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_token(header)))
+        values = _values_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_token_or_raise(header)))
     except TokenRefused:
         return None
     token = None if values is None else ApiToken.from_db("default", FIELDS, values)
@@ -181,13 +181,13 @@ def build_token_actor(token: ApiToken) -> Actor:
     return Actor(
         ActorKind.TOKEN,
         f"{voter_eligibility.TOKEN_PREFIX}{token.name}",
-        token.member_role,
+        token.equivalent_member_role,
         owner=voter_eligibility.get_token_owner_name_or_empty(token),
-        electorate=voter_eligibility.build_electorate_function(token.workspace),
+        electorate=voter_eligibility.build_eligible_vote_mapper(token.workspace),
     )
 
 
-def _parse_bearer_token(header: str) -> str:
+def _parse_bearer_token_or_raise(header: str) -> str:
     if not header:
         raise TokenRefused("missing")
     scheme, _, secret = header.partition(" ")

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS
 
 from harness_site.accounts.first_admin import has_active_admin
-from harness_site.core.management_command_format import format_management_command
+from harness_site.core.management_command_format import prefix_management_command_with_program
 
 
 class Command(createsuperuser.Command):
@@ -27,7 +27,7 @@ class Command(createsuperuser.Command):
         user = User.objects.filter(pk__gt=newest, is_superuser=True).order_by("pk").first()
         if user is not None:
             name = user.get_username()
-            command = format_management_command(f"add_member {name} ROLE")
+            command = prefix_management_command_with_program(f"add_member {name} ROLE")
             self.stdout.write(
                 f"This installation has an admin already, so {name} is no member of a workspace yet. Make {name} one "
                 f"with {command}."

@@ -60,7 +60,7 @@ def create_first_admin(token: str, *, name: str, email: str, password: str, requ
     return user
 
 
-def make_superuser_admin_if_none_exists(user: User, *, request: HttpRequest) -> None:
+def make_user_admin_if_superuser_and_no_admin(user: User, *, request: HttpRequest) -> None:
     """Make a superuser the admin of the default workspace if the installation has no admin; else do nothing.
 
     Whoever created the superuser can change the database, so this gives no permission that they could not take.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from harness_site.accounts.membership_queries import has_one_workspace
+from harness_site.accounts.membership_queries import is_single_workspace_installation
 from harness_site.accounts.models import Invitation
 from harness_site.core import formatting
 from harness_site.core.hidden_characters import format_on_one_line
@@ -23,7 +23,7 @@ def send_invitation_email(invitation: Invitation, address: str, link: str) -> No
         "role": invitation.get_role_display(),
         "until": formatting.format_date_and_time_with_zone(invitation.expires_at),
     }
-    if has_one_workspace():
+    if is_single_workspace_installation():
         subject, label = _("Invitation to Harness"), _("Join Harness")
         introduction = _("%(inviter)s invites you to Harness. Your role: %(role)s.")
     else:

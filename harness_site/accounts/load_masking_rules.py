@@ -15,7 +15,7 @@ def load_masking_settings_or_defaults(workspace: Workspace) -> MaskingSettings:
 
 def load_workspace_masking_rules(workspace: Workspace) -> masker.MaskingRules:
     masking = load_masking_settings_or_defaults(workspace)
-    return masker.build_masking_rules(
+    return masker.build_masking_rules_from_names_and_words(
         _split_nonempty_lines(masking.names), _split_nonempty_lines(masking.words), usual=masking.usual
     )
 

@@ -26,6 +26,6 @@ def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
     return memberships
 
 
-def has_one_workspace() -> bool:
+def is_single_workspace_installation() -> bool:
     """Return whether the installation has a single workspace, whose name tells nobody anything."""
     return Workspace.objects.count() == 1

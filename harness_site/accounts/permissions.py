@@ -1,4 +1,4 @@
-"""Role check for views: `@require_member(Role.AUDITOR)` sets `request.membership`."""
+"""Role check for views: `@require_member_with_role(Role.AUDITOR)` sets `request.membership`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ShownExcerpts:
 
 
 class MemberRequest(HttpRequest):
-    """Request of a member; created only by `require_member`."""
+    """Request of a member; created only by `require_member_with_role`."""
 
     htmx: HtmxDetails
     membership: Membership
@@ -93,7 +93,7 @@ def list_active_usernames_with_role_or_higher(workspace: Workspace, role: Role) 
     return [member.user.get_username() for member in members.order_by("user__username") if member.has_role(role)]
 
 
-def require_member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
+def require_member_with_role(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
     """Restrict a view to members with at least this role. Raises `NotAMember` or `RoleTooSmall` (both 403)."""
 
     def wrap_view(view: MemberView[P, R]) -> View[P, R]:

@@ -71,7 +71,7 @@ def require_recent_login(
 ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
     """Require a recent login for POST requests: by password, code or passkey; then resume the request.
 
-    Use it below `require_member`. Other methods are not checked.
+    Use it below `require_member_with_role`. Other methods are not checked.
     """
 
     @wraps(view)
@@ -88,7 +88,7 @@ def require_reauthentication_within(
 ) -> Callable[[Callable[Concatenate[MemberRequest, P], R]], Callable[Concatenate[MemberRequest, P], HttpResponseBase]]:
     """Require a reauthentication in the last `seconds` for POST requests; a login does not count.
 
-    Use it below `require_member`. Users who sign in only through another site are not asked.
+    Use it below `require_member_with_role`. Users who sign in only through another site are not asked.
     """
 
     def wrap_view(

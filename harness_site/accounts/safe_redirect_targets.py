@@ -3,7 +3,7 @@
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from harness_site.core.cached_urls import list_page_paths_in_all_languages
+from harness_site.core.cached_urls import list_language_paths_of_page
 
 
 def get_safe_redirect_path(place: str) -> str:
@@ -12,6 +12,6 @@ def get_safe_redirect_path(place: str) -> str:
     return place if is_safe else reverse("harness:home")
 
 
-def is_path_of_site(path: str) -> bool:
+def is_path_below_site_prefix(path: str) -> bool:
     """Return whether `path` (with the script's prefix) is an address of the site; a project may have others."""
-    return path.startswith(list_page_paths_in_all_languages("harness:home"))
+    return path.startswith(list_language_paths_of_page("harness:home"))

@@ -64,7 +64,7 @@ def _collect_secret_values_by_session(
             break
         if len(values[session]) < MAX_KNOWN_VALUES:
             left -= len(args)
-            values[session] |= masker.collect_secret_values(_parse_call_arguments(args))
+            values[session] |= masker.collect_secret_values(_parse_call_arguments_or_none(args))
     return {session: frozenset(found) for session, found in values.items() if found}
 
 
@@ -80,15 +80,15 @@ def _iterate_call_arguments_that_may_hold_secrets(
     first = list(columns[:_FIRST_CALLS])
     ranks: Counter[int] = Counter()
     turns = []
-    for session, args in _filter_arguments_with_secret_names(first, rules):
+    for session, args in _filter_calls_with_secret_named_arguments(first, rules):
         ranks[session] += 1
         turns.append((ranks[session], session, args))
     yield from ((session, args) for _, session, args in sorted(turns))
     if len(first) == _FIRST_CALLS:
-        yield from _filter_arguments_with_secret_names(columns[_FIRST_CALLS:].iterator(), rules)
+        yield from _filter_calls_with_secret_named_arguments(columns[_FIRST_CALLS:].iterator(), rules)
 
 
-def _filter_arguments_with_secret_names(
+def _filter_calls_with_secret_named_arguments(
     rows: Iterable[tuple[int, Any]], rules: masker.MaskingRules
 ) -> Iterator[tuple[int, str]]:
     """Yield the rows whose arguments hold a name of a secret: few, so many are searched at once.
@@ -131,7 +131,7 @@ def mask_session_secrets_until_response(session: int) -> None:
     masker.mask_values_until_response(load_known_secrets_of_session(session))
 
 
-def _parse_call_arguments(stored: str) -> object:
+def _parse_call_arguments_or_none(stored: str) -> object:
     try:
         return parse_json(stored)
     except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
-from harness_site.accounts.safe_redirect_targets import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
 
 
 class SignInRequired(LoginRequiredMiddleware):
@@ -23,7 +23,7 @@ class SignInRequired(LoginRequiredMiddleware):
         view_args: tuple[Any, ...],
         view_kwargs: dict[Any, Any],
     ) -> HttpResponseBase | None:
-        if not is_path_of_site(request.path):
+        if not is_path_below_site_prefix(request.path):
             return None
         login_response = super().process_view(request, view_func, view_args, view_kwargs)
         if login_response is not None and request.headers.get("HX-Request"):

@@ -17,7 +17,11 @@ urlpatterns = [
     path("link/<str:token>/", first_account_and_sign_in_link.sign_in_by_link, name="sign-in-link"),
     path("invitations/<str:secret>/", accept_invitation.show_or_accept_invitation, name="invitation"),
     path("workspace/", own_account.switch_workspace, name="switch-workspace"),
-    path("workspace/<str:workspace>/<path:place>", own_account.open_link_in_workspace, name="enter-workspace"),
+    path(
+        "workspace/<str:workspace>/<path:place>",
+        own_account.open_link_or_ask_to_switch_workspace,
+        name="enter-workspace",
+    ),
     path("secrets/", reveal_secrets.start_showing_secrets, name="reveal-secrets"),
     path("secrets/hide/", reveal_secrets.stop_showing_secrets, name="hide-secrets"),
     path("sign-ins/end/", own_account.end_one_or_all_other_sessions, name="end-sign-ins"),

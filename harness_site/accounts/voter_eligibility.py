@@ -18,7 +18,7 @@ TOKEN_PREFIX: Final = "token "  # noqa: S105 - the beginning of a name
 _MAY_DECIDE: Final = (Role.APPROVER, Role.ADMIN)
 
 
-def build_electorate_function(workspace: Workspace) -> Electorate:
+def build_eligible_vote_mapper(workspace: Workspace) -> Electorate:
     """Build the electorate of a workspace: active members who may decide, and approver tokens with their owners."""
     return partial(_map_decisions_to_votes, workspace)
 
@@ -49,7 +49,7 @@ def _build_vote_with_current_eligibility(
     if token is None:
         return Vote(decision.actor, counts=False)
     owner = get_token_owner_name_or_empty(token)
-    is_valid = token.status == "active" and token.member_role in _MAY_DECIDE
+    is_valid = token.status == "active" and token.equivalent_member_role in _MAY_DECIDE
     return Vote(owner or decision.actor, counts=is_valid and (not owner or owner in deciders))
 
 

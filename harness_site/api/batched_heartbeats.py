@@ -95,7 +95,7 @@ class Heartbeats:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 allowances = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, renew_heartbeat_leases_and_count_requests, [heartbeat for heartbeat, _ in batch]
+                    self._executor, renew_heartbeat_leases_and_charge_rate_limits, [heartbeat for heartbeat, _ in batch]
                 )
                 for (_, answer), allowance in zip(batch, allowances, strict=True):
                     if not answer.done():  # the client has left, and its request was cancelled
@@ -113,7 +113,7 @@ def parse_plain_heartbeat_or_none(scope: Scope) -> Heartbeat | None:
     request = ASGIRequest(scope, body)
     if any(name in request.headers for name in _OTHER_HEADERS) or not _is_request_to_this_site(request):
         return None
-    fence = _parse_fence(body.read())
+    fence = _parse_fence_or_none(body.read())
     body.seek(0)
     if fence is None:
         return None
@@ -135,7 +135,7 @@ def _is_request_to_this_site(request: HttpRequest) -> bool:
     return request.is_secure() or not settings.SECURE_SSL_REDIRECT
 
 
-def _parse_fence(body: bytes) -> int | None:
+def _parse_fence_or_none(body: bytes) -> int | None:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -144,7 +144,7 @@ def _parse_fence(body: bytes) -> int | None:
     return int(value["fence"]) if is_plain else None
 
 
-def renew_heartbeat_leases_and_count_requests(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
+def renew_heartbeat_leases_and_charge_rate_limits(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
     """Renew the leases of those runs that this process holds. Returns None for the others."""
     close_old_connections()
     try:

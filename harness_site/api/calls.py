@@ -40,7 +40,7 @@ from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
-    claim_call_for_write,
+    claim_issued_call_for_write,
     mark_response_as_storable,
     refuse_write_unless_key_is_stored_first,
 )
@@ -103,7 +103,7 @@ def allow_retried_request_to_run_issued_call(
         session=owned_session.pk, run=owned_session.run_id, call_id=call_id, tool=tool, status=CallStatus.ISSUED
     )
     for number, key in issued_calls.values_list("pk", "idempotency_key"):
-        if claim_call_for_write(first_attempt, number):
+        if claim_issued_call_for_write(first_attempt, number):
             store.unanswered.add(key)
             store.issued.discard(number)
 

@@ -50,7 +50,7 @@ class EventStreams:
             return
         authorization = headers.get(b"authorization", "")
         try:
-            token = await database_sync_to_async(_authenticate_token)(authorization)
+            token = await database_sync_to_async(_authenticate_and_get_token)(authorization)
             if self._open >= MAX_STREAMS:
                 raise RateLimited(30.0)
             rate_limit.count_request_or_raise_rate_limited(token.pk)
@@ -64,7 +64,7 @@ class EventStreams:
             self._open -= 1
 
 
-def _authenticate_token(authorization: str) -> ApiToken:
+def _authenticate_and_get_token(authorization: str) -> ApiToken:
     try:
         return api_tokens.authenticate_bearer_header_or_raise(authorization)
     except api_tokens.TokenRefused:
@@ -118,7 +118,7 @@ class _EventReader:
 
     def poll_new_events_as_sse(self) -> str:
         """Return the events since the last look. Raises `TokenInvalid` once the token has ended."""
-        _authenticate_token(self._authorization)
+        _authenticate_and_get_token(self._authorization)
         workspace = self._token.workspace_id
         if self._after is None:
             self._after = get_last_event_number(workspace)

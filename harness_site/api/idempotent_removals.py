@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.sessions.prune_versions_and_delete_sessions import find_removal_in_audit_trail_since
+from checkpoints.sessions.prune_versions_and_delete_sessions import find_removal_counts_in_audit_trail_since
 from checkpoints.sessions.version_retention_rule import RemovalCounts
 from harness_site.api.idempotent_writes import mark_response_as_finding_nothing, mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
@@ -35,7 +35,7 @@ def _remove_or_find_recorded_removal(
     try:
         counts = remove()
     except gone:
-        recorded = first_attempt and find_removal_in_audit_trail_since(
+        recorded = first_attempt and find_removal_counts_in_audit_trail_since(
             get_client_checkpointer(request).store, session_id, first_attempt.created_at
         )
         if not recorded:
@@ -44,6 +44,8 @@ def _remove_or_find_recorded_removal(
     if first_attempt is None or counts.versions or counts.dry_run:
         return counts
     return (
-        find_removal_in_audit_trail_since(get_client_checkpointer(request).store, session_id, first_attempt.created_at)
+        find_removal_counts_in_audit_trail_since(
+            get_client_checkpointer(request).store, session_id, first_attempt.created_at
+        )
         or counts
     )

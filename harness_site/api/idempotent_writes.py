@@ -149,7 +149,7 @@ class KeyStoringTokenReader:
         self._note = row[fields]
         return tuple(row[:fields])
 
-    def build_row_if_key_newly_stored(self, token: ApiToken) -> ApiWrite | None:
+    def build_api_write_if_key_newly_stored(self, token: ApiToken) -> ApiWrite | None:
         """Build the note; None if the key was noted before."""
         return None if self._note is None else _build_row_of_stored_key(self._note, token, self._write)
 
@@ -239,17 +239,17 @@ def build_write_name_from_key_or_random(token: ApiToken, key: str) -> str:
     return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
 
 
-def claim_issued_call_or_replace_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
+def claim_call_of_keyless_write_or_replace_response(token: ApiToken, response: HttpResponse) -> HttpResponse:
     """Claim the call that a write without a key is told to run. Returns the answer."""
     call = getattr(response, "issued_call", None)
-    if call is None or claim_call_for_write(
+    if call is None or claim_issued_call_for_write(
         ApiWrite(token=token, key=uuid.uuid4().hex, status=response.status_code), call
     ):
         return response
     return response.build_answer_for_others()  # type: ignore[attr-defined,no-any-return]
 
 
-def claim_call_for_write(write: ApiWrite, call: int) -> bool:
+def claim_issued_call_for_write(write: ApiWrite, call: int) -> bool:
     """Claim an issued call for a write. Returns False if another write was told to run it."""
     if write.call == call:
         return True
@@ -287,7 +287,7 @@ def _store_response_and_claim_call(row: ApiWrite, response: HttpResponse) -> boo
     row.status, row.body = response.status_code, body if len(body) <= _MAX_STORED_CHARS else ""
     call: int | None = getattr(response, "issued_call", None)
     if call is not None and call != row.call:
-        return claim_call_for_write(row, call)
+        return claim_issued_call_for_write(row, call)
     if not row.body:  # a repetition builds its answer again
         return True
     if getattr(response, "found_again", False):

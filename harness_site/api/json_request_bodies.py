@@ -40,14 +40,14 @@ def _decompress_body(body: bytes, encoding: str, max_bytes: int) -> bytes:
         raise MalformedRequest(f"it is no {encoding} data ({error})") from None
 
 
-def _decompress_gzip_up_to_limit(body: bytes, max_bytes: int) -> bytes:
+def _decompress_gzip_one_byte_past_limit(body: bytes, max_bytes: int) -> bytes:
     """Decompress one byte more than `max_bytes` at most, by which the caller recognizes too large a body."""
     with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
         return file.read(max_bytes + 1)
 
 
-def _decompress_zstd_up_to_limit(body: bytes, max_bytes: int) -> bytes:
-    """Decompress as `_decompress_gzip_up_to_limit` does. Raises `EOFError` if the frame has no end."""
+def _decompress_zstd_and_truncate_past_limit(body: bytes, max_bytes: int) -> bytes:
+    """Decompress as `_decompress_gzip_one_byte_past_limit` does. Raises `EOFError` if the frame has no end."""
     # The memory for a window is bounded as in RFC 8878.
     decompressor = zstandard.ZstdDecompressor(max_window_size=8 * 1_048_576)
     content = decompressor.stream_reader(body).read(max_bytes + 1)
@@ -61,8 +61,8 @@ def _decompress_zstd_up_to_limit(body: bytes, max_bytes: int) -> bytes:
 
 
 _READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
-    "gzip": _decompress_gzip_up_to_limit,
-    "zstd": _decompress_zstd_up_to_limit,
+    "gzip": _decompress_gzip_one_byte_past_limit,
+    "zstd": _decompress_zstd_and_truncate_past_limit,
 }
 
 

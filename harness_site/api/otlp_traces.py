@@ -152,7 +152,7 @@ def _rebuild_session_from_stored_spans(checkpointer: SyncCheckpointer, token: Ap
     with _lock_session_build(token.workspace.slug, session_id):
         for attempt in range(_ATTEMPTS):
             try:
-                traces = _import_spans_and_get_traces(checkpointer, token, session_id)
+                traces = _import_stored_spans_and_list_trace_ids(checkpointer, token, session_id)
             except ImportOvertaken:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -161,7 +161,9 @@ def _rebuild_session_from_stored_spans(checkpointer: SyncCheckpointer, token: Ap
                 return
 
 
-def _import_spans_and_get_traces(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> set[str]:
+def _import_stored_spans_and_list_trace_ids(
+    checkpointer: SyncCheckpointer, token: ApiToken, session_id: str
+) -> set[str]:
     """Import all spans of a session. Returns their traces."""
     rows = list(ObservedSpan.objects.filter(workspace=token.workspace, session_id=session_id).order_by("pk"))
     bodies = [json.loads(zlib.decompress(row.body)) for row in rows]

@@ -44,7 +44,7 @@ class Allowance:
 
 def count_request_or_raise_rate_limited(token: int) -> Allowance:
     """Count a request of a token. Returns what is left. Raises `RateLimited`."""
-    per_second, burst_limit = _get_request_rate_limits()
+    per_second, burst_limit = _get_requests_per_second_and_burst()
     with _lock:
         remaining, now = _refill_bucket(token)
         _buckets[token] = (max(remaining - 1, 0) if remaining >= 1 else remaining, now)
@@ -61,21 +61,21 @@ def count_request_or_raise_rate_limited(token: int) -> Allowance:
     )
 
 
-def has_request_left(token: int) -> bool:
+def has_request_left_without_counting(token: int) -> bool:
     """Return True if a token may make a request now. It is not counted."""
     with _lock:
         remaining, _ = _refill_bucket(token)
     return remaining >= 1
 
 
-def _get_request_rate_limits() -> tuple[float, float]:
+def _get_requests_per_second_and_burst() -> tuple[float, float]:
     """Return the requests per second, and those at once."""
     return settings.API_REQUESTS_PER_MINUTE / 60, max(1.0, settings.API_REQUESTS_PER_MINUTE / 6)
 
 
 def _refill_bucket(token: int) -> tuple[float, float]:
     """Refill the bucket of a token. Returns the requests in it, and the time."""
-    per_second, burst_limit = _get_request_rate_limits()
+    per_second, burst_limit = _get_requests_per_second_and_burst()
     now = read_clock()
     remaining, last_refill = _buckets.pop(token, (burst_limit, now))
     bucket = _buckets[token] = min(burst_limit, remaining + (now - last_refill) * per_second), now

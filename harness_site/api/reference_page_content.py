@@ -220,7 +220,7 @@ def _build_operation(
         described["summary"],
         described.get("description", ""),
         tuple(described["x-roles"]),
-        tuple(_list_field_groups(described, schemas)),
+        tuple(_group_operation_fields_by_request_part(described, schemas)),
         highlight_code_without_masking(_format_curl_example(url, method, example.get("body")), "bash"),
         highlight_code_without_masking(_format_python_example(url, method, example), "python"),
         example["status"],
@@ -243,7 +243,7 @@ def _build_problem(kind: type[CheckpointsError]) -> Problem:
     return Problem(kind.__name__, int(problem_details.get_http_status_of_class(kind)), meaning, kind.hint)
 
 
-def _list_field_groups(described: dict[str, Any], schemas: dict[str, Any]) -> Iterator[FieldGroup]:
+def _group_operation_fields_by_request_part(described: dict[str, Any], schemas: dict[str, Any]) -> Iterator[FieldGroup]:
     for place, title in (("path", _("In the path")), ("query", _("In the query"))):
         parameters = [parameter for parameter in described.get("parameters", ()) if parameter["in"] == place]
         if parameters:
@@ -330,18 +330,18 @@ def _format_python_example(url: str, method: str, example: dict[str, Any]) -> st
     )
 
 
-def _format_json_text(value: Any) -> str:
+def _format_json_on_one_line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 def _format_example_answer(answer: Any) -> str:
     if isinstance(answer, list):
-        return "\n".join(_format_json_text(line) for line in answer)
+        return "\n".join(_format_json_on_one_line(line) for line in answer)
     return _format_value_on_lines(answer)
 
 
 def _format_value_on_lines(
-    value: Any, depth: int = 0, write: Callable[[Any], str] = _format_json_text, indent: str = "  "
+    value: Any, depth: int = 0, write: Callable[[Any], str] = _format_json_on_one_line, indent: str = "  "
 ) -> str:
     """Write a value with `write`; what fits on one line stands on one line."""
     line = write(value)
@@ -366,4 +366,4 @@ def _format_python_literal(value: Any) -> str:
         )
     if isinstance(value, list):
         return "[" + ", ".join(map(_format_python_literal, value)) + "]"
-    return _format_json_text(value) if isinstance(value, str) else repr(value)
+    return _format_json_on_one_line(value) if isinstance(value, str) else repr(value)

@@ -171,7 +171,7 @@ def _authenticate_and_serve_request(
     if not key:
         accept()
         _read_body_into_request(request)
-        return idempotent_writes.claim_issued_call_or_replace_response(
+        return idempotent_writes.claim_call_of_keyless_write_or_replace_response(
             request.token, _serve_view_under_token_masking(request, view, key, None)
         )
     try:
@@ -194,7 +194,7 @@ def _authenticate_and_serve_request(
                 if connection.vendor == "postgresql":
                     reader = idempotent_writes.KeyStoringTokenReader(write)
                     accept(reader.read_token_row_and_store_key)
-                    note = reader.build_row_if_key_newly_stored(request.token)
+                    note = reader.build_api_write_if_key_newly_stored(request.token)
                 else:
                     accept()
             return idempotent_writes.serve_write_once(request.token, write, note, serve)
@@ -237,7 +237,7 @@ def _find_cached_token_if_write_can_store_key(request: ApiRequest, authorization
     except InvalidIdentifier:
         return None
     token = api_tokens.find_cached_active_token_of_header(authorization)
-    return token if token is not None and rate_limit.has_request_left(token.pk) else None
+    return token if token is not None and rate_limit.has_request_left_without_counting(token.pk) else None
 
 
 def _serve_write_that_stores_key(

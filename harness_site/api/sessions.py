@@ -115,7 +115,7 @@ def prepare_client_store_for_opening(request: HttpRequest, session_id: str, body
 
 def _reattach_run_of_first_attempt(store: Store, session_id: str, first_attempt: ApiWrite) -> None:
     """Hold the run that the first attempt of a request started, so that the repetition starts no other one."""
-    session = _find_session_owned_by_client(store, session_id)
+    session = _find_session_owned_by_client_or_none(store, session_id)
     if session is not None and session.owner is not None and session.owner.started_at >= first_attempt.created_at:
         reattach_run.reattach_run(store, session_id, session.fence)
 
@@ -124,12 +124,12 @@ def _refuse_unnamed_client_while_run_is_alive(request: HttpRequest, store: Store
     """Require that no other process without a name drives the session: they cannot be told apart by their token."""
     if request.headers.get("Harness-Client") or store.find_owned_session(session_id) is not None:
         return
-    session = _find_session_owned_by_client(store, session_id)
+    session = _find_session_owned_by_client_or_none(store, session_id)
     if session is not None and session.owner is not None and run_liveness_check.is_run_alive(session.owner):
         raise take_and_release_ownership.build_session_busy_error(session, session.owner)
 
 
-def _find_session_owned_by_client(store: Store, session_id: str) -> Session | None:
+def _find_session_owned_by_client_or_none(store: Store, session_id: str) -> Session | None:
     """Find the session if a run of this client owns it."""
     sessions = Session.objects.filter(workspace_id=store.workspace_id, session_id=session_id)
     return sessions.filter(owner__owner_token=store.token).select_related("owner").first()
@@ -188,7 +188,7 @@ def build_opening_response(
     )
 
 
-def _encode_result_without_value(result: ToolResult) -> dict[str, Any]:
+def _encode_tool_result_without_value(result: ToolResult) -> dict[str, Any]:
     """Describe a result without its value, which only the process of the tool has."""
     fields = dataclasses.asdict(dataclasses.replace(result, value=None))
     del fields["value"]
@@ -221,7 +221,7 @@ def encode_resume_point(point: ResumePoint) -> dict[str, Any]:
         "version": point.version,
         "pending_response": point.pending_response,
         "replayable": [
-            {**_encode_result_without_value(result), "number": numbers.get(call_id)}
+            {**_encode_tool_result_without_value(result), "number": numbers.get(call_id)}
             for call_id, result in dict.items(point.replayable)
         ],
         "snapshot": None if point.snapshot is None else dataclasses.asdict(point.snapshot),

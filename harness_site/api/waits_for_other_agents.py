@@ -80,7 +80,7 @@ def take_paused(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.TakePaused
 ) -> HttpResponse:
     store = prepare_client_store_for_opening(request, session_id, body)
-    state = take_paused_task.require_complete_join_and_load_pause_state(store, session_id)
+    state = take_paused_task.require_any_complete_join_and_load_pause_state(store, session_id)
     outcome = take_session_and_try_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
     if isinstance(outcome, ResumePoint):

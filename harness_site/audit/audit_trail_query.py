@@ -211,7 +211,7 @@ def iterate_entries(
 
 
 def load_chain_state_and_last_verdict(workspace_pk: int) -> ChainIntegrity:
-    chain = _query_audit_chain(workspace_pk).first() or AuditChain()
+    chain = _query_audit_chain_state(workspace_pk).first() or AuditChain()
     return ChainIntegrity(
         chain.number,
         chain.seal,
@@ -269,7 +269,7 @@ def has_row_verification_keys() -> bool:
         return True
 
 
-def find_decision_signing_key_id() -> str | None:
+def get_site_decision_signing_key_id() -> str | None:
     """Return the id of the key with which this site signs decisions; None if it does not."""
     try:
         keys = get_decision_keys()
@@ -278,7 +278,7 @@ def find_decision_signing_key_id() -> str | None:
     return None if keys is None or keys.signing is None else keys.signing_id.hex()
 
 
-def _query_audit_chain(workspace: int) -> QuerySet[AuditChain]:
+def _query_audit_chain_state(workspace: int) -> QuerySet[AuditChain]:
     return AuditChain.objects.filter(workspace=workspace)
 
 

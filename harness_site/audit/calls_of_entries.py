@@ -17,7 +17,7 @@ from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.folded_entries import EntryRow
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.formatting import mask_and_shorten_to_one_line
-from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
 _LONGEST_SENTENCE: Final = 80
@@ -75,7 +75,7 @@ def _load_genuine_calls(
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
 
     def build_audited_call(call: ToolCall) -> AuditedCall:
-        with mask_values_in_context(secrets.get(call.session_id, ())):
+        with use_masking_rules_with_extra_values(secrets.get(call.session_id, ())):
             sentence = mask_and_shorten_to_one_line(format_short_call_sentence(call), _LONGEST_SENTENCE)
         return AuditedCall(
             call.pk,

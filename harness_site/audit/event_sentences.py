@@ -239,7 +239,7 @@ _HOOK_ANSWERS: Final[dict[str, str]] = {
 }
 
 
-def build_row_sentence(
+def build_sentence_of_folded_entries(
     row: EntryRow, calls: Mapping[int, AuditedCall], invitations: Mapping[int, Invitation]
 ) -> SafeString:
     """Build the sentence of a row: of its only entry, or of all of them, with their number.
@@ -286,7 +286,7 @@ def build_entry_sentence(
     if invitation is not None:
         values["role"] = mask_and_format_detail_value(invitation.role, "role")
         texts = {"email": invitation.email, "note": invitation.note}
-        values |= {name: _format_value_in_sentence(text) for name, text in texts.items() if text}
+        values |= {name: _mask_and_shorten_value(text) for name, text in texts.items() if text}
     if call is not None and call.is_question and isinstance(decision := entry.details.get("decision"), str):
         label = get_decision_shape_and_label(decision, about_question=True, about_changed_value=False)[1]
         values["decision"] = build_html("<b>{}</b>", label)
@@ -312,11 +312,11 @@ def render_sessions_of_fork(
         name: build_html(
             '<a href="{}" class="mono" title="{}">{}</a>',
             reverse("harness_sessions:session", args=[session_pk if named == session_id else other_pk]),
-            _format_value_in_sentence(named),
-            shorten_text_in_middle(_format_value_in_sentence(named), _NAMED_SESSION_OF_FORK),
+            _mask_and_shorten_value(named),
+            shorten_text_in_middle(_mask_and_shorten_value(named), _NAMED_SESSION_OF_FORK),
         )
         if linkable
-        else build_html('<span class="mono">{}</span>', _format_value_in_sentence(named))
+        else build_html('<span class="mono">{}</span>', _mask_and_shorten_value(named))
         for name, named in (("original", original), ("fork", fork))
     }
 
@@ -358,7 +358,7 @@ def _render_placeholder_value(entry: AuditEntry, name: str) -> str:
     if name == "decision":
         decision = str(entry.details[name])
         return build_html("<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1])
-    return _format_value_in_sentence(mask_and_format_detail_value(entry.details[name], name))
+    return _mask_and_shorten_value(mask_and_format_detail_value(entry.details[name], name))
 
 
 def _get_session_pk_or_id(entry: AuditEntry) -> Any:
@@ -398,21 +398,21 @@ def _render_name_of_actor(actor: str, actor_kind: str, *, is_first_word: bool) -
 def _render_session_in_sentence(entry: AuditEntry) -> SafeString:
     if entry.session_pk is not None:
         address = reverse("harness_sessions:session", args=[entry.session_pk])
-        return build_html('<a href="{}" class="mono">{}</a>', address, _format_value_in_sentence(entry.session_id))
+        return build_html('<a href="{}" class="mono">{}</a>', address, _mask_and_shorten_value(entry.session_id))
     gone = entry.details.get("session_id")
     return (
-        build_html('<span class="mono">{}</span>', _format_value_in_sentence(gone))
+        build_html('<span class="mono">{}</span>', _mask_and_shorten_value(gone))
         if gone
         else build_html("{}", gettext("a deleted session"))
     )
 
 
-def _format_value_in_sentence(value: Any) -> str:
+def _mask_and_shorten_value(value: Any) -> str:
     return mask_and_shorten_to_one_line(value, _NAMED)
 
 
 def _format_label_in_sentence(entry: AuditEntry) -> str:
-    return _format_value_in_sentence(entry.label)
+    return _mask_and_shorten_value(entry.label)
 
 
 #: Placeholder of a sentence that needs no detail of the entry → how it is rendered.

@@ -116,10 +116,10 @@ def _select_views_of_persons() -> QuerySet[AuditEvent, int]:
 
 def _query_recently_shown_sessions(sessions: list[int], reader: str, since: datetime) -> QuerySet[AuditEvent, Any]:
     """Select those of the sessions that are being read, or of which excerpts were recorded."""
-    return _select_sessions_of_readings().filter(session__pk__in=sessions, actor=reader, created_at__gt=since)
+    return _query_sessions_of_recorded_views().filter(session__pk__in=sessions, actor=reader, created_at__gt=since)
 
 
 @cache
-def _select_sessions_of_readings() -> QuerySet[AuditEvent, Any]:
+def _query_sessions_of_recorded_views() -> QuerySet[AuditEvent, Any]:
     readings = AuditEvent.objects.filter(kind__in=[AuditKind.VIEWED, AuditKind.EXCERPTED], actor_kind=ActorKind.PERSON)
     return readings.values_list("session", flat=True)

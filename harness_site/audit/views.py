@@ -12,7 +12,7 @@ from checkpoints import audit as checkpoints_audit
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.audit import (
     audit_trail_csv_export,
@@ -23,7 +23,7 @@ from harness_site.audit import (
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
-from harness_site.core.page_links import PageLinks, build_page_links
+from harness_site.core.page_links import PageLinks, build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
 
@@ -32,7 +32,7 @@ _MAX_FILTER_LENGTH = 255
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     audit_filter = _parse_audit_filter(request.GET)
@@ -57,7 +57,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         ).exists(),
         "rows_checked": audit_trail_query.load_last_integrity_check(workspace),
         "has_row_verification_keys": audit_trail_query.has_row_verification_keys(),
-        "signing_key": audit_trail_query.find_decision_signing_key_id(),
+        "signing_key": audit_trail_query.get_site_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),
         "place": f"{here}&" if here else "?",
         "links": _build_links(request, page.before, oldest),
@@ -71,7 +71,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def seal_and_verify_audit_log(request: MemberRequest) -> HttpResponse:
     """Verify every entry and record the verification; the page shows the result."""
     verdict = checkpoints_audit.seal_and_verify_chain_and_store_result(request.membership.workspace_id)
@@ -81,7 +81,7 @@ def seal_and_verify_audit_log(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def export_audit_log(request: MemberRequest) -> HttpResponseBase:
     """Export all matching entries as CSV, streamed while they are read."""
     audit_filter = _parse_audit_filter(request.GET)
@@ -131,7 +131,7 @@ def _parse_entry_key(text: str) -> int | None:
 
 def _build_links(request: HttpRequest, following: int | None, oldest: int | None) -> PageLinks:
     """Build the links to other pages. The first one of the entries of a folded row, down to `oldest`, has a cursor."""
-    links = build_page_links(request, "before", following)
+    links = build_first_previous_and_next_links(request, "before", following)
     if oldest is None:
         return links
     is_first = len(request.GET.getlist("before")) < 2

@@ -56,7 +56,7 @@ class BackgroundTask:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    def record_finished_round(self) -> None:
+    def record_successful_round(self) -> None:
         """Note that a round has ended without an error."""
         if self._state.is_failing:
             logger.warning("The background task %s works again.", self.name)

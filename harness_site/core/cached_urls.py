@@ -29,7 +29,7 @@ def get_page_path(view_name: str, *keys: int) -> str:
     return path.format(*keys) if keys else path
 
 
-def list_page_paths_in_all_languages(view_name: str) -> tuple[str, ...]:
+def list_language_paths_of_page(view_name: str) -> tuple[str, ...]:
     """List the paths of the page with this URL name, which has no arguments: one, or one for each language."""
     return _reverse_url_in_all_languages(view_name, get_urlconf() or settings.ROOT_URLCONF, get_script_prefix())
 

@@ -15,7 +15,7 @@ from harness_site.core.masking.masker import (
     collect_secret_values,
     get_masked_text_beginning,
     mask_secret_fields_only,
-    mask_values_in_context,
+    use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
 
@@ -73,7 +73,7 @@ class DescribedCall(Protocol):
     def args_json_in_caller_order(self) -> str: ...
 
 
-def is_sentence_of_tool(sentence: str) -> bool:
+def does_sentence_describe_call(sentence: str) -> bool:
     """Return whether the stored sentence of a call says what the call does."""
     return sentence not in {"", UNANSWERED_RESULT}
 
@@ -88,8 +88,8 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
 
 def _build_masked_sentence(tool: str, sentence: str, args: Any, build: Callable[[str, Any], str]) -> str:
     secrets = collect_secret_values(args)
-    with mask_values_in_context(secrets):
-        if is_sentence_of_tool(sentence) and not contains_short_secret_value(sentence, secrets):
+    with use_masking_rules_with_extra_values(secrets):
+        if does_sentence_describe_call(sentence) and not contains_short_secret_value(sentence, secrets):
             return mask_and_reveal_hidden(sentence)
         return build(tool, args)
 
@@ -137,7 +137,7 @@ def describe_call_beside_tool_name(call: DescribedCall) -> str:
     sentence = format_short_call_sentence(call)
     return (
         sentence
-        if is_sentence_of_tool(call.sentence)
+        if does_sentence_describe_call(call.sentence)
         else sentence.removeprefix(_put_tool_in_words(call.tool)).lstrip(":, ")
     )
 
@@ -203,7 +203,7 @@ def list_default_call_sentence_pieces(tool: str, args: Any) -> list[tuple[str, b
 
     Secrets are masked as in `build_masked_call_sentence`.
     """
-    with mask_values_in_context(collect_secret_values(args)):
+    with use_masking_rules_with_extra_values(collect_secret_values(args)):
         return list(_generate_default_sentence_pieces(tool, args))
 
 

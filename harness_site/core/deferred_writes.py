@@ -47,7 +47,7 @@ class DeferredWrites(Generic[K, V]):
         with self._lock:
             self._waiting[key] = value
             if self._timer is None or not self._timer.is_alive():  # also after a fork, where no thread goes on
-                self._timer = threading.Timer(DELAY_SECONDS, self._write_in_thread)
+                self._timer = threading.Timer(DELAY_SECONDS, self._flush_in_thread_and_close_connections)
                 self._timer.name, self._timer.daemon = f"deferred {self._name}", True
                 self._timer.start()
 
@@ -77,7 +77,7 @@ class DeferredWrites(Generic[K, V]):
         with self._writing_lock, self._lock:
             self._waiting = {}
 
-    def _write_in_thread(self) -> None:
+    def _flush_in_thread_and_close_connections(self) -> None:
         try:
             self.flush()
         finally:

@@ -51,7 +51,7 @@ def replace_hidden_characters_by_names(text: str) -> str:
     """Name each hidden character in place: `␂`, `‹U+202E›`. Tabs and line feeds are kept."""
     if not _may_have_hidden_characters(text):
         return text
-    return _HIDDEN.sub(_name_hidden_character, text.replace("\r\n", "\n"))
+    return _HIDDEN.sub(_format_hidden_character_as_symbol_or_code_point, text.replace("\r\n", "\n"))
 
 
 def format_on_one_line(text: str) -> str:
@@ -82,7 +82,7 @@ def _may_have_hidden_characters(text: str) -> bool:
     return bool(others) and _SUSPECT.search(others.decode("utf-8", "surrogatepass")) is not None
 
 
-def _name_hidden_character(match: re.Match[str]) -> str:
+def _format_hidden_character_as_symbol_or_code_point(match: re.Match[str]) -> str:
     code = ord(match.group())
     return chr(_CONTROL_PICTURES + code) if code < 0x20 else f"‹U+{code:04X}›"
 

@@ -14,7 +14,7 @@ def is_standalone_site() -> bool:
     return bool(settings.ROOT_URLCONF == _OWN_URLS)
 
 
-def format_management_command(command: str) -> str:
+def prefix_management_command_with_program(command: str) -> str:
     """Format a command with its program.
 
     That is `harness`, as a package installs it. A checkout has no such program, and a project that includes the site

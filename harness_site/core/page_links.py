@@ -30,7 +30,7 @@ class PageLinks:
         return bool(self.first or self.following)
 
 
-def build_page_links(
+def build_first_previous_and_next_links(
     request: HttpRequest, cursor_name: str, following: object, *, without: Collection[str] = ()
 ) -> PageLinks:
     """Build the links of the page whose cursor is the last value of the parameter `cursor_name`.

@@ -11,7 +11,7 @@ from harness_site.core.masking.masker import (
     MASK,
     MaskedField,
     find_list_item_indexes_secret_to_reader,
-    list_fields_with_masked_names,
+    mask_field_names_and_list_all_fields,
     mask_json_value,
 )
 from harness_site.core.rendering import json_tree
@@ -47,7 +47,9 @@ def _generate_value_differences(path: str, before: Any, after: Any, depth: int) 
     if to_canonical_json(before) == to_canonical_json(after):
         return
     if depth < _DEEP and isinstance(before, dict) and isinstance(after, dict):
-        old, new = ({field.key: field for field in list_fields_with_masked_names(value)} for value in (before, after))
+        old, new = (
+            {field.key: field for field in mask_field_names_and_list_all_fields(value)} for value in (before, after)
+        )
         for key in sorted(old.keys() | new.keys()):
             field = old.get(key) or new[key]
             yield from _generate_entry_differences(
@@ -107,13 +109,13 @@ def _build_hidden_difference(path: str) -> ValueDifference:
 
 
 def _mask_and_format_field_value(field: MaskedField) -> str:
-    return MASK if field.hidden else _format_masked_value_unambiguously(mask_json_value(field.value))
+    return MASK if field.hidden else _format_masked_value_quoting_ambiguous_text(mask_json_value(field.value))
 
 
 def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDifference:
     if to_canonical_json(before) == to_canonical_json(after):
         return ValueDifference(
-            path, "changed", (DiffPiece("same", _format_masked_value_unambiguously(after)),), hidden=True
+            path, "changed", (DiffPiece("same", _format_masked_value_quoting_ambiguous_text(after)),), hidden=True
         )
     if (
         isinstance(before, str)
@@ -126,8 +128,8 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
         path,
         "changed",
         (
-            DiffPiece("del", _format_masked_value_unambiguously(before)),
-            DiffPiece("ins", _format_masked_value_unambiguously(after)),
+            DiffPiece("del", _format_masked_value_quoting_ambiguous_text(before)),
+            DiffPiece("ins", _format_masked_value_quoting_ambiguous_text(after)),
         ),
     )
 
@@ -152,6 +154,6 @@ def _is_word_diff_useful(before: str, after: str) -> bool:
     return min(len(before), len(after)) > 40 and word_diff.compute_similarity_of_beginnings(before, after) > 0.3
 
 
-def _format_masked_value_unambiguously(value: Any) -> str:
+def _format_masked_value_quoting_ambiguous_text(value: Any) -> str:
     """Format a masked value so that a number and a text with the same digits differ."""
     return json_tree.quote_ambiguous_text(value) if isinstance(value, str) else json_tree.mask_and_dump_json(value)

@@ -45,7 +45,7 @@ def save_display_choice(
     _copy_preference_to_session(request, preference)
 
 
-def get_account_time_zone(user: User | None) -> tzinfo:
+def get_account_time_zone_or_utc(user: User | None) -> tzinfo:
     """Return the time zone that a user has chosen, for messages; UTC without a choice."""
     name = DisplayPreference.objects.filter(user=user).values_list("time_zone", flat=True).first() if user else ""
     return ZoneInfo(name) if name and is_time_zone_name(name) else UTC

@@ -5,7 +5,7 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone, translation
 from django.utils.deprecation import MiddlewareMixin
 
-from harness_site.accounts.safe_redirect_targets import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
 from harness_site.display.display_preferences import get_chosen_language_or_empty
 from harness_site.display.time_zones import get_reader_time_zone
 
@@ -19,17 +19,17 @@ class ReaderPreferencesMiddleware(MiddlewareMixin):
 
     def process_request(self, request: HttpRequest) -> None:
         # Pages of a project that includes the site have a time zone of their own.
-        if is_path_of_site(request.path):
+        if is_path_below_site_prefix(request.path):
             timezone.activate(get_reader_time_zone(request))
             if not _do_urls_have_language_prefixes(request):
                 _activate_chosen_language(request)
 
     def process_view(self, request: HttpRequest, *_view: object) -> None:
-        if is_path_of_site(request.path) and _do_urls_have_language_prefixes(request):
+        if is_path_below_site_prefix(request.path) and _do_urls_have_language_prefixes(request):
             _activate_chosen_language(request)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        if is_path_of_site(request.path):
+        if is_path_below_site_prefix(request.path):
             timezone.deactivate()
         return response
 

@@ -20,7 +20,7 @@ from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.witness import SETTING as WITNESS_SETTING
 from checkpoints.seals.witness import get_witness
-from harness_site.core.management_command_format import format_management_command
+from harness_site.core.management_command_format import prefix_management_command_with_program
 from harness_site.database_role_privileges import format_psql_command_of_administrator, may_create_roles
 from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
@@ -163,8 +163,8 @@ def _build_database_setup_blocks(framework: str) -> list[Block]:
         sentence = _(
             "Where the agent runs, install the library. Then run the line there that the first command has printed:"
         )
-        blocks = [_build_login_block(), Block("shell", sentence, install, "bash")]
-    lines = _list_key_export_lines()
+        blocks = [_build_create_agent_login_block(), Block("shell", sentence, install, "bash")]
+    lines = _list_seal_key_and_witness_export_lines()
     if lines:
         sentence = _(
             "This site verifies what agents write, so an agent needs these settings too. In the place of SEAL_KEY and "
@@ -174,7 +174,7 @@ def _build_database_setup_blocks(framework: str) -> list[Block]:
     return blocks
 
 
-def _list_key_export_lines() -> list[str]:
+def _list_seal_key_and_witness_export_lines() -> list[str]:
     """List the commands that set the keys of an agent. Secret values are left out."""
     lines = []
     if get_seal_keys() is not None:
@@ -188,9 +188,9 @@ def _list_key_export_lines() -> list[str]:
     return lines
 
 
-def _build_login_block() -> Block:
+def _build_create_agent_login_block() -> Block:
     """Build the command that creates a login of agents, through an administrator if the site's login may not do it."""
-    command = format_management_command(f"create_agent_login {_LOGIN}")
+    command = prefix_management_command_with_program(f"create_agent_login {_LOGIN}")
     if may_create_roles():
         sentence = _(
             "Where the site runs, with its settings, create a login that may do only what agents need. The command "

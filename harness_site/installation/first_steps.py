@@ -56,7 +56,7 @@ def has_few_sessions(workspace: Workspace) -> bool:
 def list_first_steps(request: MemberRequest) -> list[Step]:
     """List the steps with their state, in the order in which to do them."""
     return [
-        _build_admin_step(request),
+        _build_admin_second_factor_step(request),
         _build_status_step(get_site_address_status(request)),
         _build_database_step(),
         _build_mail_step(request),
@@ -84,7 +84,7 @@ def _has_second_factor(user: User) -> bool:
     return bool(Authenticator.objects.filter(user=user, type__in=_FACTORS).exists())
 
 
-def _build_admin_step(request: MemberRequest) -> Step:
+def _build_admin_second_factor_step(request: MemberRequest) -> Step:
     user = request.membership.user
     values = {"name": user.get_username()}
     if _has_second_factor(user):

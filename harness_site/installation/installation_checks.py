@@ -36,7 +36,7 @@ from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_task_states
-from harness_site.core.management_command_format import format_management_command
+from harness_site.core.management_command_format import prefix_management_command_with_program
 from harness_site.installation.failed_mail_test import format_failed_mail_test
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
@@ -158,7 +158,7 @@ def get_migration_status() -> Status:
             "%(count)d migrations are not applied: %(names)s.",
             len(state.missing),
         ) % {"count": len(state.missing), "names": ", ".join(state.missing[:5])}
-        command = format_management_command("migrate")
+        command = prefix_management_command_with_program("migrate")
         return Status("migrations", title, Level.PROBLEM, summary, _("Apply them, then restart."), command)
     if state.unknown:
         summary = _("The database has migrations that this version does not know: %(names)s.") % {
@@ -353,11 +353,15 @@ def get_search_index_status() -> Status:
     if not index.was_ever_complete and index.behind:
         summary = _("The index is being built. About %(count)d texts are left.") % {"count": index.behind}
         advice = _("Recent texts are found first. If the number does not fall, run this command:")
-        return Status("search", title, Level.ATTENTION, summary, advice, format_management_command("index_search"))
+        return Status(
+            "search", title, Level.ATTENTION, summary, advice, prefix_management_command_with_program("index_search")
+        )
     if index.behind > _BEHIND:
         summary = _("About %(count)d texts cannot be found yet.") % {"count": index.behind}
         advice = _("If the number does not fall, run this command:")
-        return Status("search", title, Level.ATTENTION, summary, advice, format_management_command("index_search"))
+        return Status(
+            "search", title, Level.ATTENTION, summary, advice, prefix_management_command_with_program("index_search")
+        )
     return Status("search", title, Level.OK, _("Up to date."))
 
 
@@ -392,7 +396,14 @@ def get_seal_status() -> Status:
     summary = _("Rows are sealed with the key {key}.").format(key=keys.current.id.hex())
     if not keys.required:
         advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
-        return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, format_management_command("seal_sessions"))
+        return Status(
+            "seals",
+            _("Seals"),
+            Level.ATTENTION,
+            summary,
+            advice,
+            prefix_management_command_with_program("seal_sessions"),
+        )
     return _get_session_witness_status(summary)
 
 
@@ -407,7 +418,7 @@ def _get_session_witness_status(summary: str) -> Status:
                 "if a session is deleted or renamed, so that its agent begins it anew."
             )
             advice = _("Give this site and every agent the same HARNESS_WITNESS, a file or a second database, then:")
-            line = format_management_command('witness create --reason "first use"')
+            line = prefix_management_command_with_program('witness create --reason "first use"')
             return Status("seals", title, Level.OK, f"{summary} {missing}", advice, line)
         witness.find_session("")
     except SealError as error:
@@ -428,12 +439,19 @@ def get_decision_signature_status() -> Status:
     if keys is None:
         summary = _("Not configured. A host with agents that can write to this database can forge an approval.")
         advice = _("Give this site the first setting that this command prints, and every agent the second one.")
-        return Status("decisions", title, Level.OFF, summary, advice, format_management_command("make_decision_keys"))
+        return Status(
+            "decisions", title, Level.OFF, summary, advice, prefix_management_command_with_program("make_decision_keys")
+        )
     if keys.signing is None:
         summary = _("Signatures are required, and this site has no key to sign with: nobody can decide.")
         advice = _("Set HARNESS_DECISION_SIGNING_KEY. Make a pair of keys with:")
         return Status(
-            "decisions", title, Level.PROBLEM, summary, advice, format_management_command("make_decision_keys")
+            "decisions",
+            title,
+            Level.PROBLEM,
+            summary,
+            advice,
+            prefix_management_command_with_program("make_decision_keys"),
         )
     summary = _("Decisions of people are signed with the key {key}.").format(key=keys.signing_id.hex())
     return _get_unsigned_decision_status(title, summary)
@@ -445,7 +463,12 @@ def _get_unsigned_decision_status(title: str, summary: str) -> Status:
     if unsigned.exists():
         advice = _("There are decisions without a signature, which no agent accepts. If they are genuine, run:")
         return Status(
-            "decisions", title, Level.ATTENTION, summary, advice, format_management_command("sign_decisions --all")
+            "decisions",
+            title,
+            Level.ATTENTION,
+            summary,
+            advice,
+            prefix_management_command_with_program("sign_decisions --all"),
         )
     return Status("decisions", title, Level.OK, summary)
 
@@ -458,7 +481,9 @@ def build_no_audit_witness_status() -> Status:
         "Keep the output of this command where the administrators of the database cannot write, for example by mail:"
     )
     summary = f"{missing} {consequence}"
-    return Status("witness", _("Witness"), Level.OFF, summary, advice, format_management_command("verify_audit"))
+    return Status(
+        "witness", _("Witness"), Level.OFF, summary, advice, prefix_management_command_with_program("verify_audit")
+    )
 
 
 def get_database_clock_status() -> Status:
@@ -484,7 +509,7 @@ def get_disk_space_status() -> Status:
     if _is_free_space_below_both_limits(usage.free, usage.total, _DISK_ALARM):
         return Status("disk", title, Level.PROBLEM, summary, _("Make room now: a full disk stops every agent."))
     if _is_free_space_below_both_limits(usage.free, usage.total, _DISK_WARNING):
-        command = format_management_command("prune")
+        command = prefix_management_command_with_program("prune")
         advice = _("Make room soon, for example with %(command)s.") % {"command": command}
         return Status("disk", title, Level.ATTENTION, summary, advice)
     return Status("disk", title, Level.OK, summary, advice)
@@ -492,7 +517,7 @@ def get_disk_space_status() -> Status:
 
 def _map_names_to_background_commands() -> dict[str, str]:
     """Format the commands that do background work, by their names."""
-    return {name: format_management_command(name) for name in ("serve", "sweep", "deliver")}
+    return {name: prefix_management_command_with_program(name) for name in ("serve", "sweep", "deliver")}
 
 
 def _get_state_folder_or_working_directory() -> Path:

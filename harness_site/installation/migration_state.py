@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db.connection import ensure_server_reachable
 from checkpoints.exceptions import CheckpointsError, ConnectionFailed
-from harness_site.core.management_command_format import format_management_command, is_standalone_site
+from harness_site.core.management_command_format import is_standalone_site, prefix_management_command_with_program
 from harness_site.database_environment_variable import find_database_variable
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class StartupProblem(StrEnum):
             if is_standalone_site():
                 return gettext("Check that the database server is running, and that HARNESS_DATABASE_URL names it.")
             return gettext("Check that the database server is running, and that DATABASES in the settings names it.")
-        values = {"command": format_management_command("migrate")}
+        values = {"command": prefix_management_command_with_program("migrate")}
         if is_standalone_site():
             values["variable"] = find_database_variable()
             if values["variable"]:
@@ -140,7 +140,7 @@ class SchemaProbe:
             function()
         return problem
 
-    def call_when_tables_complete(self, function: Callable[[], None]) -> None:
+    def call_now_or_once_tables_complete(self, function: Callable[[], None]) -> None:
         """Call `function` once `find_problem` has found the tables complete: now, or later in any thread."""
         with self._lock:
             if not self._is_current:

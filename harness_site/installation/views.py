@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
@@ -50,7 +50,7 @@ class TestMailForm(forms.Form):
 
 
 @require_GET
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def show_first_steps(request: MemberRequest) -> HttpResponse:
     steps = list_first_steps(request)
     context = {
@@ -66,19 +66,19 @@ def show_first_steps(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def show_connect_page(request: MemberRequest) -> HttpResponse:
     return render(request, "installation/connect.html", {"tab": "connect", **_build_connect_context(request)})
 
 
 @require_GET
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def show_system_page(request: MemberRequest) -> HttpResponse:
     return _render_system_page(request)
 
 
 @require_post_or_redirect("harness_installation:system")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def send_test_mail(request: MemberRequest) -> HttpResponse:
     """Send a test message through the configured server, and say what the server answered."""
     form = TestMailForm(request.POST)

@@ -54,7 +54,7 @@ class ChangeFeedTask(BackgroundTask):
                 if clock() >= next_heartbeat:
                     next_heartbeat = clock() + HEARTBEAT_SECONDS
                     await get_channel_layer_or_fail().group_send(EVERYBODY, {"type": "live.heartbeat"})
-                self.record_finished_round()
+                self.record_successful_round()
             except Exception as error:
                 self.record_failure(error)
             await asyncio.sleep(POLL_SECONDS)

@@ -23,7 +23,7 @@ class SweepTask(BackgroundTask):
         while True:
             try:
                 await database_sync_to_async(sweep_lost_runs_and_deadlines_of_workspaces)("default")
-                self.record_finished_round()
+                self.record_successful_round()
             except Exception as error:
                 self.record_failure(error)
             await asyncio.sleep(SWEEP_SECONDS)

@@ -6,7 +6,7 @@ from channels.routing import URLRouter
 from channels.sessions import CookieMiddleware
 from django.urls import get_script_prefix, path
 
-from harness_site.core.cached_urls import list_page_paths_in_all_languages
+from harness_site.core.cached_urls import list_language_paths_of_page
 from harness_site.live.consumers import LiveConsumer
 from harness_site.live.websocket_access import SameOriginMiddleware
 
@@ -16,7 +16,7 @@ def build_websocket_application() -> Any:
 
     Call it after the apps are loaded.
     """
-    sites = [home.removeprefix(get_script_prefix()) for home in list_page_paths_in_all_languages("harness:home")]
+    sites = [home.removeprefix(get_script_prefix()) for home in list_language_paths_of_page("harness:home")]
     consumer: Any = LiveConsumer.as_asgi()
     routes: Any = [path(f"{site}ws/live/", consumer) for site in sites]
     return SameOriginMiddleware(CookieMiddleware(URLRouter(routes)))

@@ -24,7 +24,7 @@ from harness_site.mcp_guard.interruptible_standard_input import StandardInput
 from harness_site.mcp_guard.log_guarded_calls_in_session import GuardedSession
 from harness_site.mcp_guard.proxy import GuardProxy
 from harness_site.mcp_guard.tool_policies import ToolPolicies, parse_policies
-from harness_site.mcp_server.stdio import read_token_from_environment
+from harness_site.mcp_server.stdio import read_token_or_empty_from_environment
 
 #: Seconds that running calls have after the client has left.
 LEAVE_SECONDS: Final = 5.0
@@ -72,7 +72,7 @@ def parse_guard_options(arguments: list[str]) -> GuardOptions:
         policies = parse_policies([*options.policy, *lines])
     except ValueError as error:
         parser.error(str(error))
-    token = read_token_from_environment() if options.url else None
+    token = read_token_or_empty_from_environment() if options.url else None
     address = options.url or os.environ.get("HARNESS_DATABASE_URL")
     if not address:
         parser.error("set HARNESS_URL and HARNESS_TOKEN, or HARNESS_DATABASE_URL: calls are logged there")

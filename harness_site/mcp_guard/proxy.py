@@ -217,7 +217,7 @@ class GuardProxy:
             if replies and not isinstance(error, ReviewRequired):
                 logger.warning("The call %s ran, and its result is not in the log: %s", request.tool, error)
                 return replies[-1], None, ""
-            return _build_error_reply(message, error), None, ""
+            return _build_failed_tool_result_reply(message, error), None, ""
         if not replies:
             return _build_replayed_reply(message, result), result.call_id, result.content
         if _does_server_require_more_input(replies[-1]):
@@ -281,7 +281,7 @@ def _build_replayed_reply(message: types.JSONRPCRequest, result: ToolResult) -> 
     return types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=value)
 
 
-def _build_error_reply(message: types.JSONRPCRequest, error: CheckpointsError) -> Reply:
+def _build_failed_tool_result_reply(message: types.JSONRPCRequest, error: CheckpointsError) -> Reply:
     value = tool_results.build_text_result(_describe_error(error), is_error=True)
     return types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=value)
 

@@ -30,7 +30,7 @@ def can_elicit(session: ServerSession) -> bool:
     return has_forms and (session.protocol_version in MODERN_PROTOCOL_VERSIONS or session.can_send_request)
 
 
-async def elicit_reason(
+async def elicit_reason_or_build_input_request(
     session: ServerSession, params: types.CallToolRequestParams, request_id: types.RequestId | None
 ) -> types.InputRequiredResult | str | None:
     """Ask the person for the reason of the decision that `params` name.

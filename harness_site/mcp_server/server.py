@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from checkpoints import __version__
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
-from harness_site.mcp_server.reason_elicitation import REASON, can_elicit, elicit_reason
+from harness_site.mcp_server.reason_elicitation import REASON, can_elicit, elicit_reason_or_build_input_request
 from harness_site.mcp_server.tools import TOOLS, ToolDefinition
 
 INSTRUCTIONS: Final = (
@@ -43,7 +43,7 @@ def build_mcp_server(open_api: OpenApi) -> Server[Any]:
         given = params.arguments or {}
         try:
             if tool.elicits_reason and _lacks_only_reason(tool, given) and can_elicit(context.session):
-                reason = await elicit_reason(context.session, params, context.request_id)
+                reason = await elicit_reason_or_build_input_request(context.session, params, context.request_id)
                 if isinstance(reason, types.InputRequiredResult):
                     return reason
                 if reason is None:

@@ -38,7 +38,7 @@ def run_stdio_server(arguments: list[str]) -> None:
         help="address of the site (default: HARNESS_URL, or http://127.0.0.1:8000)",
     )
     url = parser.parse_args(arguments).url
-    token = read_token_from_environment()
+    token = read_token_or_empty_from_environment()
     if not token:
         raise SystemExit(
             "harness mcp: set HARNESS_TOKEN, or HARNESS_TOKEN_FILE. `harness create_token assistant auditor` makes a "
@@ -47,7 +47,7 @@ def run_stdio_server(arguments: list[str]) -> None:
     anyio.run(_serve_over_stdio, build_mcp_server_for_api(url, token))
 
 
-def read_token_from_environment() -> str:
+def read_token_or_empty_from_environment() -> str:
     """Read the token from the environment, or from the file that it names."""
     file = os.environ.get("HARNESS_TOKEN_FILE")
     token = os.environ.get("HARNESS_TOKEN") or (Path(file).read_text() if file else "")

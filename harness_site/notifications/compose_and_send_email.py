@@ -12,21 +12,21 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
-from harness_site.display.display_preferences import get_account_time_zone
+from harness_site.display.display_preferences import get_account_time_zone_or_utc
 from harness_site.notifications.models import Delivery
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
 from harness_site.send_email import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.site_address import build_absolute_url
 
 
-def send_notification_email(delivery: Delivery, message: NoticeMessage) -> None:
+def send_notification_email_or_raise(delivery: Delivery, message: NoticeMessage) -> None:
     """Send a notification, and return when the server has accepted it.
 
     Raises `NoMailServer`, `SMTPException`, `OSError`.
     """
     if not is_mail_configured():
         raise NoMailServer
-    with timezone.override(get_account_time_zone(delivery.user)):
+    with timezone.override(get_account_time_zone_or_utc(delivery.user)):
         composed = compose_notification_email(delivery, message)
     send_email_through_server(composed, message.link)
 
@@ -46,7 +46,7 @@ def compose_notification_email(delivery: Delivery, message: NoticeMessage) -> Em
 
 def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
     if message.count == 1:
-        item_lines = [*_format_fact_lines(message.items[0]), ""]
+        item_lines = [*_format_facts_and_deadline_lines(message.items[0]), ""]
     else:
         item_lines = [line for item in message.items for line in (*_format_item_lines(item), "")]
     remainder_lines = (
@@ -61,10 +61,10 @@ def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
 
 
 def _format_item_lines(item: NoticeItem) -> list[str]:
-    return [f"* {item.sentence}", *(f"  {line}" for line in (*_format_fact_lines(item), item.link))]
+    return [f"* {item.sentence}", *(f"  {line}" for line in (*_format_facts_and_deadline_lines(item), item.link))]
 
 
-def _format_fact_lines(item: NoticeItem) -> list[str]:
+def _format_facts_and_deadline_lines(item: NoticeItem) -> list[str]:
     if item.deadline is None:
         return [item.facts]
     time = formatting.format_date_and_time_with_zone(item.deadline)

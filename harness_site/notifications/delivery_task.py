@@ -34,7 +34,7 @@ class DeliveryTask(BackgroundTask):
                 if clock() >= next_forgetting:
                     next_forgetting = clock() + FORGET_SECONDS
                     await database_sync_to_async(delete_old_notices_and_deliveries)()
-                self.record_finished_round()
+                self.record_successful_round()
             except Exception as error:
                 self.record_failure(error)
             await asyncio.sleep(ROUND_SECONDS)

@@ -66,7 +66,7 @@ def send_confirmation_link(user: User, address: str, *, request: HttpRequest) ->
     return LinkResult.SENT
 
 
-def verify_confirmation_link_and_get_address(token: str, user: User) -> str:
+def get_confirmed_address_or_raise(token: str, user: User) -> str:
     """Return the address that a link confirms for `user`. Raises `LinkRefused`."""
     try:
         owner, address = signing.loads(token, salt=_SALT, max_age=LASTS)
@@ -79,7 +79,7 @@ def verify_confirmation_link_and_get_address(token: str, user: User) -> str:
 
 def confirm_email_address(token: str, user: User, *, request: HttpRequest) -> None:
     """Use the address of this link for messages from now on. Raises `LinkRefused`."""
-    address = verify_confirmation_link_and_get_address(token, user)
+    address = get_confirmed_address_or_raise(token, user)
     with transaction.atomic():
         unconfirmed = Preferences.objects.filter(user=user, asked_address=address)
         if not unconfirmed.update(address=address, asked_address=""):

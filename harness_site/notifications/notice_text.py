@@ -121,7 +121,7 @@ def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) ->
         for call in calls:
             values = secrets.get(call.session_id, ())
             with (
-                masker.mask_values_in_context(values),
+                masker.use_masking_rules_with_extra_values(values),
                 masker.mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(call.args)),
             ):
                 items.append(_build_notice_item(call, notice.workspace))

@@ -158,7 +158,7 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
         if not_needed_reason is not None or message is None:
             return DeliveryOutcome(problem=not_needed_reason, not_needed=True)
         if delivery.webhook is None:
-            compose_and_send_email.send_notification_email(delivery, message)
+            compose_and_send_email.send_notification_email_or_raise(delivery, message)
             return DeliveryOutcome()
         status = webhook_requests.post_to_webhook_and_get_status(delivery, message)
         answered = gettext_noop("The address answered with status %(status)s.")

@@ -71,7 +71,7 @@ def load_calls_to_decide_first(
 
     Args:
         reader: The member who reads the list.
-        waiting: The pending calls by who may decide them, from `count_calls_by_decider`.
+        waiting: The pending calls by who may decide them, from `count_calls_for_reader_and_for_others`.
         agent: The agent whose calls count; empty for all.
         limit: Largest number of rows.
     """

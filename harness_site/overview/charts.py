@@ -206,7 +206,7 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
     marks = _choose_duration_axis_marks(min(seconds, default=60), max(seconds, default=3_600))
     medians = [_compute_duration_share_of_axis(waits.median, marks) for _step, waits in steps]
     bands = [
-        _build_band_up_to_percentile(median, _compute_duration_share_of_axis(waits.p95, marks))
+        _build_band_from_median_to_p95(median, _compute_duration_share_of_axis(waits.p95, marks))
         for median, (_step, waits) in zip(medians, steps, strict=True)
     ]
     titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
@@ -216,7 +216,7 @@ def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, Wai
     return Chart(DECISIONS, bars, ticks, labels, zone, _draw_line(medians), is_logarithmic=bool(marks[0]))
 
 
-def _build_band_up_to_percentile(median: float | None, p95: float | None) -> tuple[BarPiece, ...]:
+def _build_band_from_median_to_p95(median: float | None, p95: float | None) -> tuple[BarPiece, ...]:
     """Build the band between two heights, which are parts of the height of the drawing."""
     if median is None or p95 is None:
         return ()

@@ -59,10 +59,10 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
     return CurrentCounts(
         running=BoundedCount(min(running, LIMIT), has_more_owned),
         stalled=BoundedCount(min(stalled, LIMIT), has_more_owned or has_more_unowned or stalled > LIMIT),
-        ready=_build_bounded_count(len(ready_times)),
+        ready=_cap_count_at_limit(len(ready_times)),
         ready_since=next(iter(ready_times), None),
-        paused=_build_bounded_count(paused[: LIMIT + 1].count()),
-        quarantined=_build_bounded_count(quarantined[: LIMIT + 1].count()),
+        paused=_cap_count_at_limit(paused[: LIMIT + 1].count()),
+        quarantined=_cap_count_at_limit(quarantined[: LIMIT + 1].count()),
     )
 
 
@@ -90,7 +90,7 @@ def count_lost_run_sessions_in_period_and_before(
     return BoundedCount(len(sessions), is_period_bounded), None if is_bounded else BoundedCount(len(preceding))
 
 
-def _build_bounded_count(number: int) -> BoundedCount:
+def _cap_count_at_limit(number: int) -> BoundedCount:
     return BoundedCount(min(number, LIMIT), number > LIMIT)
 
 

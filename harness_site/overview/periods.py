@@ -156,7 +156,9 @@ class Period:
         if self._is_midnight(since) and self._is_midnight(until):
             first, last = self._get_day(since).isoformat(), (self._get_day(until) - _DAY).isoformat()
         else:
-            if not (_is_named_by_local_time(since, zone) and _is_named_by_local_time(until, zone)):
+            if not (
+                _is_first_occurrence_of_local_time(since, zone) and _is_first_occurrence_of_local_time(until, zone)
+            ):
                 zone = UTC
             first, last = format_time_parameter(since, zone), format_time_parameter(until, zone)
         return f"first={first}&last={last}{_build_zone_parameter(zone)}"
@@ -207,7 +209,7 @@ def parse_period_and_problem(query: QueryDict, now: datetime, usual: str = DEFAU
         )
     if first.year < 2000:
         return _build_period(DEFAULT, now), _("Choose days after 1999. The last 14 days are shown instead.")
-    return _build_period_of_days("", first, last, parse_zone_or_get_utc(query.get("zone", ""))), ""
+    return _build_period_from_first_to_last_day("", first, last, parse_zone_or_get_utc(query.get("zone", ""))), ""
 
 
 def build_query_string_with_swapped_days(query: QueryDict) -> str:
@@ -230,7 +232,7 @@ def _build_period(key: str, now: datetime) -> Period:
         start = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - 23 * _HOUR
         return Period(key, (start - _DAY, *(start + number * _HOUR for number in range(25))), 0, zone)
     today = _find_current_day(now, zone)
-    return _build_period_of_days(key, today - (days - 1) * _DAY, today, zone)
+    return _build_period_from_first_to_last_day(key, today - (days - 1) * _DAY, today, zone)
 
 
 def _find_current_day(now: datetime, zone: tzinfo) -> date:
@@ -239,7 +241,7 @@ def _find_current_day(now: datetime, zone: tzinfo) -> date:
     return day if _compute_start_of_day(day, zone) <= now else day - _DAY
 
 
-def _build_period_of_days(key: str, first: date, last: date, zone: tzinfo) -> Period:
+def _build_period_from_first_to_last_day(key: str, first: date, last: date, zone: tzinfo) -> Period:
     number = (last - first).days + 1
     length = 7 if number >= _WEEKLY_FROM else 1
     # Rounded up, so that the first step may begin with `first`, in the middle of a week.
@@ -270,6 +272,6 @@ def _iterate_moments(since: datetime, until: datetime, distance: timedelta) -> I
         since += distance
 
 
-def _is_named_by_local_time(moment: datetime, zone: tzinfo) -> bool:
+def _is_first_occurrence_of_local_time(moment: datetime, zone: tzinfo) -> bool:
     """Return whether the local time means this moment, and not the same hour before the clocks were set back."""
     return moment.astimezone(zone).replace(fold=0).astimezone(UTC) == moment

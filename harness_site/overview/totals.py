@@ -178,7 +178,7 @@ class PeriodTotals:
         return failing[:TOOLS]
 
     @property
-    def most_interrupted_tools(self) -> list[ToolTotals]:
+    def tools_with_highest_interrupted_share(self) -> list[ToolTotals]:
         """Tools by their share of interrupted calls; rarely called tools come last."""
         interrupted = [tool for tool in self.tools if tool.interrupted]
         interrupted.sort(
@@ -357,7 +357,9 @@ def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]
 
 def _load_wait_counts_by_step(scope: _Scope, parts: _PartsOfSteps) -> dict[datetime, Counter[int]]:
     waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
-    for hourly, start, wait, decisions in _filter_by_scope_and_parts(_select_decision_sums(), scope, parts):
+    for hourly, start, wait, decisions in _filter_by_scope_and_parts(
+        _count_decisions_by_start_and_waiting_time(), scope, parts
+    ):
         for step, sign in parts[hourly, start]:
             waits[step][wait] += sign * decisions
     return dict(waits)
@@ -437,7 +439,7 @@ def _select_model_sums() -> QuerySet[Any, Any]:
 
 
 @cache
-def _select_decision_sums() -> QuerySet[Any, Any]:
+def _count_decisions_by_start_and_waiting_time() -> QuerySet[Any, Any]:
     return DecisionSums.objects.order_by().values_list("hourly", "start", "wait").annotate(number=Sum("decisions"))
 
 

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_weekday_and_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_session_counts, periods, totals
@@ -19,7 +19,7 @@ from harness_site.overview.periods import Period
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import PeriodTotals, SessionTotals, WaitingTimes
 from harness_site.review.selectors import pending_calls
-from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
+from harness_site.review.selectors.calls_by_decider import count_calls_for_reader_and_for_others
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import find_time_up_to_which_sums_count
 from harness_site.sessions.session_formatting import format_count, format_money
@@ -38,7 +38,7 @@ _ENOUGH_DECISIONS: Final = 20
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     now = clock.now()
@@ -55,7 +55,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         max_models=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else totals.MAX_LISTED,
     )
     sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
-    waiting = count_calls_by_decider(request.membership)
+    waiting = count_calls_for_reader_and_for_others(request.membership)
     first_calls = load_calls_to_decide_first(request.membership, waiting, agent, limit=_FIRST_ROWS)
     sessions = {row.call.session_id for row in first_calls.rows if row.call is not None}
     if sessions:
@@ -93,7 +93,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "charts": _draw_charts_by_name(drawn_period, sums),
         "slowest_tools": sums.slowest_tools,
         "failing_tools": sums.most_failing_tools,
-        "interrupted_tools": sums.most_interrupted_tools,
+        "interrupted_tools": sums.tools_with_highest_interrupted_share,
         "sums_at": find_time_up_to_which_sums_count(),
     }
     return render(request, "overview/overview.html", context | _build_sums_and_changes_context(period, sums))
@@ -123,7 +123,9 @@ def _build_sums_and_changes_context(period: Period, sums: PeriodTotals) -> dict[
             sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
         ),
         "cost_trend": _get_changed_or_empty_trend(sums.total.cost, sums.preceding.cost),
-        "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits).replace(" %", "\N{NO-BREAK SPACE}%"),
+        "wait_words": _describe_p95_wait_and_change(sums.waits, sums.preceding_waits).replace(
+            " %", "\N{NO-BREAK SPACE}%"
+        ),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
     }
 
@@ -218,7 +220,7 @@ def _describe_failed_share_and_change(total: SessionTotals, preceding: SessionTo
     return _("%(share)s, up from %(preceding)s") % values
 
 
-def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str:
+def _describe_p95_wait_and_change(waits: WaitingTimes, preceding: WaitingTimes) -> str:
     """Describe how long nearly all decisions took, and how long in the preceding period if it had decisions."""
     if waits.p95 is None:
         return _("no decision")

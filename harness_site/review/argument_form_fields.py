@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
-from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value
+from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import InvalidArgumentText, format_masked_arguments_if_editable
 
@@ -75,7 +75,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
         return ()
     masked_values = (
         (field.key, MASK if field.hidden else mask_json_value(field.value))
-        for field in list_fields_with_masked_names(arguments)
+        for field in mask_field_names_and_list_all_fields(arguments)
     )
     fields = enumerate((name, *_choose_field_kind_and_text(value)) for name, value in masked_values)
     return tuple(

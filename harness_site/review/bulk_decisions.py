@@ -23,7 +23,10 @@ from harness_site.review.decision_error_texts import (
     find_session_problem_with_decision,
 )
 from harness_site.review.record_decision import build_decision_target
-from harness_site.review.restore_masked_results import get_result_of_call_that_happened, restore_masked_result
+from harness_site.review.restore_masked_results import (
+    get_result_of_call_that_happened,
+    unmask_unchanged_result_or_raise,
+)
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import LateResultSummary
 
@@ -125,7 +128,7 @@ def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Acto
     if answer.kind == DecisionKind.CONFIRM_LANDED:
         result = get_result_of_call_that_happened(call, answer.result)
     elif answer.kind == DecisionKind.REJECT:
-        result = restore_masked_result(call, answer.result)
+        result = unmask_unchanged_result_or_raise(call, answer.result)
     record_decision(
         store,
         build_decision_target(call, answer.revision),
@@ -151,13 +154,15 @@ def record_decisions_from_late_results(
     outcomes = []
     for choice in chosen:
         if (call := calls_by_pk.get(choice.pk)) is not None:
-            witness = outage_groups.summarize_agreeing_late_results(late_results[choice.pk])
-            problem = _try_to_record_late_result_decision(store, call, choice, witness, actor=actor, reason=reason)
+            witness = outage_groups.summarize_agreeing_late_results_of_call(late_results[choice.pk])
+            problem = _decide_by_late_result_or_explain_refusal(
+                store, call, choice, witness, actor=actor, reason=reason
+            )
             outcomes.append((call, choice.kind, problem))
     return _remove_claims_and_build_results(outcomes, by=by)
 
 
-def _try_to_record_late_result_decision(
+def _decide_by_late_result_or_explain_refusal(
     store: Store,
     call: ToolCall,
     seen: ChosenCall,

@@ -12,7 +12,7 @@ from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKin
 from checkpoints.models import ToolCall
 from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
-from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_period
+from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_call_outcome
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents
 
 
@@ -79,7 +79,7 @@ def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEv
     if call.interrupted_at is None:
         return [] if call.settled_at is None else [TraceEvent("settled", call, call.settled_at)]
     run_lost = call.reason == InterruptReason.RUN_LOST
-    ended_at = compute_end_of_unknown_period(call.interrupted_at, call.run.ended_at)
+    ended_at = compute_end_of_unknown_call_outcome(call.interrupted_at, call.run.ended_at)
     takeover = events_of_runs.takeovers.get(call.run.number) if run_lost else None
     gap = TraceEvent("gap", call, seconds=max((ended_at - call.issued_at).total_seconds(), 0.0), takeover=takeover)
     if not run_lost or takeover is not None:

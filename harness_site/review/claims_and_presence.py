@@ -101,7 +101,7 @@ def build_claimed_call_condition(by: Membership | None = None) -> Q:
     return Q(Exists(claims if by is None else claims.filter(member=by)))
 
 
-def build_handed_over_call_condition(by: Membership) -> Q:
+def build_call_handed_over_by_member_condition(by: Membership) -> Q:
     """Build a condition on calls: handed over by a member to somebody else, who still has them."""
     claims = Claim.objects.filter(build_live_claim_condition(clock.now()), call=OuterRef("pk"))
     return Q(Exists(claims.filter(handed_by=by.user.get_username()).exclude(member=by)))

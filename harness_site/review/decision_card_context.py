@@ -23,7 +23,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_electorate_function
+from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masking.masker import is_masking_active
@@ -112,7 +112,7 @@ class _CallSeenByReader:
 
 
 def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
-    seen = _load_call_seen_by_reader(call, reader)
+    seen = _load_call_with_evidence_and_votes_for_reader(call, reader)
     return {
         **_build_status_context(seen),
         **_build_decision_context(seen),
@@ -121,10 +121,10 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     }
 
 
-def _load_call_seen_by_reader(call: ToolCall, reader: Membership) -> _CallSeenByReader:
+def _load_call_with_evidence_and_votes_for_reader(call: ToolCall, reader: Membership) -> _CallSeenByReader:
     evidence = call_evidence.load_call_evidence(call)
     decision = None if call.undecided else evidence.final_decision
-    votes = build_electorate_function(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
+    votes = build_eligible_vote_mapper(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
     return _CallSeenByReader(
         call=call,
         reader=reader,
@@ -174,7 +174,7 @@ def _build_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
         and decision.actor_kind == ActorKind.PERSON
         and decision.actor == seen.person,
         "cited": call_or_use_fallback(
-            f"The evidence about call {call.pk}", lambda: build_evidence_context(decision), None
+            f"The evidence about call {call.pk}", lambda: build_decision_evidence_context(decision), None
         ),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(seen.evidence) if call.undecided else None,
@@ -187,7 +187,7 @@ def _build_votes_context(seen: _CallSeenByReader) -> dict[str, Any]:
     has_vote = call.undecided and has_agreement_of_person(seen.agreements, seen.person)
     has_answered = _can_reader_only_wait_for_others(call, decisions, seen.agreements, seen.person)
     is_too_late = seen.reader.role == Role.APPROVER and not may_member_decide_call(call, seen.reader)
-    last = _find_last_decision_about_current_arguments(call, decisions, seen.person)
+    last = _find_last_own_decision_on_current_arguments(call, decisions, seen.person)
     has_changed = call.undecided and not is_too_late and last is not None and last.kind == DecisionKind.EDIT
     return {
         "agreements": seen.agreements,
@@ -231,7 +231,7 @@ def has_reader_answered(call: ToolCall, reader: Membership) -> bool:
     if not call.undecided or call.approvals == 1:
         return False
     decisions = list(call.decisions.order_by(*Decision.IN_ORDER))
-    agreements = list_incomplete_agreements(call, decisions, build_electorate_function(reader.workspace))
+    agreements = list_incomplete_agreements(call, decisions, build_eligible_vote_mapper(reader.workspace))
     return _can_reader_only_wait_for_others(call, decisions, agreements, reader.user.get_username())
 
 
@@ -240,7 +240,7 @@ def _can_reader_only_wait_for_others(
 ) -> bool:
     if not call.undecided or call.approvals == 1:
         return False
-    last_own = _find_last_decision_about_current_arguments(call, decisions, reader)
+    last_own = _find_last_own_decision_on_current_arguments(call, decisions, reader)
     return calls_by_decider.can_only_wait_for_others(last_own.kind if last_own else None, agreements, reader)
 
 
@@ -308,7 +308,7 @@ def _get_heading_of_own_decision(
         return ""
     own = next((agreement for agreement in agreements if reader in agreement.persons), None)
     if own is None:
-        last = _find_last_decision_about_current_arguments(call, evidence.decisions, reader)
+        last = _find_last_own_decision_on_current_arguments(call, evidence.decisions, reader)
         is_edit = last is not None and last.kind == DecisionKind.EDIT
         return _get_heading_of_own_edit(call, agreements) if is_edit else ""
     if len(agreements) > 1:
@@ -344,7 +344,7 @@ def _get_heading_of_own_edit(call: ToolCall, agreements: Sequence[Agreement]) ->
     ) % {"number": missing}
 
 
-def _find_last_decision_about_current_arguments(
+def _find_last_own_decision_on_current_arguments(
     call: ToolCall, decisions: Sequence[Decision], person: str
 ) -> Decision | None:
     own = [
@@ -437,7 +437,7 @@ def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) ->
     return {"last": edits[-1], "differences": differences}
 
 
-def build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
+def build_decision_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
     """Build the evidence of the decision: a safe `link`, a `text`, and the `rest` of the evidence."""
     if decision is None or decision.evidence is None:
         return None

@@ -93,7 +93,7 @@ def build_decision_problem(
         todo = _("Only an admin can decide now. Nothing runs until then.")
         return _build_conflict_problem(what, f"{nothing} {todo}")
     if isinstance(error, SecondPersonRequired | EditorMayNotApprove):
-        return _build_second_person_problem(error, call)
+        return _build_another_person_required_problem(error, call)
     if isinstance(error, NotPermitted):
         return DecisionProblem(403, error.detail, error.hint)
     status = 422 if isinstance(error, InvalidInput) else 503 if isinstance(error, StorageError) else 409
@@ -119,7 +119,7 @@ def _build_already_decided_problem(
 
 def _is_decision_withdrawable(call: ToolCall) -> bool:
     try:
-        decision = decision_withdrawal.get_decision_in_force(call)
+        decision = decision_withdrawal.require_withdrawable_decision(call)
     except NothingToWithdraw:
         return False
     return not decision_withdrawal.has_run_used_decision(call, decision)
@@ -147,7 +147,7 @@ def build_problem_of_earlier_decision(
     label = _get_decision_label(decision, call)
     nothing = NOTHING if kind else ""
     if decision.actor != reader and _has_voted(call, reader):
-        what = _describe_decision_after_vote(decision, label)
+        what = _describe_overruling_decision(decision, label)
         return _build_conflict_problem(what, f"{nothing} {_advise_about_decision_of_another_person(call)}".strip())
     session_id = call.session.session_id
     error = AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at)
@@ -160,7 +160,7 @@ def _has_voted(call: ToolCall, reader: str) -> bool:
     return votes.exclude(kind=DecisionKind.WITHDRAW).exists()
 
 
-def _describe_decision_after_vote(decision: Decision, label: str) -> str:
+def _describe_overruling_decision(decision: Decision, label: str) -> str:
     """Describe the final decision of another person to somebody whose own decision it overrules."""
     text = (
         _("{name} decided after you, at {time}: {decision}. One person can do that.")
@@ -186,7 +186,9 @@ def _get_decision_label(decision: Decision, call: ToolCall) -> str:
     )[1]
 
 
-def _build_second_person_problem(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:
+def _build_another_person_required_problem(
+    error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall
+) -> DecisionProblem:
     name = mask_and_reveal_hidden(error.actor)
     if isinstance(error, EditorMayNotApprove):
         what = _("{name}, you changed these arguments, so {needed} other people have to approve them.").format(
@@ -244,7 +246,7 @@ def _describe_last_change_since_revision(call: ToolCall, since: int) -> str:
     """Describe what was recorded about a call since that revision."""
     decision = Decision.objects.filter(tool_call=call, revision__gte=since).order_by("-pk").first()
     if decision is None:
-        takeover_run = _find_takeover_run(call) if call.status == CallStatus.INTERRUPTED else None
+        takeover_run = _find_run_that_took_over_from_call_run(call) if call.status == CallStatus.INTERRUPTED else None
         if takeover_run is not None and call.interrupted_at is not None:
             return _format_takeover(takeover_run, call)
         return _("Something new was recorded about this call while you were deciding.")
@@ -263,11 +265,11 @@ def _describe_last_change_since_revision(call: ToolCall, since: int) -> str:
 
 def _describe_later_interruption(call: ToolCall) -> str:
     """Describe the takeover of a call that was decided and then interrupted again; empty if there was none."""
-    takeover_run = _find_takeover_run(call) if call.status == CallStatus.INTERRUPTED else None
+    takeover_run = _find_run_that_took_over_from_call_run(call) if call.status == CallStatus.INTERRUPTED else None
     return "" if takeover_run is None else f" {_format_takeover(takeover_run, call)}"
 
 
-def _find_takeover_run(call: ToolCall) -> Run | None:
+def _find_run_that_took_over_from_call_run(call: ToolCall) -> Run | None:
     later_runs = Run.objects.filter(session=call.session_id, number__gt=call.run.number)
     return later_runs.exclude(status=RunStatus.RELEASED).order_by("number").first()
 

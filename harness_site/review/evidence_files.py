@@ -22,7 +22,7 @@ from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
 from checkpoints.seals import row_seals
 from harness_site.accounts import audit_events, session_secrets_from_call_arguments
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.masking import masker
 from harness_site.core.streamed_downloads import build_safe_file_name
 from harness_site.review.models import EvidenceFile
@@ -59,7 +59,7 @@ def build_evidence_reference(kept: EvidenceFile) -> dict[str, Any]:
     return {"id": kept.pk, "name": kept.name, "size": kept.size, "sha256": kept.sha256}
 
 
-def list_cited_evidence_files(call: ToolCall) -> list[EvidenceFile]:
+def list_evidence_files_cited_for_call(call: ToolCall) -> list[EvidenceFile]:
     """List the files that decisions about this call cite, without their contents; one query."""
     return sorted(_query_cited_evidence_files(call.pk), key=attrgetter("pk"))
 
@@ -69,7 +69,7 @@ def _query_cited_evidence_files(call: int) -> QuerySet[EvidenceFile]:
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     """Download an evidence file as an attachment.
 

@@ -20,7 +20,7 @@ from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masking.masker import mask_text
-from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_form_fields, parse_edited_arguments
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
@@ -194,7 +194,7 @@ class ApprovalForm(DecisionForm):
             text = argument_form_fields.compose_arguments_json(self.argument_fields) if by_field else text
             self.changed = parse_edited_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
             digest = parse_edited_arguments.compute_arguments_digest(self.changed)
-            self.digest = compute_keyed_fingerprint(digest)
+            self.digest = compute_keyed_fingerprint_of_digest(digest)
             self.differences = list_value_differences(
                 parse_edited_arguments.load_arguments_before_edits(self.call), self.changed
             )
@@ -241,7 +241,7 @@ class ApprovalForm(DecisionForm):
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 
     @property
-    def is_edit_with_unseen_difference(self) -> bool:
+    def is_edit_not_yet_previewed(self) -> bool:
         """True if this is an edit whose difference the sender has not seen."""
         data: dict[str, Any] = self.cleaned_data
         return bool(data["kind"] == DecisionKind.EDIT and data["shown"] != self.digest)

@@ -28,7 +28,10 @@ from harness_site.core.call_amounts import (
     find_visible_amount,
     sum_amounts_in_one_currency,
 )
-from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
+from harness_site.core.masking.masker import (
+    mask_values_of_secret_fields_in_context,
+    use_masking_rules_with_extra_values,
+)
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -222,11 +225,11 @@ class PendingRowBuilder:
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
         if error := find_verification_error_and_quarantine(call):
-            sentence, label = get_verification_error_sentence_and_label(error)
+            sentence, label = get_seal_error_sentence_and_label(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
         with (
-            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            use_masking_rules_with_extra_values(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
             why = _describe_unknown_outcome_or_changes(call, args, changes, hook_could_not_tell=hook_could_not_tell)
@@ -267,12 +270,10 @@ class PendingRowBuilder:
 
     def _check_integrity_and_build_outage_line(self, call: ToolCall) -> OutageCallLine:
         if error := find_verification_error_and_quarantine(call):
-            return OutageCallLine(
-                call.pk, f"{self._cards}{call.pk}/", get_verification_error_sentence_and_label(error)[0]
-            )
+            return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", get_seal_error_sentence_and_label(error)[0])
         args = formatting.parse_json_or_text(call.args)
         with (
-            mask_values_in_context(self._secrets.get(call.session_id, ())),
+            use_masking_rules_with_extra_values(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
             sentence = call_sentences.format_call_sentence(call)
@@ -410,13 +411,13 @@ def _describe_edits(args: Any, changes: ChangesOfWaitingCall) -> str:
     differences = () if before is None else list_value_differences(before, args)
     if not differences:
         return gettext("%(name)s changed the arguments") % {"name": name}
-    shown = "; ".join(map(_describe_difference, differences[:_SHOWN_DIFFERENCES]))
+    shown = "; ".join(map(_format_argument_change, differences[:_SHOWN_DIFFERENCES]))
     if len(differences) > _SHOWN_DIFFERENCES:
         shown = gettext("%(changes)s and more") % {"changes": shown}
     return gettext("%(name)s changed %(changes)s") % {"name": name, "changes": shown}
 
 
-def _describe_difference(difference: ValueDifference) -> str:
+def _format_argument_change(difference: ValueDifference) -> str:
     before, after = (
         formatting.mask_and_shorten_to_one_line(
             "".join(piece.text for piece in difference.pieces if piece.change in ("same", change)), 60
@@ -449,7 +450,7 @@ def find_verification_error_and_quarantine(call: ToolCall) -> SealError | None:
     return None
 
 
-def get_verification_error_sentence_and_label(error: SealError) -> tuple[str, str]:
+def get_seal_error_sentence_and_label(error: SealError) -> tuple[str, str]:
     """Return a sentence and a label that say why a call is not shown."""
     if isinstance(error, IntegrityError) and error.is_alteration:
         return gettext("A call is not shown, because its data are not as they were written"), gettext("Altered data")

@@ -58,7 +58,7 @@ class QueueFilters:
         return any((self.tool, self.agent, self.risk, self.age, self.limit, self.claimed))
 
     @property
-    def has_decision_filters(self) -> bool:
+    def is_decision_list_filtered(self) -> bool:
         """Whether a filter applies to the list of decisions."""
         return any((self.tool, self.agent, self.risk, self.decided))
 

@@ -12,7 +12,10 @@ from checkpoints.store.database_client_state import Store
 from harness_site.review import evidence_files
 from harness_site.review.decision_options import find_answer_name_or_empty
 from harness_site.review.forms import ApprovalForm, OutcomeForm
-from harness_site.review.restore_masked_results import get_result_of_call_that_happened, restore_masked_result
+from harness_site.review.restore_masked_results import (
+    get_result_of_call_that_happened,
+    unmask_unchanged_result_or_raise,
+)
 
 
 def record_decision_from_form(store: Store, call: ToolCall, actor: Actor, form: OutcomeForm | ApprovalForm) -> None:
@@ -79,7 +82,7 @@ def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) ->
         case DecisionKind.REJECT:
             return str(data["message"])
         case DecisionKind.RESPOND:
-            return restore_masked_result(call, data["answer"])
+            return unmask_unchanged_result_or_raise(call, data["answer"])
     return None
 
 

@@ -9,13 +9,13 @@ from harness_site.core.masking.masker import MASK
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 
-def restore_masked_result(call: ToolCall, typed: str) -> str:
+def unmask_unchanged_result_or_raise(call: ToolCall, typed: str) -> str:
     """Return the stored result if the typed text equals its masked form, else the typed text.
 
     Raises `InvalidInput` if another text contains a mask, because the agent would see it.
     """
     typed_text = _normalize_line_ends_and_blanks(typed)
-    for text in _list_suggested_results(call):
+    for text in _list_late_and_decided_results_of_call(call):
         if _normalize_line_ends_and_blanks(mask_and_reveal_hidden(text)) == typed_text:
             return text
     if MASK not in typed:
@@ -31,12 +31,12 @@ def restore_masked_result(call: ToolCall, typed: str) -> str:
 def get_result_of_call_that_happened(call: ToolCall, typed: str) -> str:
     """Return the result that the agent gets: the typed one, or without one, that it is not known.
 
-    Raises `InvalidInput` as `restore_masked_result` does.
+    Raises `InvalidInput` as `unmask_unchanged_result_or_raise` does.
     """
-    return restore_masked_result(call, typed) if typed.strip() else LANDED_WITHOUT_RESULT
+    return unmask_unchanged_result_or_raise(call, typed) if typed.strip() else LANDED_WITHOUT_RESULT
 
 
-def _list_suggested_results(call: ToolCall) -> list[str]:
+def _list_late_and_decided_results_of_call(call: ToolCall) -> list[str]:
     """List the results that the page may have suggested."""
     late_texts = [row.result_text for row in LateResult.objects.filter(tool_call=call)]
     decision_texts = [row.result_text for row in Decision.objects.filter(tool_call=call)]

@@ -27,7 +27,7 @@ def _build_shared_text_field(label: Any, default_for: str, *, max_length: int, *
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.Textarea(attrs=attrs))
 
 
-def _build_own_text_field(label: Any, *, max_length: int) -> forms.CharField:
+def _build_override_text_field_for_one_call(label: Any, *, max_length: int) -> forms.CharField:
     attrs = {"class": "input", "placeholder": gettext_lazy("same as for all calls")}
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.TextInput(attrs=attrs))
 
@@ -119,8 +119,8 @@ class CallAnswerForm(forms.Form):
         label=gettext_lazy("Result for the agent"),
         widget=forms.TextInput(attrs={"class": "input mono"}),
     )
-    evidence = _build_own_text_field(gettext_lazy("Evidence"), max_length=2000)
-    reason = _build_own_text_field(gettext_lazy("Reason"), max_length=4000)
+    evidence = _build_override_text_field_for_one_call(gettext_lazy("Evidence"), max_length=2000)
+    reason = _build_override_text_field_for_one_call(gettext_lazy("Reason"), max_length=4000)
     revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def __init__(

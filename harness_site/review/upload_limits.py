@@ -29,6 +29,6 @@ class UploadSizeLimit(FileUploadHandler):
         """Leave the complete file to the next handler."""
 
 
-def is_upload_too_large(request: HttpRequest) -> bool:
+def was_oversized_upload_discarded(request: HttpRequest) -> bool:
     """Return True if a file of this request was discarded."""
     return _REFUSED in request.META

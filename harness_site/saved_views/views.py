@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
-from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member_with_role
 from harness_site.saved_views import saved_view_storage
 from harness_site.saved_views.filterable_lists import ADDRESSES, FILTERS, normalize_filter_query
 from harness_site.saved_views.models import SavedView
@@ -20,7 +20,7 @@ class NameForm(forms.Form):
 
 
 @require_POST
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def create_saved_view(request: MemberRequest, page: str) -> HttpResponse:
     if page not in FILTERS:
         raise Http404
@@ -41,7 +41,7 @@ def create_saved_view(request: MemberRequest, page: str) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def delete_saved_view(request: MemberRequest, pk: int) -> HttpResponse:
     if pk >= 2**63:
         raise Http404

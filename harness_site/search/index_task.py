@@ -35,7 +35,7 @@ class IndexerTask(BackgroundTask):
                     days = await database_sync_to_async(recount_session_sums.recount_changed_days_and_record_models)(
                         days
                     )
-                self.record_finished_round()
+                self.record_successful_round()
             except Exception as error:
                 self.record_failure(error)
             await asyncio.sleep(

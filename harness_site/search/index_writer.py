@@ -18,7 +18,7 @@ from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.search import text_extraction
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
-from harness_site.search.query_terms import build_dense_column_text, fold_case
+from harness_site.search.query_terms import build_letter_pair_text_of_dense_scripts, fold_case
 from harness_site.search.texts_to_index import IndexedText
 
 #: Keys of one microsecond, divided between the kinds. Texts that need more get keys of the next microseconds.
@@ -65,7 +65,7 @@ def lock_and_list_existing_sources(kind: Kind, keys: list[int]) -> set[int]:
 def index_texts(kind: Kind, found: Sequence[IndexedText]) -> None:
     """Add texts to the index. Must not run concurrently."""
     pieces = sorted(_split_texts(found), key=lambda piece: (piece[0].at, piece[0].source, piece[1]))
-    keys = _find_free_keys([_compute_first_key(kind, text.at) for text, _, _ in pieces])
+    keys = _find_free_keys([_compute_lowest_passage_key_at_time(kind, text.at) for text, _, _ in pieces])
     rows = [_build_passage_row(kind, key, *piece) for key, piece in zip(keys, pieces, strict=True)]
     _insert_rows(Passage, _PASSAGE, rows)
     _insert_new_facts(found)
@@ -78,7 +78,7 @@ def _split_texts(found: Iterable[IndexedText]) -> Iterator[tuple[IndexedText, in
             yield indexed_text, part, text
 
 
-def _compute_first_key(kind: Kind, at: datetime) -> int:
+def _compute_lowest_passage_key_at_time(kind: Kind, at: datetime) -> int:
     first, last = _TIMES
     return convert_to_microseconds(min(max(at, first), last)) * _KEYS + _FIRST_KEYS[kind]
 
@@ -110,7 +110,7 @@ def _build_passage_row(kind: Kind, key: int, indexed_text: IndexedText, part: in
     source_columns = (indexed_text.workspace, indexed_text.session, kind.value, indexed_text.source)
     state = (part, indexed_text.position, indexed_text.revision, indexed_text.open, key // ERA)
     problem = indexed_text.problem.value if indexed_text.problem and not part else None
-    return (key, *source_columns, *state, text, fold_case(text), build_dense_column_text(text), problem)
+    return (key, *source_columns, *state, text, fold_case(text), build_letter_pair_text_of_dense_scripts(text), problem)
 
 
 def _insert_rows(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

@@ -16,7 +16,7 @@ _FIELDS: Final = {"git_branch": Trait.BRANCH, "model": Trait.MODEL, "program_ver
 _COLUMN_LENGTH: Final = 255
 
 
-def extract_model_and_context_facts(body: str) -> tuple[tuple[Trait, str], ...]:
+def extract_project_and_model_facts_of_message(body: str) -> tuple[tuple[Trait, str], ...]:
     """Build the facts of a stored message.
 
     An imported message has them in its source, where only a change of the context is stored; the answer of a model may

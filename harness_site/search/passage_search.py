@@ -22,7 +22,7 @@ from checkpoints.models import Decision, Message, Session, ToolCall
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.session_list_filters import SessionFilter, select_sessions_by_filter
 from harness_site.accounts import session_secrets_from_call_arguments
-from harness_site.core.masking.masker import mask_text, mask_values_in_context
+from harness_site.core.masking.masker import mask_text, use_masking_rules_with_extra_values
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_texts_from_verified_sources
 from harness_site.search.models import Kind, Passage
@@ -242,7 +242,7 @@ def _collect_page_of_sessions(
         last = matches[-1][0]
         # in reverse, so that the newest match of a session stays
         newest_of_round = {session: pk for pk, session in reversed(matches)}
-        candidates = _filter_sessions_of_this_page(
+        candidates = _filter_sessions_not_on_earlier_pages(
             scope, sorted(newest_of_round, key=newest_of_round.__getitem__, reverse=True), cursor
         )
         missing = PAGE + 1 - len(_list_sessions(page))
@@ -273,7 +273,7 @@ def _count_visible_sessions(scope: _SearchScope, first: int | None) -> int:
     if len(keys) > _MATCHES[-1][0]:
         return 0
     newest_matches = dict(reversed(keys))
-    sessions = _filter_sessions_of_this_page(scope, list(newest_matches), None)
+    sessions = _filter_sessions_not_on_earlier_pages(scope, list(newest_matches), None)
     if len(sessions) > COUNTED:
         return 0
     passages = Passage.objects.defer("folded", "dense").filter(pk__in=[newest_matches[pk] for pk in sessions])
@@ -293,7 +293,7 @@ def _join_pages(page: SearchPage, added: SearchPage) -> SearchPage:
     )
 
 
-def _filter_sessions_of_this_page(
+def _filter_sessions_not_on_earlier_pages(
     scope: _SearchScope, sessions: Sequence[int], cursor: SearchCursor | None
 ) -> list[int]:
     """Return the sessions that match the filter and whose newest match is not on an earlier page."""
@@ -410,7 +410,7 @@ def _drop_matches_that_are_masked_now(
     """Drop passages whose terms are masked by now, so that recent secrets cannot be guessed by searching."""
     visible = []
     for passage in passages:
-        with mask_values_in_context(secrets.get(passage.session_id, ())):
+        with use_masking_rules_with_extra_values(secrets.get(passage.session_id, ())):
             text = mask_text(passage.text)
         if query.matches_text(text):
             passage.text = text

@@ -116,7 +116,7 @@ def fold_case(text: str) -> str:
     return text.replace("İ", "i").lower().replace("ς", "σ")
 
 
-def build_dense_column_text(text: str) -> str:
+def build_letter_pair_text_of_dense_scripts(text: str) -> str:
     """Build `Passage.dense`: each distinct pair of adjacent letters of dense scripts, and single last letters."""
     runs = _DENSE_RUN.findall(text)
     words = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run)))

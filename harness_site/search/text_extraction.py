@@ -24,7 +24,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core.call_sentences import (
     build_masked_call_sentence,
-    is_sentence_of_tool,
+    does_sentence_describe_call,
     remove_sentence_from_question_args,
 )
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
@@ -76,7 +76,7 @@ def extract_masked_call_text(call: ToolCall) -> ExtractedText:
     args = parse_json_or_return_text(call.args)
     with mask_values_of_secret_fields_in_context(args):
         words = _TextCollector()
-        has_sentence = is_sentence_of_tool(call.sentence)
+        has_sentence = does_sentence_describe_call(call.sentence)
         sentence = build_masked_call_sentence(call.tool, call.sentence, args) if has_sentence else ""
         for text in (call.call_id, call.tool, sentence):
             words.add_text(text)

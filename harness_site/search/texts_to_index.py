@@ -124,7 +124,7 @@ def load_texts_to_index(kind: Kind, keys: list[int]) -> list[IndexedText]:
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = call_and_decision_sums.copy_decisions_with_approval_request_times(loaded)
+        loaded = call_and_decision_sums.restore_approval_request_times_in_decision_rows(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
@@ -176,7 +176,7 @@ def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_masked_message_text(row.body, row.message_id)
     facts = (
         *session_active_hour_facts.build_active_hour_facts(row.created_at),
-        *message_project_and_model_facts.extract_model_and_context_facts(row.body),
+        *message_project_and_model_facts.extract_project_and_model_facts_of_message(row.body),
     )
     return IndexedText(
         row.session_id,

@@ -8,7 +8,10 @@ from django.utils import translation
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.call_sentences import format_short_call_sentence
-from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
+from harness_site.core.masking.masker import (
+    mask_values_of_secret_fields_in_context,
+    use_masking_rules_with_extra_values,
+)
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, skip_unreadable_records
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 
@@ -47,7 +50,10 @@ def _format_line(row: LoggedCall | UnreadableRecord, secrets: Mapping[int, Colle
     if isinstance(row, UnreadableRecord):
         return csv_rows.mask_and_format_csv_line(csv_rows.build_unreadable_row_cells(row, HEAD))
     args = formatting.parse_json_or_text(row.record.args)
-    with mask_values_in_context(secrets.get(row.session_pk, ())), mask_values_of_secret_fields_in_context(args):
+    with (
+        use_masking_rules_with_extra_values(secrets.get(row.session_pk, ())),
+        mask_values_of_secret_fields_in_context(args),
+    ):
         return csv_rows.mask_and_format_csv_line(_build_cells(row))
 
 

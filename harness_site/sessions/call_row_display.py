@@ -18,7 +18,10 @@ from django.utils.translation import ngettext
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_short_call_sentence
-from harness_site.core.masking.masker import mask_values_in_context, mask_values_of_secret_fields_in_context
+from harness_site.core.masking.masker import (
+    mask_values_of_secret_fields_in_context,
+    use_masking_rules_with_extra_values,
+)
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
@@ -61,7 +64,7 @@ class CallLine:
     duration: str
 
     @property
-    def has_decisions_to_show(self) -> bool:
+    def has_content_in_decision_column(self) -> bool:
         """Return whether there is something to say in the column of decisions."""
         return bool(self.record.rulings or self.record.late or self.record.is_undecided)
 
@@ -96,7 +99,10 @@ def build_workspace_call_lines(
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
-        with mask_values_in_context(secrets.get(row.session_pk, ())), mask_values_of_secret_fields_in_context(args):
+        with (
+            use_masking_rules_with_extra_values(secrets.get(row.session_pk, ())),
+            mask_values_of_secret_fields_in_context(args),
+        ):
             return WorkspaceCallLine(
                 pk=row.pk,
                 call=build_call_line(row.session_pk, row.record),
@@ -111,7 +117,7 @@ def build_workspace_call_lines(
 
 def has_any_line_decisions_to_show(lines: Iterable[CallLine | UnreadableRecord]) -> bool:
     """Return whether the column of decisions has something in any of the lines."""
-    return any(isinstance(line, CallLine) and line.has_decisions_to_show for line in lines)
+    return any(isinstance(line, CallLine) and line.has_content_in_decision_column for line in lines)
 
 
 def _make_call_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
+from harness_site.core.masking.reversible_tokens_for_masked_names import replace_file_digests_by_keyed_fingerprints
 from harness_site.sessions.selectors import export_records
 
 
@@ -16,5 +16,5 @@ def verify_session_and_generate_jsonl_lines(session_pk: int) -> Iterator[bytes]:
 
 
 def _mask_and_encode_record(record: export_records.Record) -> bytes:
-    value: Any = mask_json_value(mask_file_digests(record))
+    value: Any = mask_json_value(replace_file_digests_by_keyed_fingerprints(record))
     return f"{escape_hidden_in_json(json.dumps(value, ensure_ascii=False))}\n".encode()

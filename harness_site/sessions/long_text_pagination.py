@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from checkpoints.formats.parse_message_parts import OtherPart, Part, ReasoningPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK, get_masked_text_slice, mask_secret_fields_only
-from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.core.rendering.mask_and_shorten_text import get_byte_size
 from harness_site.sessions.selectors.conversation_window import CallCard
@@ -51,7 +51,7 @@ def count_pages_of_text(text: str) -> int:
 
 def compute_text_fingerprint(text: str) -> str:
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
-    return compute_keyed_fingerprint(digest)[:16]
+    return compute_keyed_fingerprint_of_digest(digest)[:16]
 
 
 def mask_secret_fields_and_format_json(value: Any) -> str:

@@ -70,7 +70,7 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
         else _render_time_taken_to_answer(entry.answer_time),
-        tokens=build_html('<span class="tokens">{}</span>', _render_message_tokens(entry.usage))
+        tokens=build_html('<span class="tokens">{}</span>', _render_token_usage_counts(entry.usage))
         if entry.usage and not is_offline
         else "",
         marks=_render_position_and_version_in_export(entry)
@@ -89,7 +89,7 @@ def _render_time_and_date_if_new(moment: datetime, previous: datetime | None) ->
     return render_time(moment, beside=None if is_new_date else moment)
 
 
-def _render_message_tokens(usage: Mapping[str, Any]) -> SafeString:
+def _render_token_usage_counts(usage: Mapping[str, Any]) -> SafeString:
     """Format the tokens of one request by kind, one line each; only what is known."""
     tokens = usage_by_turn.parse_token_counts(usage)
     counts = (

@@ -81,7 +81,7 @@ class StepChange:
     new: PlanStep | None
 
 
-def parse_plan(stored: str | None) -> Plan | None:
+def parse_checkpoint_plan(stored: str | None) -> Plan | None:
     """Parse the plan of a checkpoint; None if it has none. Damaged JSON is returned as text in `rest`."""
     if stored is None:
         return None

@@ -6,7 +6,7 @@ from typing import Final
 
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
-from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.sessions.selectors.session_rows import SessionRow
 
@@ -37,7 +37,7 @@ def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterato
     while batch := list(islice(remaining, _SESSIONS_PER_BATCH)):
         secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in batch])
         for row in batch:
-            with mask_values_in_context(secrets.get(row.pk, ())):
+            with use_masking_rules_with_extra_values(secrets.get(row.pk, ())):
                 yield csv_rows.mask_and_format_csv_line(
                     csv_rows.build_unreadable_row_cells(row, HEAD)
                     if isinstance(row, UnreadableRecord)

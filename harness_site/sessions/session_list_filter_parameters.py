@@ -152,7 +152,7 @@ def _build_activity_conditions(workspace: int, asked: QueryDict, times: TimeRang
     """Build the conditions for decisions of people, lost runs, and interrupted calls or activity in a bounded time."""
     conditions: list[Q] = []
     if asked.get("interrupted") and times:
-        conditions.append(Q(pk__in=_query_session_keys_with_interruption(workspace, times)))
+        conditions.append(Q(pk__in=_query_session_keys_with_call_ever_interrupted(workspace, times)))
     elif times and not asked.get("lost"):
         conditions.append(
             Q(pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until))
@@ -165,7 +165,7 @@ def _build_activity_conditions(workspace: int, asked: QueryDict, times: TimeRang
     return conditions
 
 
-def _query_session_keys_with_interruption(workspace: int, times: TimeRange) -> QuerySet[Any, Any]:
+def _query_session_keys_with_call_ever_interrupted(workspace: int, times: TimeRange) -> QuerySet[Any, Any]:
     """Query the keys of the sessions with an interrupted call that was issued in a time."""
     calls = ToolCall.objects.filter(workspace=workspace, interrupted_at__isnull=False)
     return _filter_by_time(calls.exclude(reason=InterruptReason.NO_RESULT), "issued_at", times).values("session")

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import Role
 from checkpoints.seals import row_seals
 from harness_site.accounts import session_secrets_from_call_arguments
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
 
@@ -47,7 +47,7 @@ def require_member_and_handle_page_not_found(
         except PageNotFound as missing:
             return render(request, "sessions/not_found.html", {"missing": missing, "head": missing.head}, status=404)
 
-    return require_member(Role.AUDITOR)(render_view_or_not_found)
+    return require_member_with_role(Role.AUDITOR)(render_view_or_not_found)
 
 
 def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *, verified: bool = True) -> SessionHead:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.core import formatting
-from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
@@ -83,7 +83,7 @@ def build_session_lines(
     urls = SessionLinks()
 
     def build_line(row: SessionRow) -> SessionLine:
-        with mask_values_in_context(secrets.get(row.pk, ())):
+        with use_masking_rules_with_extra_values(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
             shape, status = get_session_status_shape_and_label(
                 row.standing,

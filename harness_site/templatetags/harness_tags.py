@@ -29,19 +29,19 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.cached_urls import get_page_path, get_static_url, list_page_paths_in_all_languages
+from harness_site.core.cached_urls import get_page_path, get_static_url, list_language_paths_of_page
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
-from harness_site.core.management_command_format import format_management_command
+from harness_site.core.management_command_format import prefix_management_command_with_program
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_text,
-    mask_values_in_context,
     mask_values_of_secret_fields_in_context,
+    use_masking_rules_with_extra_values,
 )
 from harness_site.core.masking.reversible_tokens_for_masked_names import (
     encrypt_name_if_masked,
-    mask_digest,
     mask_query_string,
+    replace_digest_by_fingerprint_if_masking,
 )
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.fast_format_html import build_html, join_html
@@ -79,7 +79,7 @@ register.filter("shown_query", mask_query_string)
 
 register.simple_tag(get_page_path, name="page_path")
 register.simple_tag(get_static_url, name="static")
-register.simple_tag(format_management_command, name="management_command")
+register.simple_tag(prefix_management_command_with_program, name="management_command")
 
 
 @register.simple_tag(name="icon")
@@ -306,12 +306,14 @@ def mask_json_for_copying(stored: str) -> str:
 def render_named_digest(digest: str, name: str) -> SafeString:
     """Render a digest, or its fingerprint, after its `name`."""
     html = '{} <span class="mono digest">{}</span>'
-    return build_html(html, _("Fingerprint") if is_masking_active() else name, mask_digest(digest))
+    return build_html(
+        html, _("Fingerprint") if is_masking_active() else name, replace_digest_by_fingerprint_if_masking(digest)
+    )
 
 
 @register.simple_tag(name="copy_button")
 def mask_and_render_copy_button(text: str) -> SafeString:
-    return _build_copy_button_of_masked_text(mask_text(text))
+    return _build_copy_button_for_already_masked_text(mask_text(text))
 
 
 def render_button_copying_text_at_url(address: str, label: str) -> SafeString:
@@ -349,7 +351,7 @@ def render_one_time_secret(secret: str) -> SafeString:
     )
 
 
-def _build_copy_button_of_masked_text(text: str) -> SafeString:
+def _build_copy_button_for_already_masked_text(text: str) -> SafeString:
     title, label = _translate_copy_labels(get_language())
     return build_html(
         '<button type="button" class="copy needs-js" data-copy="{}" title="{}" aria-label="{}">{}</button>',
@@ -417,7 +419,7 @@ def render_aria_current_of_section(context: Context, *view_names: str) -> SafeSt
     """Mark a link to a section as current if the path of the request is below one of `view_names`."""
     request = context.get("request")
     inside = request is not None and any(
-        request.path.startswith(list_page_paths_in_all_languages(name)) for name in view_names
+        request.path.startswith(list_language_paths_of_page(name)) for name in view_names
     )
     return build_html(' aria-current="{}"', "page") if inside else SafeString()
 
@@ -486,7 +488,7 @@ class MaskSessionValuesNode(Node):
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        with mask_values_in_context(self.secrets.resolve(context).get(self.session.resolve(context), ())):
+        with use_masking_rules_with_extra_values(self.secrets.resolve(context).get(self.session.resolve(context), ())):
             return self.inside.render(context)
 
 

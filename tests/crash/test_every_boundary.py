@@ -27,7 +27,7 @@ WRITING = {
     "calls.intent_log._insert_call_sealed_if_enabled",
     "calls.intent_log._issue_call_under_session_lock",
     "calls.write_outcomes._write_outcome_sealed_if_enabled",
-    "calls.write_outcomes._write_outcome_and_value_or_audit_event",
+    "calls.write_outcomes._write_outcome_with_value_or_interruption_event",
 }
 
 

@@ -51,9 +51,10 @@ class SubagentSessionClaims:
     def choose_and_claim_session_for_call(self, key: TranscriptKey, tool: str, args: dict[str, Any]) -> str:
         """Claim the sessions for one call, and return the one in which to log it; `end_call_claim` ends that.
 
-        Raises what `SessionClaims.claim_session_for_call` raises, also about a subagent of the same main agent.
+        Raises what `SessionClaims.claim_session_and_count_running_call` raises, also about a subagent of the same main
+        agent.
         """
-        self._claims.claim_session_for_call(key.root_session_id, self._description)
+        self._claims.claim_session_and_count_running_call(key.root_session_id, self._description)
         try:
             with self._lock:
                 if key.root_session_id not in self._open:
@@ -62,7 +63,7 @@ class SubagentSessionClaims:
                 key, (tool, digest_text(to_canonical_json(args)))
             )
             if session_id != key.root_session_id:
-                self._claims.claim_session_for_call(session_id, self._description)
+                self._claims.claim_session_and_count_running_call(session_id, self._description)
                 self._store_parent_session_if_unset(session_id, key.root_session_id)
         except BaseException:
             self._claims.end_call_claim(key.root_session_id)
@@ -118,7 +119,7 @@ class SubagentSessionClaims:
         for pk, session_id in found:
             is_owned = store.find_owned_session(session_id) is not None  # by a subagent of this process
             if is_owned or not any(
-                call.mutates for call in call_queries.list_unanswered_calls_with_argument_policy(store, pk)
+                call.mutates for call in call_queries.list_unanswered_calls_matched_by_arguments(store, pk)
             ):
                 continue
             try:
@@ -128,7 +129,7 @@ class SubagentSessionClaims:
                 continue
             finally:
                 self._claims.release_session_when_idle(session_id)
-            for call in call_queries.list_unanswered_calls_with_argument_policy(store, pk):
+            for call in call_queries.list_unanswered_calls_matched_by_arguments(store, pk):
                 if call.status in _CONTINUED_STATUSES:
                     open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))
         return open_calls

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.adapters.claude.transcript_keys import TranscriptKey, get_line_uuid_or_empty
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey, build_line_key_or_empty
 from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
@@ -160,7 +160,7 @@ class TranscriptMirror:
             writer.repeats = repeats
         for line in lines:
             self.size += 1
-            self.keys.add(get_line_uuid_or_empty(line))
+            self.keys.add(build_line_key_or_empty(line))
             self.last_line = line
             if is_subagent_description(line):
                 continue
@@ -179,7 +179,7 @@ def is_subagent_description(line: Any) -> bool:
     return isinstance(line, dict) and line.get("type") == _SUBAGENT_TYPE
 
 
-def find_last_subagent_description_or_empty(lines: Iterable[Any]) -> dict[str, Any]:
+def find_last_subagent_fields_or_empty_dict(lines: Iterable[Any]) -> dict[str, Any]:
     """Return what the last description among the lines says about the subagent; empty without a description."""
     described = [line for line in lines if is_subagent_description(line)]
     return {name: value for name, value in described[-1].items() if name != "type"} if described else {}
@@ -328,15 +328,15 @@ class ReadableTranscriptWriter(ImportWriter):
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
         session_id = self.origin.session_id
         if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
-            row, run = self._lock_writable_session_and_get_run()
+            row, run = self._lock_or_create_session_and_import_run()
             self._restore_from_stored_session(row, run, calls)
 
-    def _create_session(self, first: datetime) -> tuple[Session, Run]:
-        row, run = self._lock_writable_session_and_get_run()
+    def _lock_session_and_load_head(self, first: datetime) -> tuple[Session, Run]:
+        row, run = self._lock_or_create_session_and_import_run()
         self._head = TranscriptHead(row.head_segment_id or 0, row.message_count, bytes(row.head_chain), 0)
         return row, run
 
-    def _lock_writable_session_and_get_run(self) -> tuple[Session, Run]:
+    def _lock_or_create_session_and_import_run(self) -> tuple[Session, Run]:
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         using, session_id = self.store.using, self.origin.session_id
         if session_id not in self._transaction.locked:
@@ -407,7 +407,7 @@ class ReadableTranscriptWriter(ImportWriter):
         owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
-            results = turn.new_result_counts - _count_results_by_program(turn)
+            results = turn.new_result_counts - _count_placeholder_results_by_call_id(turn)
             rows = self._list_pks_of_answered_calls(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.difference += difference
@@ -439,9 +439,9 @@ class ReadableTranscriptWriter(ImportWriter):
         """
         store, owned_session = self.store, self._owned_session
         if owned_session is not None:
-            read = partial(call_queries.list_unanswered_calls_with_argument_policy, store, row.pk)
+            read = partial(call_queries.list_unanswered_calls_matched_by_arguments, store, row.pk)
             return owned_session.operations.list_row_keys_answered_by_results(results, read)
-        open_calls = call_queries.list_unanswered_calls_with_argument_policy(store, row.pk)
+        open_calls = call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
         rows = OpenOperations().list_row_keys_answered_by_results(results, lambda: open_calls)
         kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
@@ -484,7 +484,7 @@ class ReadableTranscriptWriter(ImportWriter):
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 
 
-def _count_results_by_program(turn: ImportedTurn) -> Counter[str]:
+def _count_placeholder_results_by_call_id(turn: ImportedTurn) -> Counter[str]:
     """Count the results, by call id, that the program made up for calls that died: the model has not read theirs."""
     found = Counter[str]()
     for message in turn.messages:

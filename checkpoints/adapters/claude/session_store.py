@@ -30,7 +30,7 @@ from checkpoints.adapters.claude.readable_transcript_writer import (
     AGENT_NAME,
     SessionChanged,
     TranscriptMirror,
-    find_last_subagent_description_or_empty,
+    find_last_subagent_fields_or_empty_dict,
     is_subagent_description,
 )
 from checkpoints.adapters.claude.refused_lines import RefusedLines
@@ -211,7 +211,9 @@ class HarnessSessionStore(SessionStore):
                 mirror, before = self._append_lines_under_lock(key, mirror, lines)
             if mirror is not None:
                 self._remember_version_number_if_next(session_id, before, mirror.version)
-                known = write_cached_session_in_one_statement.find_writable_cached_session(store, session_id)
+                known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
+                    store, session_id
+                )
                 mirror.revision = None if known is None else known.row.revision
                 with self._lock:
                     self._mirrors[session_id] = mirror
@@ -228,7 +230,7 @@ class HarnessSessionStore(SessionStore):
         `SessionChanged`.
         """
         store = self.sync_checkpointer.store
-        known = write_cached_session_in_one_statement.find_writable_cached_session(store, key.session_id)
+        known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(store, key.session_id)
         if known is None or mirror.revision != known.row.revision or self._clock_lead is None:
             return None
         if len(_list_new_lines(lines, mirror.keys)) < len(lines):
@@ -298,7 +300,7 @@ class HarnessSessionStore(SessionStore):
             rows = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
             is_empty = rows.filter(latest_version=0, owner=None, forked_from=None, tool_calls=None).exists()
         lines = (self._load_all_lines(session_id) or []) if is_empty else []
-        return [] if any(map(transcript_keys.get_line_uuid_or_empty, lines)) else lines
+        return [] if any(map(transcript_keys.build_line_key_or_empty, lines)) else lines
 
     def _delete_notes_session_fork_origin_and_append(
         self, key: TranscriptKey, origin: str, notes: Sequence[Line], lines: Sequence[Line]
@@ -324,7 +326,7 @@ class HarnessSessionStore(SessionStore):
             if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
                 mirror = None
             stored = self._load_first_lines(session_id, size) if mirror is None else []
-            known_keys = set(map(transcript_keys.get_line_uuid_or_empty, stored)) if mirror is None else mirror.keys
+            known_keys = set(map(transcript_keys.build_line_key_or_empty, stored)) if mirror is None else mirror.keys
             new = _list_new_lines(lines, known_keys)
             self._require_guarded_session_is_not_overtaken(key, newest[1], are_all_new=len(new) == len(lines))
             if new or not log.header:
@@ -417,7 +419,7 @@ class HarnessSessionStore(SessionStore):
         if mirror is not None and any(map(is_subagent_description, new)):
             stored, mirror = self._load_first_lines(key.session_id, size), None
         if mirror is None:
-            subagent = find_last_subagent_description_or_empty([*stored, *new])
+            subagent = find_last_subagent_fields_or_empty_dict([*stored, *new])
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
@@ -492,7 +494,7 @@ class HarnessSessionStore(SessionStore):
         ]
 
     async def _list_transcript_log_headers_of_project(self, project_key: str) -> list[dict[str, Any]]:
-        group = transcript_keys.parse_project_key(project_key).project_log_group
+        group = transcript_keys.build_transcript_key_of_project(project_key).project_log_group
         return await self._run_blocking(
             partial(line_log.load_headers_of_logs_in_group, self.sync_checkpointer.store, group)
         )
@@ -536,7 +538,7 @@ def _list_new_lines(lines: Sequence[Line], known_keys: Collection[str]) -> list[
     added = set[str]()
     new = []
     for line in lines:
-        key = transcript_keys.get_line_uuid_or_empty(line)
+        key = transcript_keys.build_line_key_or_empty(line)
         if key and (key in known_keys or key in added):
             continue
         added.add(key)

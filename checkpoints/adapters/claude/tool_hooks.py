@@ -151,7 +151,7 @@ class _ToolHooks:
         policies.register_verify_hooks(sync)
         description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
         self._subagent_calls = SubagentSessionClaims(sync, SessionClaims.get_for_client(sync), description)
-        self._codec = ValueCodec(_encode_value_as_json, _decode_json_value, _get_result_text_or_value)
+        self._codec = ValueCodec(_encode_value_as_json, _decode_logged_json_value, _get_result_text_or_value)
         self._calls = CallsBetweenHooks.get_for_client(sync)
 
     # hooks
@@ -167,7 +167,7 @@ class _ToolHooks:
             await self._end_calls_of_past_turns_and_release_sessions(key, hook, call_id)
             await self._create_missing_forks(key, hook, call_id)
             turn = calls_between_hooks.get_turn_of_hook(hook)
-            return await self._start_call_and_wait_for_permission(key, name, args, call_id, turn)
+            return await self._start_guarded_call_and_build_permission(key, name, args, call_id, turn)
         except CheckpointsError as error:
             return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
@@ -200,7 +200,7 @@ class _ToolHooks:
             found = sessions.filter(session_id=key.session_id).values_list("latest_version", "forked_from_id").first()
         return found is None or (found[0] == 0 and found[1] is None)
 
-    async def _start_call_and_wait_for_permission(
+    async def _start_guarded_call_and_build_permission(
         self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str, turn: Turn
     ) -> Output:
         call = CallBetweenHooks(turn)
@@ -275,7 +275,7 @@ class _ToolHooks:
         key = transcript_keys.get_transcript_key_of_hook(hook)
         await self._end_calls_of_past_turns_and_release_sessions(key, hook)
         waiting = self._calls.list_call_ids(key)
-        for call_id, denial in (await _poll_denial_or_none_of_answered_calls(hook, waiting)).items():
+        for call_id, denial in (await _poll_transcript_file_for_denials_by_call_id(hook, waiting)).items():
             call = self._calls.take(key, call_id) if denial is not None else None
             if call is not None:
                 await call.log_outcome(denial)
@@ -289,7 +289,7 @@ class _ToolHooks:
         ended = self._calls.take_calls_of_ended_turns(key, calls_between_hooks.get_turn_of_hook(hook), call_id)
         if not ended:
             return
-        denials = await asyncio.to_thread(_read_denial_or_none_of_answered_calls, hook, {name for _, name in ended})
+        denials = await asyncio.to_thread(_map_answered_call_ids_to_denial_or_none, hook, {name for _, name in ended})
         for (_, name), call in ended.items():
             await call.log_outcome(denials.get(name) or OutcomeUnknown(_TURN_ENDED))
         for agent in {of for of, _ in ended} | {replace(key, subpath="")}:
@@ -318,21 +318,22 @@ def _build_value_or_error(hook: Any) -> Any:
     return OutcomeUnknown(error) if hook.get("is_interrupt") or _UNKNOWN_OUTCOME.search(error) else CallFailed(error)
 
 
-async def _poll_denial_or_none_of_answered_calls(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
+async def _poll_transcript_file_for_denials_by_call_id(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
     """Find the results of calls in the file of the transcript, whose last lines are written after the hook is called.
 
-    Returns what `_read_denial_or_none_of_answered_calls` returns, without the calls that have no result after a while.
+    Returns what `_map_answered_call_ids_to_denial_or_none` returns, without the calls that have no result after a
+    while.
     """
     results: dict[str, Exception | None] = {}
     for number in range(_RESULT_POLLS):
         if call_ids <= results.keys() or not transcript_file_of_hook.find_transcript_path(hook).exists():
             break
         await asyncio.sleep(_RESULT_POLL_INTERVAL if number else 0)
-        results = await asyncio.to_thread(_read_denial_or_none_of_answered_calls, hook, call_ids)
+        results = await asyncio.to_thread(_map_answered_call_ids_to_denial_or_none, hook, call_ids)
     return results
 
 
-def _read_denial_or_none_of_answered_calls(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
+def _map_answered_call_ids_to_denial_or_none(hook: Any, call_ids: set[str]) -> dict[str, Exception | None]:
     """Read the results of calls from the file of the transcript.
 
     Returns for each call that has one what its outcome is if the program did not make the call, or not to its end, and
@@ -344,11 +345,13 @@ def _read_denial_or_none_of_answered_calls(hook: Any, call_ids: set[str]) -> dic
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in line["message"]["content"]}
         except (AttributeError, KeyError, TypeError):
             continue
-        results |= {name: _build_denial_or_none(line, reason) for name, reason in found.items() if name in call_ids}
+        results |= {
+            name: _parse_denial_of_line_or_none(line, reason) for name, reason in found.items() if name in call_ids
+        }
     return results
 
 
-def _build_denial_or_none(line: dict[str, Any], reason: str) -> Exception | None:
+def _parse_denial_of_line_or_none(line: dict[str, Any], reason: str) -> Exception | None:
     """Return what a line says about the outcome of a call; None if it has its result."""
     if "toolDenialKind" not in line:
         return None
@@ -362,7 +365,7 @@ def _encode_value_as_json(value: Any) -> tuple[str, bytes]:
     return "json", json.dumps(value).encode()
 
 
-def _decode_json_value(encoded: tuple[str, bytes]) -> Any:
+def _decode_logged_json_value(encoded: tuple[str, bytes]) -> Any:
     return json.loads(encoded[1])
 
 

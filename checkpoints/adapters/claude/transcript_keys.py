@@ -88,7 +88,7 @@ def parse_session_key(key: Mapping[str, Any]) -> TranscriptKey:
     return TranscriptKey(*parts)
 
 
-def parse_project_key(project_key: object) -> TranscriptKey:
+def build_transcript_key_of_project(project_key: object) -> TranscriptKey:
     """Read the key of a project, as that of a session without a name. Raises `InvalidInput`."""
     return TranscriptKey(validate_id("project_key", project_key), "")
 
@@ -104,7 +104,7 @@ def get_transcript_key_of_hook(hook: Mapping[str, Any]) -> TranscriptKey:
     )
 
 
-def get_line_uuid_or_empty(entry: Mapping[str, Any]) -> str:
+def build_line_key_or_empty(entry: Mapping[str, Any]) -> str:
     """Return the key of a line in its log: its uuid, or a digest of one that is too long; empty if it has none."""
     uuid = entry.get("uuid")
     if not isinstance(uuid, str) or not uuid:

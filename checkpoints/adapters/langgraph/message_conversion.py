@@ -28,7 +28,7 @@ def convert_to_transcript(messages: object) -> list[dict[str, Any]] | None:
     return None if any(message is None for message in transcript) else [message or {} for message in transcript]
 
 
-def convert_tool_result_messages(messages: object) -> list[dict[str, Any]]:
+def filter_and_convert_tool_messages(messages: object) -> list[dict[str, Any]]:
     """Return the messages of a channel that have results of tool calls, as messages of a transcript."""
     if not isinstance(messages, list):
         return []

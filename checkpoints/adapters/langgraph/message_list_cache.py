@@ -270,7 +270,9 @@ class ListMemory:
                 while len(self._lists) > _MAX_LISTS:
                     self._lists.popitem(last=False)
 
-    def add_written_messages(self, thread_id: str, namespace: str, written: Iterable[tuple[Any, Encoded]]) -> None:
+    def remember_encoded_values_of_messages(
+        self, thread_id: str, namespace: str, written: Iterable[tuple[Any, Encoded]]
+    ) -> None:
         """Remember messages of a thread and namespace, each with a stored value that contains it.
 
         A message that is remembered already keeps its value.

@@ -295,8 +295,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         elements = list(value)
         encoded = [self.serde.dumps_typed(item) for item in elements]
         written = self._memory.map_written_messages_by_identity(thread_id, namespace)
-        self._memory.add_written_messages(thread_id, namespace, zip(elements, encoded, strict=True))
-        return _encode_written_messages_as_patches(elements, encoded, written)
+        self._memory.remember_encoded_values_of_messages(thread_id, namespace, zip(elements, encoded, strict=True))
+        return _replace_already_written_messages_by_patches(elements, encoded, written)
 
     # ---- writing
 
@@ -338,7 +338,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         }
         for name, (value, _) in encoded.items():
             if isinstance(value, tuple):
-                self._memory.add_written_messages(
+                self._memory.remember_encoded_values_of_messages(
                     thread_id, namespace, _iterate_elements_with_encoded_input(values[name], value)
                 )
         new = NewState(
@@ -362,7 +362,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 values,
                 stored_metadata,
                 checkpoint["id"],
-                self._count_list_messages_in_newest_version(row, said),
+                self._count_leading_messages_already_saved(row, said),
             )
 
         def discard_calls_of_earlier_states(row: Session) -> None:
@@ -402,7 +402,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         stored = message_list_cache.build_messages_to_copy_for_loads(
             decoded, message_list_cache.copy_message_fields(decoded)
         )
-        added = _encode_written_messages_as_patches(elements[kept:], encoded, written)
+        added = _replace_already_written_messages_by_patches(elements[kept:], encoded, written)
         added_digests = list(map(digest_element, added))
         if known is None or not kept:
             return added, _build_saved_list(elements, fields, added_digests, stored)
@@ -410,7 +410,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         nodes = grown.kept.build_extended_nodes_and_blobs(added_digests)[0]
         return grown, known.build_extended_list(kept, elements, fields, stored, added_digests, nodes)
 
-    def _count_list_messages_in_newest_version(self, row: Session, said: SavedList | None) -> int:
+    def _count_leading_messages_already_saved(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
         saved = self._memory.find_transcript_digests(row.session_id) if said is not None else None
         if saved is None or said is None or saved[0] != bytes(row.head_chain):
@@ -440,7 +440,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             )
         }
         if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
-            answers = message_conversion.convert_tool_result_messages(said)
+            answers = message_conversion.filter_and_convert_tool_messages(said)
             return VersionContent(None, answers, payload) if answers else None
         transcript = message_conversion.convert_to_transcript(
             said[saved:] if saved and isinstance(said, list) else said
@@ -474,7 +474,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         ]
         channels = {channel for channel, _ in writes}
         requests = (
-            self._wait_for_messages_and_build_call_intents(config, dict(writes)[INTERRUPT])
+            self._wait_and_build_approval_intents_of_interrupts(config, dict(writes)[INTERRUPT])
             if INTERRUPT in channels
             else []
         )
@@ -508,23 +508,25 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if INTERRUPT in channels:
             self._session_claims.release_session_when_idle(thread_id)
 
-    def _wait_for_messages_and_build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
+    def _wait_and_build_approval_intents_of_interrupts(
+        self, config: RunnableConfig, value: object
+    ) -> Sequence[CallIntent]:
         found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
         if not found or _is_asked_again_by_root_graph(config):
             return []
         asked = (
-            self._wait_for_messages_of_stored_state(config)
+            self._wait_for_state_and_get_messages_or_none(config)
             if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
             else None
         )
-        version = self._wait_for_version_of_stored_root_state(config)
+        version = self._wait_for_root_state_and_find_version_or_none(config)
         return [
             convert_interrupts_to_calls.build_approval_intent(request, self.policies, version)
             for each in found
             for request in convert_interrupts_to_calls.list_call_requests(each, asked)
         ]
 
-    def _wait_for_version_of_stored_root_state(self, config: RunnableConfig) -> int | None:
+    def _wait_for_root_state_and_find_version_or_none(self, config: RunnableConfig) -> int | None:
         """Return the version with the messages of the root graph when a task asked, as another thread may be about to
         store it.
 
@@ -541,7 +543,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             time.sleep(_STATE_POLL_SECONDS)
         return None
 
-    def _wait_for_messages_of_stored_state(self, config: RunnableConfig) -> object:
+    def _wait_for_state_and_get_messages_or_none(self, config: RunnableConfig) -> object:
         """Return the messages of the state that a task worked on, which another thread may be about to store.
 
         None if the state is still not stored after the last poll.
@@ -875,7 +877,7 @@ def _iterate_elements_with_encoded_input(value: Any, encoded: Encoded) -> Iterat
             yield item, encoded
 
 
-def _encode_written_messages_as_patches(
+def _replace_already_written_messages_by_patches(
     elements: Sequence[Any], encoded: Sequence[Encoded], written: Mapping[int, tuple[Any, Encoded]]
 ) -> list[NewElement]:
     """Return encoded elements, those that were written before as patches.

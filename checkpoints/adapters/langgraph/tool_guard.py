@@ -98,14 +98,14 @@ class ToolGuard:
         while True:
             try:
                 with self._claim_session_during_call(thread_id):
-                    for seconds in self._iterate_pauses_and_require_no_newer_state(thread_id, config):
+                    for seconds in self._iterate_sleeps_until_state_stored_and_newest(thread_id, config):
                         time.sleep(seconds)
                     result = guard(
                         self._client,
                         thread_id,
                         call["name"],
                         call["args"],
-                        _get_call_id(call),
+                        _get_call_id_or_tool_name(call),
                         lambda args: handler(_replace_call_arguments(request, args)),
                         policies=self._policies,
                         codec=self._codec,
@@ -131,7 +131,7 @@ class ToolGuard:
                 async with self._async_claims.hold_session(
                     thread_id, self._description, release_after=self._release_after_call
                 ):
-                    pauses = self._iterate_pauses_and_require_no_newer_state(thread_id, config)
+                    pauses = self._iterate_sleeps_until_state_stored_and_newest(thread_id, config)
                     seconds = await self._async_claims.run_blocking(partial(next, pauses, None))
                     while seconds is not None:
                         await asyncio.sleep(seconds)
@@ -141,7 +141,7 @@ class ToolGuard:
                         thread_id,
                         call["name"],
                         call["args"],
-                        _get_call_id(call),
+                        _get_call_id_or_tool_name(call),
                         lambda args: handler(_replace_call_arguments(request, args)),
                         policies=self._policies,
                         codec=self._codec,
@@ -156,7 +156,7 @@ class ToolGuard:
                 await self.arelease(thread_id)
                 interrupt(waiting)
 
-    def _iterate_pauses_and_require_no_newer_state(self, thread_id: str, config: RunnableConfig) -> Iterator[float]:
+    def _iterate_sleeps_until_state_stored_and_newest(self, thread_id: str, config: RunnableConfig) -> Iterator[float]:
         """Wait for the state that has the message with the call, and require that nobody has continued from it.
 
         A call that was logged before its state would count as one of an earlier version, in which the answers of the
@@ -176,7 +176,7 @@ class ToolGuard:
 
     @contextmanager
     def _claim_session_during_call(self, thread_id: str) -> Iterator[None]:
-        self._claims.claim_session_for_call(thread_id, self._description)
+        self._claims.claim_session_and_count_running_call(thread_id, self._description)
         error: BaseException | None = None
         try:
             yield
@@ -285,7 +285,7 @@ def _get_thread_id_and_config(request: ToolCallRequest) -> tuple[str, RunnableCo
     return str(thread_id), config
 
 
-def _get_call_id(call: Any) -> str:
+def _get_call_id_or_tool_name(call: Any) -> str:
     return str(call["id"] or call["name"])
 
 
@@ -321,9 +321,11 @@ def _convert_result_for_call(result: ToolResult, call: Any) -> Result:
     """Return the value of a call as an answer to `call`, or a message with the text that is known of it."""
     if result.value is None:
         status = "error" if result.is_error else "success"
-        return ToolMessage(result.content, name=call["name"], tool_call_id=_get_call_id(call), status=status)
+        return ToolMessage(
+            result.content, name=call["name"], tool_call_id=_get_call_id_or_tool_name(call), status=status
+        )
     value = result.value
-    return _copy_value_with_call_id(value, _get_call_id(call)) if result.replayed else value  # type: ignore[no-any-return]
+    return _copy_value_with_call_id(value, _get_call_id_or_tool_name(call)) if result.replayed else value  # type: ignore[no-any-return]
 
 
 def _copy_value_with_call_id(value: Any, call_id: str) -> Any:

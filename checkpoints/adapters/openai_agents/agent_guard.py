@@ -107,7 +107,7 @@ class AgentGuard:
         clone = agent.clone(**changes)
         self._clones[id(agent)] = self._clones[id(clone)] = agent, clone
         tools.extend(self._guard_tool_if_logged(tool) for tool in agent.tools)
-        handoffs.extend(self._guard_handoff(target) for target in agent.handoffs)
+        handoffs.extend(self._guard_target_agent_of_handoff(target) for target in agent.handoffs)
         if agent.mcp_servers:
             clone.get_mcp_tools = partial(self._list_guarded_mcp_tools, clone)  # type: ignore[method-assign]
         return clone
@@ -134,7 +134,7 @@ class AgentGuard:
                     queue.append(next_agent)
         return agent
 
-    def _guard_handoff(self, target: Any) -> Any:
+    def _guard_target_agent_of_handoff(self, target: Any) -> Any:
         if isinstance(target, Agent):
             return self.get_or_create_guarded_clone(target)
         if not isinstance(target, Handoff):
@@ -167,7 +167,7 @@ class AgentGuard:
             return self._copy_agent_tool_with_guarded_agent(tool)
         if self._policies.logs_calls(tool.qualified_name):
             return self._guard_tool(tool)
-        return _copy_tool_without_durable_models(tool) if tool._is_agent_tool else tool
+        return _copy_agent_tool_to_run_with_program_config(tool) if tool._is_agent_tool else tool
 
     def _copy_agent_tool_with_guarded_agent(self, tool: FunctionTool) -> FunctionTool:
         """Return an agent that is a tool, whose own run is continued from a state with guarded tools."""
@@ -246,7 +246,9 @@ class AgentGuard:
     ) -> ToolResult:
         own = None if self._run is None else self._run.own
         if own is not None and await self._client.run_database_work_to_end(
-            partial(durable_turns.is_turn_over_for_call, self._client.store, self._session.session_id, own, call_id)
+            partial(
+                durable_turns.is_call_answered_by_other_run, self._client.store, self._session.session_id, own, call_id
+            )
         ):
             raise OwnershipLost(self._session.session_id)
         self._seen.add(call_id)
@@ -284,7 +286,7 @@ class AgentGuard:
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         calls = [
-            call for call in call_queries.list_unanswered_calls_with_argument_policy(store, row.pk) if call.tool == name
+            call for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk) if call.tool == name
         ]
         if any(call.call_id == call_id for call in calls):
             return True
@@ -294,7 +296,7 @@ class AgentGuard:
             for call in calls
         )
 
-    async def register_approval_item_if_decided(self, item: ToolApprovalItem) -> bool:
+    async def try_register_call_decided_in_log(self, item: ToolApprovalItem) -> bool:
         """Register a call that a state of the SDK waits for as one that needed approval, if the log has its decision.
 
         Args:
@@ -317,7 +319,7 @@ class AgentGuard:
         if unfinished_call_queries.list_undecided_calls_of_session(store, row):
             return False
         return any(
-            call.call_id == call_id for call in call_queries.list_unanswered_calls_with_argument_policy(store, row.pk)
+            call.call_id == call_id for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
         )
 
     # ---- ownership
@@ -327,7 +329,11 @@ class AgentGuard:
         session_id = self._session.session_id
         try:
             await self._client.run_database_work_to_end(
-                partial(self._claims.claim_session_for_call, session_id, self._session.build_session_description())
+                partial(
+                    self._claims.claim_session_and_count_running_call,
+                    session_id,
+                    self._session.build_session_description(),
+                )
             )
         except asyncio.CancelledError:  # the claim has succeeded
             await self._client.run_database_work_to_end(partial(self._end_call_claim, session_id, release=True))
@@ -383,7 +389,7 @@ def _copy_context_without_durable_models(context: ToolContext[Any]) -> ToolConte
     return copied
 
 
-def _copy_tool_without_durable_models(tool: FunctionTool) -> FunctionTool:
+def _copy_agent_tool_to_run_with_program_config(tool: FunctionTool) -> FunctionTool:
     """Return an agent that is a tool and is not logged, whose run has the configuration that the program gave."""
 
     async def on_invoke_tool(context: ToolContext[Any], arguments: str) -> Any:
@@ -413,13 +419,13 @@ def _parse_arguments_or_wrap_text(arguments: str) -> dict[str, Any]:
 def _encode_tool_value(value: Any) -> tuple[str, bytes]:
     """Encode a value of a tool. Raises `ValueError` for one that would not come back equal."""
     text = json.dumps(_convert_tool_output_to_dict(value))
-    if not _are_same_values(_build_tool_output(json.loads(text)), value):
+    if not _are_same_values(_decode_stored_tool_output(json.loads(text)), value):
         raise ValueError("The value has no exact JSON form.")
     return "json", text.encode()
 
 
 def _decode_tool_value(encoded: tuple[str, bytes]) -> Any:
-    return _build_tool_output(json.loads(encoded[1]))
+    return _decode_stored_tool_output(json.loads(encoded[1]))
 
 
 def _convert_tool_output_to_dict(value: Any) -> Any:
@@ -429,9 +435,9 @@ def _convert_tool_output_to_dict(value: Any) -> Any:
     return {"list": [_convert_tool_output_to_dict(item) for item in value]} if type(value) is list else {"value": value}
 
 
-def _build_tool_output(stored: Mapping[str, Any]) -> Any:
+def _decode_stored_tool_output(stored: Mapping[str, Any]) -> Any:
     if "list" in stored:
-        return [_build_tool_output(item) for item in stored["list"]]
+        return [_decode_stored_tool_output(item) for item in stored["list"]]
     kind = stored.get("tool_output")
     return stored["value"] if kind is None else _OUTPUT_TYPES[kind](**stored["value"])
 

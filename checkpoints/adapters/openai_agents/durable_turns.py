@@ -64,7 +64,7 @@ class OpenRun:
         """Return whether another record is one of the same run."""
         return (self.input_digest, self.start) == (other.input_digest, other.start)
 
-    def has_same_answer(self, other: OpenRun) -> bool:
+    def has_answer_at_same_position(self, other: OpenRun) -> bool:
         """Return whether another record has its open answer at the same place."""
         return (self.first, self.count) == (other.first, other.count)
 
@@ -96,7 +96,7 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
         CheckpointCorrupted: The stored run cannot be read.
     """
     newest = load_version.load_latest_version(store, session_id)
-    run = None if newest is None else _parse_open_run(session_id, newest["payload"])
+    run = None if newest is None else _parse_open_run_if_present(session_id, newest["payload"])
     if newest is None or run is None:
         return None
     answer = newest["transcript"][run.first : run.first + run.count]
@@ -138,7 +138,7 @@ def _build_begun_run(row: Session, newest: Checkpoint | None, new: OpenRun, cont
     if continued is None:
         return replace(new, start=row.message_count)
     found = _parse_open_run_of_version(row, newest)
-    if found is None or not found.has_same_answer(continued):
+    if found is None or not found.has_answer_at_same_position(continued):
         raise OwnershipLost(row.session_id)
     return replace(found, input_digest=new.input_digest)
 
@@ -263,7 +263,7 @@ def _build_content_and_remaining_runs(
         return VersionContent(None, added=items), run, found
     stored_results = _find_call_and_result_ids(later)[1]
     rest = [item for item in rest if not _find_call_and_result_ids([item])[1] & stored_results]
-    is_found = found is not None and found.has_same_answer(run)
+    is_found = found is not None and found.has_answer_at_same_position(run)
     held = found.held if found is not None and is_found else run.held
     turn = [*held, *_list_items_not_in_answer(rest, held)]
     if calls <= results | stored_results | _find_call_and_result_ids(turn)[1]:
@@ -279,7 +279,7 @@ def _build_content_and_remaining_runs(
     return VersionContent(None, always=True), replace(run, held=turn), replace(found, held=turn)
 
 
-def is_turn_over_for_call(store: Store, session_id: str, own: ContinuedRun, call_id: str) -> bool:
+def is_call_answered_by_other_run(store: Store, session_id: str, own: ContinuedRun, call_id: str) -> bool:
     """Return whether another run has stored the result of a call that this run is about to make.
 
     Args:
@@ -340,12 +340,12 @@ def _parse_open_run_of_version(row: Session, newest: Checkpoint | None) -> OpenR
         payload = parse_json_object(newest.payload)
     except ValueError as error:
         raise CheckpointCorrupted(row.session_id, "payload", str(error)) from error
-    run = _parse_open_run(row.session_id, payload)
+    run = _parse_open_run_if_present(row.session_id, payload)
     is_whole = run is not None and run.first + run.count <= row.message_count
     return run if run is None or is_whole else run.copy_without_answer()
 
 
-def _parse_open_run(session_id: str, payload: Any) -> OpenRun | None:
+def _parse_open_run_if_present(session_id: str, payload: Any) -> OpenRun | None:
     value = payload.get(_KEY) if isinstance(payload, dict) else None
     if value is None:
         return None

@@ -153,7 +153,7 @@ class HarnessRunner(AgentRunner):
             await session.client.run_database_work_to_end(partial(_require_state_not_resumed_before, session, input))
             state = await RunState.from_json(clone, input.to_json(), context_override=input._context)
             for item in state.get_interruptions():
-                if await guard.register_approval_item_if_decided(item):
+                if await guard.try_register_call_decided_in_log(item):
                     state.approve(item)  # the log says whether the tool runs, and with which arguments
             run.is_begun = run.is_open = True
             return self._wrap_models_and_hooks_of_run(_PreparedRun(clone, state, options, run, guard))

@@ -110,14 +110,14 @@ class HarnessConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         store = self.sync_checkpointer.store
-        stored = self._take_written_record(conversation_id)
+        stored = self._take_cached_record_of_saved_revision(conversation_id)
         if stored is None:
             stored = await self._run_blocking(
                 partial(conversation_log.read_conversation_record, store, _FRAMEWORK, conversation_id)
             )
-        return None if stored is None else message_conversion.decode_record(stored)
+        return None if stored is None else message_conversion.decode_conversation_record(stored)
 
-    def _take_written_record(self, conversation_id: str) -> StoredRecord | None:
+    def _take_cached_record_of_saved_revision(self, conversation_id: str) -> StoredRecord | None:
         """Return the record that this store has written last, for the first read of a save of its revision.
 
         A record of one revision never changes, and the write at the end of the save refuses another revision.
@@ -147,9 +147,9 @@ class HarnessConversationStore(ConversationStore):
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         stored = await self._run_blocking(
-            partial(conversation_log.read_conversation_records_of_framework, self.sync_checkpointer.store, _FRAMEWORK)
+            partial(conversation_log.read_workspace_conversation_records, self.sync_checkpointer.store, _FRAMEWORK)
         )
-        records = [message_conversion.decode_record(record) for record in stored]
+        records = [message_conversion.decode_conversation_record(record) for record in stored]
         chosen = [record for record in records if scope is None or record.scope == scope]
         chosen.sort(key=lambda record: record.updated_at, reverse=True)
         return chosen[:limit]

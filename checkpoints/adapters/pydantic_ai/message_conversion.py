@@ -34,7 +34,7 @@ def encode_entries(entries: Sequence[ConversationEntry]) -> list[NewEntry]:
     for entry, message in zip(entries, messages, strict=True):
         _remove_empty_defaults_of_message(message, entry.message)
     return [
-        NewEntry(entry.id, entry.parent_id, _wrap_message_in_envelope(entry, message))
+        NewEntry(entry.id, entry.parent_id, _add_id_role_and_time_to_message(entry, message))
         for entry, message in zip(entries, messages, strict=True)
     ]
 
@@ -71,7 +71,7 @@ def _is_null_zero_or_empty_dict(value: object) -> bool:
     return value is None or value == {} or (type(value) in (int, float) and value == 0)
 
 
-def _wrap_message_in_envelope(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
+def _add_id_role_and_time_to_message(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
     envelope = {"id": entry.id, "role": pydantic_ai_messages_to_blocks.find_message_role(message)}
     times = [message.get("timestamp"), *(part.get("timestamp") for part in message["parts"])]
     if message.get("model_name"):
@@ -99,7 +99,7 @@ def _decode_messages(bodies: Sequence[str]) -> list[ModelMessage]:
         return ModelMessagesTypeAdapter.validate_json(f"[{','.join(bodies)}]")
     except ValidationError as error:
         raise InvalidInput(
-            f"This version of Pydantic AI does not know a stored message: {_describe_error(error)}"
+            f"This version of Pydantic AI does not know a stored message: {_format_first_validation_error(error)}"
         ) from error
 
 
@@ -111,7 +111,7 @@ def encode_record(record: ConversationRecord) -> Encoded:
         raise NotRepresentable("record", str(error)) from error
 
 
-def decode_record(stored: StoredRecord) -> ConversationRecord:
+def decode_conversation_record(stored: StoredRecord) -> ConversationRecord:
     """Decode a stored record.
 
     Raises:
@@ -120,12 +120,13 @@ def decode_record(stored: StoredRecord) -> ConversationRecord:
     try:
         return _RecordAdapter.validate_json(stored.content[1])
     except ValidationError as error:
+        why = _format_first_validation_error(error)
         raise InvalidInput(
-            f"This version of Pydantic AI does not know the record of {stored.session_id!r}: {_describe_error(error)}"
+            f"This version of Pydantic AI does not know the record of {stored.session_id!r}: {why}"
         ) from error
 
 
-def _describe_error(error: ValidationError) -> str:
+def _format_first_validation_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 

@@ -96,7 +96,7 @@ class Harness(AbstractCapability[Any]):
     # ---- the run
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> AgentRunResult[Any]:
-        session_id = _get_session_id(ctx)
+        session_id = _get_conversation_or_run_id(ctx)
         self._starts[ctx.run_id] = _RunStart(await self._store.find_revision(session_id), _list_call_ids(ctx.messages))
         try:
             return await handler()  # type: ignore[no-any-return]
@@ -129,7 +129,7 @@ class Harness(AbstractCapability[Any]):
             policies = policies.require_approval(call.tool_name)
         if not policies.logs_calls(call.tool_name):
             return await handler(args)
-        session_id, given = _get_session_id(ctx), call.args_as_dict()
+        session_id, given = _get_conversation_or_run_id(ctx), call.args_as_dict()
 
         async def call_handler_with_args(wanted: dict[str, Any]) -> Returned:
             validated = args if wanted == given else await _validate_changed_arguments(ctx, call, wanted)
@@ -275,7 +275,7 @@ class _DecisionLookup:
         return results
 
 
-def _get_session_id(ctx: RunContext[Any]) -> str:
+def _get_conversation_or_run_id(ctx: RunContext[Any]) -> str:
     session_id = ctx.conversation_id or ctx.run_id
     if session_id is None:
         raise InvalidInput("A guarded tool needs a conversation: give the run a `conversation` or `conversation_id`.")

@@ -399,7 +399,7 @@ class HarnessSessionRepository(SessionRepository):
         """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
         self._save_multi_agent(session_id, multi_agent, exists=True)
 
-    def remember_finished_calls(self, agent: Any, call_ids: Sequence[str]) -> None:
+    def remember_calls_to_close_with_node_state(self, agent: Any, call_ids: Sequence[str]) -> None:
         """Remember the calls of an agent of a graph or a swarm, whose messages are in no session.
 
         They are closed together with the next state in which the node of the agent is completed: until then, the node

@@ -210,7 +210,9 @@ class Harness(Plugin):
     async def _release_session_after_invocation(self, event: AfterInvocationEvent) -> None:
         self._answered.clear()
         if event.result is not None and event.result.stop_reason != "interrupt":
-            self._repository.remember_finished_calls(event.agent, self._calls_without_session.pop(event.agent, []))
+            self._repository.remember_calls_to_close_with_node_state(
+                event.agent, self._calls_without_session.pop(event.agent, [])
+            )
         place = await self._load_session_id_of_agent(event.agent)
         await asyncio.shield(self._claims.release_session_when_idle(place))
 

@@ -120,7 +120,7 @@ class ConversationImport:
         if message is not None:
             self._write_user_message(key, line, message)
         else:
-            self._write_line_without_message(key, line)
+            self._record_non_message_line_as_message(key, line)
 
     def _set_context_and_add_note(self, line: Line) -> None:
         self._note_title_context_and_cost_of_line(line)
@@ -247,7 +247,7 @@ class ConversationImport:
             parse_line.determine_message_role(lines[0], messages[0]),
             body,
             at,
-            times=_read_call_times(lines) if at else {},
+            times=_read_call_start_times_of_lines(lines) if at else {},
         )
         self._record_message(message, lines, usage)
 
@@ -294,7 +294,7 @@ class ConversationImport:
         self._record_message(ImportedMessage(key, role, body, at, predecessor, begins_turn=is_prompt), [line])
         self._compacted = False
 
-    def _write_line_without_message(self, key: str, line: Line) -> None:
+    def _record_non_message_line_as_message(self, key: str, line: Line) -> None:
         fields, envelope = parse_line.split_shown_and_position_fields(line)
         kind = parse_line.get_type_or_empty(line)
         text = fields.get("content")
@@ -432,7 +432,7 @@ class ConversationImport:
         self.builder.flush()
 
 
-def _read_call_times(lines: list[Line]) -> dict[str, datetime]:
+def _read_call_start_times_of_lines(lines: list[Line]) -> dict[str, datetime]:
     """Read when each call of a message was made: the time of its line."""
     times: dict[str, datetime] = {}
     for line in lines:

@@ -57,6 +57,6 @@ class ApiToken(models.Model):
         return "expired" if self.is_expired() else "active"
 
     @property
-    def member_role(self) -> Role | None:
+    def equivalent_member_role(self) -> Role | None:
         """The equivalent member role; None for an agent."""
         return None if self.role == TokenRole.AGENT else Role(self.role)

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from harness_site.accounts import audit_events, member_services
 from harness_site.accounts.forms import NewAccountForm
-from harness_site.accounts.membership_queries import has_one_workspace
+from harness_site.accounts.membership_queries import is_single_workspace_installation
 from harness_site.accounts.models import Invitation
 from harness_site.accounts.permissions import WORKSPACE_KEY
 
@@ -29,7 +29,11 @@ def show_or_accept_invitation(request: HttpRequest, secret: str) -> HttpResponse
     if request.method == "POST" and (form is None or form.is_valid()):
         return _create_user_accept_invitation_and_sign_in(request, invitation, form)
     status = 422 if request.method == "POST" else 200
-    context = {"invitation": invitation, "form": form, "has_one_workspace": has_one_workspace()}
+    context = {
+        "invitation": invitation,
+        "form": form,
+        "is_single_workspace_installation": is_single_workspace_installation(),
+    }
     return render(request, "accounts/invitation.html", context, status=status)
 
 

@@ -16,7 +16,7 @@ from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.accounts import audit_events, load_masking_rules
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import MaskingSettings
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.core.masking.secret_values_by_name import ENDINGS, PARTS, WORDS
 
@@ -73,7 +73,7 @@ def _validate_and_split_unique_lines(text: str) -> list[str]:
 
 
 @require_http_methods(["GET", "POST"])
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def edit_masking_settings(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace

@@ -23,7 +23,7 @@ from harness_site.accounts import member_services
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.invitation_mail import send_invitation_email
 from harness_site.accounts.models import Invitation, Membership
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
@@ -79,7 +79,7 @@ class RoleForm(forms.Form):
 
 
 @require_GET
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def list_members(request: MemberRequest) -> HttpResponse:
     """List the members and the pending invitations; show the link of an invitation that was just created, once."""
     new_link = pop_secret_for_page(request, _LINK_KEY)
@@ -90,7 +90,7 @@ def list_members(request: MemberRequest) -> HttpResponse:
 
 
 @require_post_or_redirect("harness_settings:members")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
     member, form = _get_member_or_404(request, pk), RoleForm(request.POST)
@@ -107,7 +107,7 @@ def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_post_or_redirect("harness_settings:members")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is no longer a member of this workspace.")
@@ -115,7 +115,7 @@ def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 
 
 @require_post_or_redirect("harness_settings:members")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("The second factors of %(name)s were removed, and their sessions ended.")
@@ -123,7 +123,7 @@ def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
 
 
 @require_post_or_redirect("harness_settings:members")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is deactivated and signed out. Past decisions stay recorded.")
@@ -131,14 +131,14 @@ def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 
 
 @require_post_or_redirect("harness_settings:members")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     return _change_member_and_redirect(request, pk, member_services.reactivate_member, _("%(name)s can sign in again."))
 
 
 @require_post_or_redirect("harness_settings:members")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def create_invitation(request: MemberRequest) -> HttpResponse:
     """Create an invitation and send its link, or show the link once if it is not to be sent or cannot be."""
@@ -152,7 +152,7 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
 
 
 @require_post_or_redirect("harness_settings:members")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def replace_invitation(request: MemberRequest, pk: int) -> HttpResponse:
     """Replace a pending invitation by one with a new link, which is sent or shown like the first one."""
@@ -165,7 +165,7 @@ def replace_invitation(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def revoke_invitation(request: MemberRequest, pk: int) -> HttpResponse:
     invitation = _get_invitation_or_404(request, pk)
     member_services.revoke_invitation(request.membership, invitation, request=request)

@@ -94,7 +94,7 @@ def switch_workspace(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def open_link_in_workspace(request: HttpRequest, workspace: str, place: str) -> HttpResponse:
+def open_link_or_ask_to_switch_workspace(request: HttpRequest, workspace: str, place: str) -> HttpResponse:
     """Open a link from a message in its workspace; ask before switching to another workspace."""
     memberships = Membership.objects.filter(user=cast(User, request.user)).select_related("workspace")
     membership = memberships.filter(workspace__slug=workspace.replace("\0", "")).first()

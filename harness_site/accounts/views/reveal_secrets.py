@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, load_masking_rules, unmasking
-from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member_with_role
 from harness_site.accounts.reauthentication import require_reauthentication_within
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
 
@@ -18,7 +18,7 @@ _PROOF_SECONDS: Final = 60
 
 
 @require_POST
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def start_showing_secrets(request: MemberRequest) -> HttpResponseBase:
     """Display secrets for ten minutes to a permitted member who has just reauthenticated; record it."""
     required_role = Role(load_masking_rules.load_masking_settings_or_defaults(request.membership.workspace).reveal_role)
@@ -39,7 +39,7 @@ def _reauthenticate_and_show_secrets(request: MemberRequest) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def stop_showing_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.stop_unmasking(request)
     return redirect(_get_posted_return_path(request))

@@ -16,7 +16,7 @@ from checkpoints.enums import ActorKind, Role
 from harness_site.accounts import api_tokens
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
@@ -42,14 +42,14 @@ class TokenForm(forms.Form):
 
 
 @require_GET
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def list_tokens(request: MemberRequest) -> HttpResponse:
     """List the tokens; show the secret of a token that was just created, once."""
     return _render_tokens_page(request, new_token=pop_secret_for_page(request, _SHOWN_ONCE_KEY))
 
 
 @require_post_or_redirect("harness_settings:tokens")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def create_token(request: MemberRequest) -> HttpResponse:
     """Create a token. The next page shows its secret, once."""
@@ -73,7 +73,7 @@ def create_token(request: MemberRequest) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def revoke_token(request: MemberRequest, pk: int) -> HttpResponse:
     key = pk if pk < 2**63 else 0
     token = get_object_or_404(ApiToken, pk=key, workspace=request.membership.workspace)

@@ -6,7 +6,7 @@ from harness_site.audit import event_sentences
 from harness_site.audit.audit_trail_query import ChainIntegrity
 
 register = template.Library()
-register.simple_tag(event_sentences.build_row_sentence)
+register.simple_tag(event_sentences.build_sentence_of_folded_entries)
 
 
 @register.simple_tag

@@ -101,7 +101,7 @@ class MaskedField:
 
 
 @lru_cache(maxsize=64)
-def build_masking_rules(
+def build_masking_rules_from_names_and_words(
     names: tuple[str, ...] = (), words: tuple[str, ...] = (), *, usual: bool = True
 ) -> MaskingRules:
     """Build the rules of a workspace: `names` of fields, and `words` in which `*` matches any letters."""
@@ -117,7 +117,7 @@ def _build_wildcard_pattern(word: str) -> str:
     )
 
 
-USUAL: Final = build_masking_rules()
+USUAL: Final = build_masking_rules_from_names_and_words()
 _reader: ContextVar[MaskingRules | None] = ContextVar("masking_rules", default=USUAL)
 
 
@@ -134,12 +134,12 @@ def use_masking_rules(wanted: MaskingRules | None) -> Iterator[None]:
 @contextmanager
 def mask_values_of_secret_fields_in_context(*content: Any) -> Iterator[None]:
     """Mask the values of secret fields of these JSON values, wherever they occur, in this context."""
-    with mask_values_in_context(collect_secret_values(*content)):
+    with use_masking_rules_with_extra_values(collect_secret_values(*content)):
         yield
 
 
 @contextmanager
-def mask_values_in_context(values: Iterable[str]) -> Iterator[None]:
+def use_masking_rules_with_extra_values(values: Iterable[str]) -> Iterator[None]:
     """Mask these texts, wherever they occur, in this context."""
     rules = _reader.get()
     with use_masking_rules(rules and rules.with_known_values(values)):
@@ -316,7 +316,7 @@ def _mask_secret_fields_recursively(value: Any, rules: MaskingRules) -> Any:
     return MASK if is_secret_number(value) else value
 
 
-def list_fields_with_masked_names(value: dict[str, Any]) -> list[MaskedField]:
+def mask_field_names_and_list_all_fields(value: dict[str, Any]) -> list[MaskedField]:
     """List the fields of a JSON object in order, as the current reader may see them, with unique names."""
     rules = _reader.get()
     return (
@@ -372,7 +372,7 @@ def restore_masked_values(edited: Any, original: Any) -> Any:
     if isinstance(edited, str) and MASK in edited and isinstance(original, str) and edited == mask_text(original):
         return original
     if isinstance(edited, dict) and isinstance(original, dict):
-        keys = {field.name: field.key for field in list_fields_with_masked_names(original)}
+        keys = {field.name: field.key for field in mask_field_names_and_list_all_fields(original)}
         pairs = ((keys.get(name, name), inner) for name, inner in edited.items())
         return {key: restore_masked_values(inner, original[key]) if key in original else inner for key, inner in pairs}
     if isinstance(edited, list) and isinstance(original, list) and len(edited) == len(original):
@@ -436,7 +436,7 @@ def _find_secret_spans_with_decoding(text: str, rules: MaskingRules, *, is_cut: 
 
     `is_cut` means that the text continues: whatever may be the beginning of a long secret is secret up to the end.
     """
-    find = _iterate_secret_spans_of_cut_text if is_cut else _iterate_secret_spans
+    find = _iterate_all_secret_spans_of_cut_text if is_cut else _iterate_secret_spans
     places = set(find(text, rules))
     readings: list[DecodedText] = []
     while (
@@ -487,7 +487,7 @@ def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
         )
 
 
-def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterator[Span]:
+def _iterate_all_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterator[Span]:
     end = len(text)
     for span in _iterate_secret_spans(text, rules):
         yield (span[0], end) if secret_values_by_name.is_unclosed_value(text, span) else span

@@ -51,15 +51,15 @@ class _Delimiter:
     encoded: LinearPattern
 
 
-def _build_delimiter(characters: str, certain: str, *others: str) -> _Delimiter:
+def _compile_raw_and_encoded_delimiter_patterns(characters: str, certain: str, *others: str) -> _Delimiter:
     encoded = "|".join([*map(_build_encoded_character_pattern, characters), *others])
     return _Delimiter(characters, re.compile(certain), compile_pattern(f"(?i){encoded}"))
 
 
 _DELIMITERS: Final = (
-    _build_delimiter('"', r'(?<!\\)"', r'\\"', "&quot;"),
-    _build_delimiter("'", r"(?<!\\)'", r"\\'", "&apos;"),
-    _build_delimiter("<>", "[<>]", "&[lg]t;"),
+    _compile_raw_and_encoded_delimiter_patterns('"', r'(?<!\\)"', r'\\"', "&quot;"),
+    _compile_raw_and_encoded_delimiter_patterns("'", r"(?<!\\)'", r"\\'", "&apos;"),
+    _compile_raw_and_encoded_delimiter_patterns("<>", "[<>]", "&[lg]t;"),
 )
 #: The word of the first line of a private key, with escapes, codes of terminals and Markdown marks in it.
 _PRIVATE: Final = compile_pattern(

@@ -65,7 +65,7 @@ def _track_open_folds(tag: str, folds: list[int], place: int) -> str:
 @lru_cache(maxsize=64)
 def _build_words_pattern(words: tuple[str, ...]) -> LinearPattern:
     """Compile a pattern with a group for each word."""
-    groups = [f"({_build_word_pattern(word)})" for word in _sort_longest_first(words)]
+    groups = [f"({_build_pattern_of_html_escaped_word(word)})" for word in _sort_longest_first(words)]
     return compile_pattern(f"{_TAG}|{'|'.join(groups)}|{_ENTITY}", ignore_case=True)
 
 
@@ -74,5 +74,5 @@ def _sort_longest_first(words: tuple[str, ...]) -> list[str]:
     return sorted(words, key=len, reverse=True)
 
 
-def _build_word_pattern(word: str) -> str:
+def _build_pattern_of_html_escaped_word(word: str) -> str:
     return "".join(_HTML_ESCAPES.get(letter, escape_pattern(letter)) for letter in word)

@@ -16,7 +16,7 @@ from harness_site.core.masking.masker import (
     find_list_item_indexes_secret_to_reader,
     get_masked_text_beginning,
     is_secret_number,
-    list_fields_with_masked_names,
+    mask_field_names_and_list_all_fields,
     mask_json_value,
 )
 from harness_site.core.rendering.fast_format_html import build_html, join_html
@@ -77,9 +77,9 @@ def mask_and_render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: 
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
         html = (
-            _mask_and_render_json_text(text)
+            _mask_and_render_preformatted_text(text)
             if fold
-            else _render_clamped_text(_mask_and_render_json_text(text), len(text))
+            else _render_clamped_text(_mask_and_render_preformatted_text(text), len(text))
         )
         return RenderedTree(build_html("{}{}", _NOTE, html), True, get_byte_size(text))
     writer = _Writer(limit, fold)
@@ -127,7 +127,7 @@ def _has_more_nodes_than(value: Any, limit: int) -> bool:
     return count > limit
 
 
-def _mask_and_render_json_text(text: str) -> SafeString:
+def _mask_and_render_preformatted_text(text: str) -> SafeString:
     return build_html('<pre class="plain">{}</pre>', mask_and_reveal_hidden(text))
 
 
@@ -167,7 +167,7 @@ class _Writer:
                     self._render_text_value(MASK) if is_secret else self.render_value(inner, depth + 1),
                 )
             )
-        columns = "" if self.fold or isinstance(value, dict) else _choose_column_css_classes(value)
+        columns = "" if self.fold or isinstance(value, dict) else _choose_css_classes_of_multi_column_list(value)
         row_html = '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>'
         body = join_html("", f"<div>{row_html}</div>" if columns else row_html, rows)
         if len(rows) < len(pairs):
@@ -217,7 +217,7 @@ def _is_long_enough_to_clamp(value: dict[str, Any] | list[Any], depth: int) -> b
     return _count_leaves(value) > _FOLD_LIST_LENGTH
 
 
-def _choose_column_css_classes(items: list[Any]) -> str:
+def _choose_css_classes_of_multi_column_list(items: list[Any]) -> str:
     """Return the CSS classes of a long list of short values, which stand side by side; empty for other lists."""
     if len(items) <= _FOLD_LIST_LENGTH or any(isinstance(item, dict | list) for item in items):
         return ""
@@ -259,7 +259,7 @@ def _render_clamped(content: str, show_all: str, number: int, show_fewer: str) -
 def _list_named_values_with_secrecy(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:
     """List the displayed names, the values, and whether they are secret."""
     if isinstance(value, dict):
-        return [(field.name, field.value, field.hidden) for field in list_fields_with_masked_names(value)]
+        return [(field.name, field.value, field.hidden) for field in mask_field_names_and_list_all_fields(value)]
     secret_places = find_list_item_indexes_secret_to_reader(value)
     return [(str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
 

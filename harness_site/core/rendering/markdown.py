@@ -51,7 +51,7 @@ def mask_and_render_markdown(text: str) -> SafeString:
     text = mask_text(text)
     if len(text) > LIMIT:
         return _render_unparsed_with_note(text)
-    return _render_parsed_markdown(text, get_current_masking_rules(), get_language())
+    return _parse_and_render_markdown_cached(text, get_current_masking_rules(), get_language())
 
 
 def _render_plain_text(text: str) -> SafeString:
@@ -65,7 +65,7 @@ def _render_unparsed_with_note(text: str) -> SafeString:
 
 
 @lru_cache(maxsize=1024)
-def _render_parsed_markdown(text: str, _rules: MaskingRules | None, _language: str | None) -> SafeString:
+def _parse_and_render_markdown_cached(text: str, _rules: MaskingRules | None, _language: str | None) -> SafeString:
     # Cached by the masking rules of the reader, which `_mask_parsed_tokens` uses, and by the language of descriptions.
     if ansi_colors.has_ansi_style_codes(text):
         return _render_plain_text(text)

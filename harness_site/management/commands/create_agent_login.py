@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
-from harness_site.core.management_command_format import format_management_command
+from harness_site.core.management_command_format import prefix_management_command_with_program
 from harness_site.database_role_privileges import (
     InvalidRoleName,
     RoleNames,
@@ -93,7 +93,7 @@ def _run_statements(statements: Iterable[str], arguments: str) -> None:
                 cursor.execute(statement)
     except DatabaseError as error:
         reason = str(error).strip().splitlines()[0]
-        command = format_management_command(f"create_agent_login {arguments} --print-sql")
+        command = prefix_management_command_with_program(f"create_agent_login {arguments} --print-sql")
         raise CommandError(
             f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
             f"{command} | {format_psql_command_of_administrator()}"

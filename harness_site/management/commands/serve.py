@@ -39,7 +39,7 @@ class Command(BaseCommand):
         bool(
             settings.SECRET_KEY
         )  # made now if it has to be, so that no request meets a folder that cannot be written to
-        probe.call_when_tables_complete(self._print_setup_link)
+        probe.call_now_or_once_tables_complete(self._print_setup_link)
         probe.find_problem()
         limits = settings.SERVER_LIMITS
         uvicorn.run(

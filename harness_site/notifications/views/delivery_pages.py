@@ -10,13 +10,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.notifications import delivery_log
 from harness_site.notifications.models import DeliveryStatus
 
 
 @require_GET
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def show_delivery_log(request: MemberRequest) -> HttpResponse:
     status_value = request.GET.get("status", "")
     status = DeliveryStatus(status_value) if status_value in DeliveryStatus.values else None
@@ -32,7 +32,7 @@ def show_delivery_log(request: MemberRequest) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def requeue_delivery(request: MemberRequest, pk: UUID) -> HttpResponse:
     """Queue a delivery again that was given up."""
     if not delivery_log.requeue_given_up_delivery(request.membership, pk, request=request):

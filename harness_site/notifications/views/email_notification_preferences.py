@@ -105,7 +105,7 @@ def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpRespo
             email_confirmation.confirm_email_address(token, user, request=request)
             messages.success(request, gettext("Your address is confirmed."))
             return redirect("harness_notifications:notification-preferences")
-        context = {"address": email_confirmation.verify_confirmation_link_and_get_address(token, user)}
+        context = {"address": email_confirmation.get_confirmed_address_or_raise(token, user)}
     except email_confirmation.LinkRefused:
         return render(request, "notifications/confirm.html", {"days": email_confirmation.LASTS.days}, status=404)
     return render(request, "notifications/confirm.html", context)

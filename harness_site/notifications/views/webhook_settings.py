@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
@@ -54,14 +54,14 @@ class WebhookForm(forms.Form):
 
 
 @require_GET
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def list_webhooks(request: MemberRequest) -> HttpResponse:
     """List the webhooks; show the secret of a webhook that was just created, once."""
     return _render_webhooks_page(request, new_webhook=pop_secret_for_page(request, _SHOWN_ONCE_KEY))
 
 
 @require_post_or_redirect("harness_notifications:webhooks")
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def create_webhook(request: MemberRequest) -> HttpResponse:
     """Create a webhook. The next page shows its secret, once."""
@@ -82,7 +82,7 @@ def create_webhook(request: MemberRequest) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
     """Send a test message at once, and say whether it was delivered."""
     outcome = send_webhook_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
@@ -94,7 +94,7 @@ def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
     webhook_changes.pause_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
     messages.success(request, gettext("The webhook is paused. Its messages wait."))
@@ -102,7 +102,7 @@ def pause_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
     webhook_changes.resume_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)
     messages.success(request, gettext("The webhook is on again. Waiting messages are sent."))
@@ -110,7 +110,7 @@ def resume_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.ADMIN)
+@require_member_with_role(Role.ADMIN)
 @require_recent_login
 def delete_webhook(request: MemberRequest, pk: int) -> HttpResponse:
     webhook_changes.delete_webhook(request.membership, _get_webhook_or_404(request, pk), request=request)

@@ -16,9 +16,12 @@ from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.accounts.voter_eligibility import build_electorate_function
+from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review.claims_and_presence import build_claimed_call_condition, build_handed_over_call_condition
+from harness_site.review.claims_and_presence import (
+    build_call_handed_over_by_member_condition,
+    build_claimed_call_condition,
+)
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
@@ -71,7 +74,7 @@ class CallsByDecider:
         return self.own + others
 
 
-def count_calls_by_decider(reader: Membership) -> CallsByDecider:
+def count_calls_for_reader_and_for_others(reader: Membership) -> CallsByDecider:
     """Count the pending calls of the reader's workspace, up to `COUNT_LIMIT`: one query, or up to five if calls need
     several people. With a row that cannot be read, all count as the reader's."""
     if reader.role != Role.AUDITOR:
@@ -129,7 +132,7 @@ def _map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Seque
     if not decided:
         return {}
     agreements = load_incomplete_agreements_of_calls(
-        list(ToolCall.objects.filter(pk__in=decided)), build_electorate_function(reader.workspace)
+        list(ToolCall.objects.filter(pk__in=decided)), build_eligible_vote_mapper(reader.workspace)
     )
     return {pk: len(groups) > 1 for pk, groups in agreements.items() if _has_answered(last_kinds[pk], groups, name)}
 
@@ -159,9 +162,9 @@ def _annotate_undecided_calls_with_deadline() -> QuerySet[ToolCall]:
 
 
 def _select_decider_columns(calls: QuerySet[Any, Any], reader: Membership) -> QuerySet[Any, Any]:
-    columns: QuerySet[Any, Any] = calls.annotate(handed_over=build_handed_over_call_condition(reader)).values_list(
-        "pk", "status", "approvals", "due", "session__quarantined_at", "handed_over", named=True
-    )
+    columns: QuerySet[Any, Any] = calls.annotate(
+        handed_over=build_call_handed_over_by_member_condition(reader)
+    ).values_list("pk", "status", "approvals", "due", "session__quarantined_at", "handed_over", named=True)
     return columns
 
 
@@ -181,8 +184,8 @@ def find_next_call_to_decide(
     """
     excluded = {*except_calls, *([] if after is None else [after.pk])}
     unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
-    found = _find_most_urgent_or_longest_waiting_calls(reader, unclaimed, excluded)
-    found = found or _find_most_urgent_or_longest_waiting_calls(reader, Q(), excluded)
+    found = _find_reader_most_urgent_or_oldest_calls(reader, unclaimed, excluded)
+    found = found or _find_reader_most_urgent_or_oldest_calls(reader, Q(), excluded)
     is_approval = after is not None and after.interrupted_at is None
     return min(
         found,
@@ -191,7 +194,7 @@ def find_next_call_to_decide(
     )
 
 
-def _find_most_urgent_or_longest_waiting_calls(
+def _find_reader_most_urgent_or_oldest_calls(
     reader: Membership, condition: Q, excluded: Collection[int]
 ) -> list[ToolCall]:
     """Return the most urgent call; if no call is urgent, of each status the one that is due first within a day.

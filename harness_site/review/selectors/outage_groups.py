@@ -181,7 +181,7 @@ def _query_calls_after(calls: QuerySet[ToolCall], call_pk: int) -> QuerySet[Tool
     )
 
 
-def summarize_agreeing_late_results(late: Iterable[LateResult]) -> LateResultSummary | None:
+def summarize_agreeing_late_results_of_call(late: Iterable[LateResult]) -> LateResultSummary | None:
     """Return the common statement of these late results of one call, or None if there is none or they contradict."""
     results = {(late_result.success, late_result.result): late_result for late_result in late}
     if len({success for success, _ in results}) != 1 or (len(results) > 1 and any(success for success, _ in results)):

@@ -17,12 +17,12 @@ from harness_site.core.formatting import convert_to_zone, format_date_with_weekd
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
-from harness_site.review.decision_card_context import build_evidence_context
+from harness_site.review.decision_card_context import build_decision_evidence_context
 from harness_site.review.decision_options import is_reason_given
 from harness_site.review.differing_arguments import describe_differing_arguments
 from harness_site.review.pending_call_rows import PendingCallRow
 from harness_site.review.question_choices import find_question_choice_of_decision
-from harness_site.review.selectors.calls_by_decider import count_calls_by_decider
+from harness_site.review.selectors.calls_by_decider import count_calls_for_reader_and_for_others
 from harness_site.review.selectors.pending_calls import BoundedCount
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.templatetags.harness_tags import render_relative_deadline
@@ -69,7 +69,9 @@ def count_calls_reader_may_decide(context: Context, membership: Membership | Non
     A view that has counted them already gives the number as `waiting_calls`.
     """
     counted: BoundedCount | None = context.get("waiting_calls")
-    return counted if counted is not None or membership is None else count_calls_by_decider(membership).own
+    return (
+        counted if counted is not None or membership is None else count_calls_for_reader_and_for_others(membership).own
+    )
 
 
 @register.simple_tag(name="favicon")
@@ -85,7 +87,7 @@ register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)
 register.filter("chosen_option", find_question_choice_of_decision)
 register.filter("is_reason_given", is_reason_given)
-register.filter("cited_evidence", build_evidence_context)
+register.filter("cited_evidence", build_decision_evidence_context)
 
 
 @register.filter("mark_new_days")

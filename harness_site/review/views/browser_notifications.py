@@ -15,18 +15,18 @@ from django.views.decorators.http import require_GET
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.masking.reversible_tokens_for_masked_names import encrypt_name_if_masked
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import (
     find_verification_error_and_quarantine,
     format_outage_title,
-    get_verification_error_sentence_and_label,
+    get_seal_error_sentence_and_label,
 )
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
@@ -48,7 +48,7 @@ class BrowserNotification:
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     since = parse_utc_datetime_or_none(request.GET.get("since", ""))
     if since is None:
@@ -93,9 +93,9 @@ def _verify_calls_and_build_notifications(
         else:
             question = _("May this happen?") if call.status == CallStatus.AWAITING_APPROVAL else _("Did this happen?")
             if error := find_verification_error_and_quarantine(call):
-                question, sentence = get_verification_error_sentence_and_label(error)[::-1]
+                question, sentence = get_seal_error_sentence_and_label(error)[::-1]
             else:
-                with mask_values_in_context(secrets.get(call.session_id, ())):
+                with use_masking_rules_with_extra_values(secrets.get(call.session_id, ())):
                     sentence = format_call_sentence(call)
             yield BrowserNotification(
                 f"call {call.pk}", question, sentence, reverse("harness_review:card", args=[call.pk])

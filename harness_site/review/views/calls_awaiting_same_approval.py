@@ -14,9 +14,9 @@ from checkpoints.enums import Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate_function
+from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.call_amounts import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -64,16 +64,16 @@ class SelectableCallRow:
 
 
 @require_http_methods(["GET", "POST"])
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def show_or_decide_calls_awaiting_same_approval(request: MemberRequest) -> HttpResponse:
     """Show the calls, or record one answer about those that are selected; a refusal does not affect the others."""
     if request.method == "GET":
         return _render_same_approval_page(request, parse_same_approval_group(request.GET), SameApprovalForm())
-    return _decide_selected_calls(request)
+    return _decide_selected_calls_and_redirect(request)
 
 
-@require_member(Role.APPROVER)
-def _decide_selected_calls(request: MemberRequest) -> HttpResponse:
+@require_member_with_role(Role.APPROVER)
+def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
     group, form = parse_same_approval_group(request.POST), SameApprovalForm(request.POST)
     if not form.is_valid():
         return _render_same_approval_page(request, group, form, status=422)
@@ -125,7 +125,7 @@ def _build_selectable_call_rows(
 ) -> list[SelectableCallRow | UnreadableRecord]:
     readable, reader, now = skip_unreadable_records(calls), request.membership, clock.now()
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
-        readable, build_electorate_function(reader.workspace)
+        readable, build_eligible_vote_mapper(reader.workspace)
     )
     changes_by_call = load_changes_of_waiting_calls(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)

@@ -5,7 +5,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.decision_card_context import has_reader_answered, may_member_decide_call
 from harness_site.review.forms import CommentForm, HandOverForm
@@ -18,7 +18,7 @@ from harness_site.review.views.decision_card import (
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     if call.undecided and may_member_decide_call(call, request.membership):
@@ -27,7 +27,7 @@ def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def release_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
     """Release the reader's claim on a call, or undo that the reader handed it over."""
     claim_services.release_claim_made_by_member(
@@ -37,7 +37,7 @@ def release_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     form = CommentForm(request.POST)
@@ -48,7 +48,7 @@ def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
     """Hand the call over to a colleague; a note for them is also a comment on the call."""
     call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
@@ -65,7 +65,7 @@ def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResponse:
     """Record the heartbeat that an open card sends every ten seconds, and render the people at the call."""
     call, people = (

@@ -20,12 +20,16 @@ from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import MemberRequest, list_active_usernames_with_role_or_higher, require_member
+from harness_site.accounts.permissions import (
+    MemberRequest,
+    list_active_usernames_with_role_or_higher,
+    require_member_with_role,
+)
 from harness_site.accounts.sessions_shown_in_response import (
     mark_excerpts_shown_in_response,
     mark_session_shown_in_response,
 )
-from harness_site.accounts.voter_eligibility import build_electorate_function
+from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.display.display_preferences import wants_next_call_opened
@@ -57,11 +61,11 @@ from harness_site.review.record_decision import (
     record_decision_from_form,
 )
 from harness_site.review.selectors import call_evidence, calls_by_decider, copied_calls_of_forks
-from harness_site.review.upload_limits import is_upload_too_large
+from harness_site.review.upload_limits import was_oversized_upload_discarded
 
 
 @require_http_methods(["GET", "POST"])
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpResponse:
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     if request.method == "GET":
@@ -72,7 +76,7 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
             )
         return render_decision_card(request, call, people=people)
     form = build_bound_decision_form(request.POST, call, request.FILES)
-    form.too_large = is_upload_too_large(request)
+    form.too_large = was_oversized_upload_discarded(request)
     if not request.membership.has_role(Role.APPROVER):
         problem = DecisionProblem(403, _("Your role cannot decide calls."), str(NOTHING))
         return render_decision_card(request, call, form=form, problem=problem)
@@ -80,7 +84,7 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
         return render_decision_card(request, call, form=form, status=422)
     if (
         isinstance(form, ApprovalForm)
-        and form.is_edit_with_unseen_difference
+        and form.is_edit_not_yet_previewed
         and call.status == CallStatus.AWAITING_APPROVAL
     ):
         return render_decision_card(request, call, form=form)
@@ -118,7 +122,7 @@ def _find_problem_of_earlier_decision(
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
     """Render the differences of the arguments being edited; nothing is recorded."""
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
@@ -130,7 +134,7 @@ def preview_argument_change(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
     """Ask the waiting process to run the tool's probe again; the result appears on the card."""
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
@@ -157,7 +161,7 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     """Withdraw the decision about a call, unless the run has used it."""
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
@@ -215,7 +219,7 @@ def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
 def build_decision_actor(request: MemberRequest) -> Actor:
     """Return the reader as the actor of decisions."""
     membership = request.membership
-    electorate = build_electorate_function(membership.workspace)
+    electorate = build_eligible_vote_mapper(membership.workspace)
     return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
 
 
@@ -257,7 +261,7 @@ def render_decision_card(
             context["decision"], call, reader=context["reader"], kind=request.GET.get("kind", ""), result=None
         )
     # A file is shown if a decision cites it.
-    context["files"] = evidence_files.list_cited_evidence_files(call) if context["known"].decisions else []
+    context["files"] = evidence_files.list_evidence_files_cited_for_call(call) if context["known"].decisions else []
     if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
         context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
     if context["undecided"] and call.session.quarantined_at is None:

@@ -22,9 +22,9 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate_function
+from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
@@ -118,13 +118,13 @@ class ReasonForm(forms.Form):
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def show_outage(request: MemberRequest) -> HttpResponse:
     return _render_outage_page(request, parse_outage_window(request.GET), ReasonForm())
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def request_verifications(request: MemberRequest) -> HttpResponse:
     """Request the probe of each call that waits for one; the results appear on the page."""
     window = parse_outage_window(request.POST)
@@ -143,7 +143,7 @@ def request_verifications(request: MemberRequest) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
     """Decide about each selected call by its own evidence; a refusal does not affect the others."""
     window = parse_outage_window(request.POST)
@@ -161,7 +161,7 @@ def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     """Record the answers of a person about calls whose outcome no evidence shows."""
     window = parse_outage_window(request.POST)
@@ -309,7 +309,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER):
         decisions[decision.tool_call_id].append(decision)
-    electorate = build_electorate_function(reader.workspace)
+    electorate = build_eligible_vote_mapper(reader.workspace)
     for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):
         late_results[late_result.tool_call_id].append(late_result)
     return [
@@ -317,7 +317,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             call,
             tuple(decisions[call.pk]),
             tuple(late_results[call.pk]),
-            outage_groups.summarize_agreeing_late_results(late_results[call.pk]),
+            outage_groups.summarize_agreeing_late_results_of_call(late_results[call.pk]),
             decision_effect_texts.find_run_waiting_for_decision(call.session),
             people.get(call.pk, claims_and_presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),

@@ -17,9 +17,9 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.accounts.voter_eligibility import build_electorate_function
+from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
@@ -33,7 +33,7 @@ from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuil
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
-from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_by_decider
+from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_for_reader_and_for_others
 from harness_site.review.selectors.changes_of_waiting_calls import UNCHANGED, load_changes_of_waiting_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
 from harness_site.review.selectors.outage_groups import Outage
@@ -44,12 +44,12 @@ from harness_site.sessions.selectors import multi_person_approvals
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     mark_calls_of_lost_runs_as_interrupted(request.membership.workspace)
     query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
     filters = query_filters.build_call_filters(request.membership)
-    waiting = count_calls_by_decider(request.membership)
+    waiting = count_calls_for_reader_and_for_others(request.membership)
     counts = _count_calls_by_tab(request, filters, waiting)
     due = {
         name: _list_first_due_calls_of_tab_and_count_urgent(request, name, filters) if count else DueCalls()
@@ -82,10 +82,12 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
-@require_member(Role.AUDITOR)
+@require_member_with_role(Role.AUDITOR)
 def show_queue_count(request: MemberRequest) -> HttpResponse:
     """Render the number beside `Review` for open pages."""
-    return render(request, "parts/waiting.html", {"waiting": count_calls_by_decider(request.membership).own})
+    return render(
+        request, "parts/waiting.html", {"waiting": count_calls_for_reader_and_for_others(request.membership).own}
+    )
 
 
 def _count_calls_by_tab(
@@ -282,7 +284,7 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
     decided, next_key, following = decided_calls.load_page_of_decisions_by_call(
         workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)
     )
-    is_filtered = query_filters.has_decision_filters
+    is_filtered = query_filters.is_decision_list_filtered
     counted = (workspace, filters, query_filters.decided)
     calls = [decisions[-1].tool_call for decisions in decided]
     return {
@@ -322,7 +324,7 @@ def _build_pending_rows(
     readable = skip_unreadable_records(calls)
     outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
-        readable, build_electorate_function(request.membership.workspace)
+        readable, build_eligible_vote_mapper(request.membership.workspace)
     )
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)

@@ -14,7 +14,7 @@ from harness_site.saved_views.models import SavedView
 register = template.Library()
 
 
-def _query_saved_views(workspace: int, page: str) -> QuerySet[SavedView]:
+def _query_saved_views_of_workspace_page(workspace: int, page: str) -> QuerySet[SavedView]:
     return SavedView.objects.filter(workspace=workspace, page=page).order_by("name", "pk")
 
 
@@ -24,7 +24,7 @@ def build_saved_views_context(context: Context, page: str) -> dict[str, Any]:
     request = context["request"]
     member: Membership = request.membership
     query = normalize_filter_query(page, request.GET)
-    views = list(_query_saved_views(member.workspace_id, page))
+    views = list(_query_saved_views_of_workspace_page(member.workspace_id, page))
     current = next((view for view in views if view.query == query), None)
     return {
         "page": page,

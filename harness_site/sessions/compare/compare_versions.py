@@ -211,7 +211,7 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
         for message in message_windows.load_and_verify_newest_messages_within_size(
             version.segment_id, begin, end, size=COMPARED_SIZE
         ):
-            line = kind(_build_compared_message(message))
+            line = kind(_convert_to_compared_message(message))
             if message.position > at:
                 yield FurtherMessages(line.kind, message.position - at, at)
             yield line
@@ -223,10 +223,10 @@ def _load_messages_unless_too_large(version: Version, first: int) -> list[Compar
     stored = message_windows.load_and_verify_newest_messages_within_size(
         version.segment_id, first, upto, size=COMPARED_SIZE
     )
-    return [_build_compared_message(message) for message in stored] if len(stored) == upto - first else None
+    return [_convert_to_compared_message(message) for message in stored] if len(stored) == upto - first else None
 
 
-def _build_compared_message(message: StoredMessage) -> ComparedMessage:
+def _convert_to_compared_message(message: StoredMessage) -> ComparedMessage:
     return ComparedMessage(message.position, message.message_id, message.role, message.created_at, message.body)
 
 
@@ -249,7 +249,7 @@ def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) 
         ):
             if message.position > at:
                 yield Fold(message.position - at, at)
-            yield Same(_build_compared_message(message))
+            yield Same(_convert_to_compared_message(message))
             at = message.position + 1
     if at < end:
         yield Fold(end - at, at)

@@ -38,7 +38,10 @@ class ComparedCalls:
     def __init__(self, found: Comparison) -> None:
         self._records = (*found.calls_a.first, *found.calls.first)
         self._results: dict[int, ResultPart] = {}
-        for messages in (list(_iterate_old_messages(found.lines)), list(_iterate_new_messages(found.lines))):
+        for messages in (
+            list(_iterate_old_sides_of_changed_messages(found.lines)),
+            list(_iterate_new_messages(found.lines)),
+        ):
             self._add_results(messages)
 
     def build_compared_call(self, call: CallPart) -> ComparedCall:
@@ -70,7 +73,7 @@ def _canonicalize_arguments_or_empty(call: CallPart) -> str:
         return ""
 
 
-def _iterate_old_messages(lines: Sequence[Line]) -> Iterator[ComparedMessage]:
+def _iterate_old_sides_of_changed_messages(lines: Sequence[Line]) -> Iterator[ComparedMessage]:
     for line in lines:
         if isinstance(line, Removed):
             yield line.message

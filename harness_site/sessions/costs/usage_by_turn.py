@@ -50,11 +50,11 @@ class TokenCounts:
 
     def subtract(self, earlier: TokenCounts) -> TokenCounts:
         return TokenCounts(
-            _subtract_or_none(self.input, earlier.input),
-            _subtract_or_none(self.output, earlier.output),
-            _subtract_or_none(self.cache_read, earlier.cache_read),
-            _subtract_or_none(self.cache_write, earlier.cache_write),
-            _subtract_or_none(self.total, earlier.total),
+            _subtract_earlier_if_known(self.input, earlier.input),
+            _subtract_earlier_if_known(self.output, earlier.output),
+            _subtract_earlier_if_known(self.cache_read, earlier.cache_read),
+            _subtract_earlier_if_known(self.cache_write, earlier.cache_write),
+            _subtract_earlier_if_known(self.total, earlier.total),
         )
 
 
@@ -223,5 +223,5 @@ def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) ->
     return sorted(models, key=lambda row: -(row.tokens.total or 0))
 
 
-def _subtract_or_none(now: int | None, earlier: int | None) -> int | None:
+def _subtract_earlier_if_known(now: int | None, earlier: int | None) -> int | None:
     return None if now is None else now - (earlier or 0)

@@ -263,7 +263,7 @@ def _load_lead_and_window_without_split_calls(
     return stored[start - 1] if start else None, stored[start:end]
 
 
-def _parse_message_usage(body: str) -> Mapping[str, Any]:
+def _find_usage_object_of_message_or_empty(body: str) -> Mapping[str, Any]:
     """Read the usage of a message: its own, or that of its source."""
     if '"usage":{' not in body:
         return {}
@@ -366,7 +366,7 @@ class _ConversationBuilder:
             version=version,
             run_number=origin.run_number if origin else None,
             size=message.size,
-            usage=_parse_message_usage(message.body),
+            usage=_find_usage_object_of_message_or_empty(message.body),
             parts=tuple(parts),
             answer_time=self._measure_time_taken_to_answer(index),
             previous_at=previous_at,

@@ -147,7 +147,7 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
     return HistoryPage(tuple(row[3] for row in page_rows), (last[0], last[1]))
 
 
-def find_genuine_session_end(session_pk: int) -> HistoryItem | None:
+def find_unaltered_session_end_event(session_pk: int) -> HistoryItem | None:
     """Find the newest event that ended a session; None if there is none, or if it is not as it was recorded."""
     endings = AuditEvent.objects.filter(session=session_pk, kind=AuditKind.SESSION_FINISHED)
     event = endings.order_by("-pk").first()

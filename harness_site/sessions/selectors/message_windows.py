@@ -80,7 +80,9 @@ def load_and_verify_newest_messages_within_size(
     """
     connection = connections[using]
     fields = read_messages_along_segments.list_message_fields()
-    rows = read_messages_along_segments.read_messages_within_size(connection, segment_id, first, upto, fields, size)
+    rows = read_messages_along_segments.read_newest_messages_within_size(
+        connection, segment_id, first, upto, fields, size
+    )
     messages = [read_messages_along_segments.build_message_from_values(connection, row) for row in rows]
     version_seals.verify_consecutive_messages(connection, segment_id, messages)
     return [

@@ -221,10 +221,10 @@ def iterate_session_rows(workspace_id: int, pks: array[int]) -> Iterator[Session
     The keys were read in one query, so that activity meanwhile neither hides nor repeats a session.
     """
     for start in range(0, len(pks), _CHUNK):
-        yield from load_session_rows_with_keys(workspace_id, tuple(pks[start : start + _CHUNK]))
+        yield from load_session_rows_in_order_of_pks(workspace_id, tuple(pks[start : start + _CHUNK]))
 
 
-def load_session_rows_with_keys(
+def load_session_rows_in_order_of_pks(
     workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None
 ) -> tuple[SessionRow | UnreadableRecord, ...]:
     """Load the sessions with these keys in this order, without those that are deleted or do not match."""
@@ -269,7 +269,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         has_decisions=session.has_decisions,  # type: ignore[attr-defined]
         waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
-        cancellation=events_and_decisions.find_genuine_session_end(pk)
+        cancellation=events_and_decisions.find_unaltered_session_end_event(pk)
         if session.status == SessionStatus.CANCELLED
         else None,
     )
@@ -295,11 +295,11 @@ def _annotate_owner_and_last_run(sessions: QuerySet[Session]) -> QuerySet[Sessio
 
 
 def _query_session_with_page_header_values(workspace_id: int, pk: int) -> QuerySet[Session]:
-    return _select_session_heads().filter(workspace_id=workspace_id, pk=pk)
+    return _annotate_sessions_with_displayed_values().filter(workspace_id=workspace_id, pk=pk)
 
 
 @cache
-def _select_session_heads() -> QuerySet[Session]:
+def _annotate_sessions_with_displayed_values() -> QuerySet[Session]:
     """Select all sessions with the values that their pages display. Resolving so many annotations takes longer than
     the query, so that is done once."""
     return _annotate_related_counts(_annotate_related_row_flags(_annotate_owner_and_last_run(Session.objects.all())))

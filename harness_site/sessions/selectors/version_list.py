@@ -198,7 +198,7 @@ def _build_version(row: Checkpoint) -> Version:
         run_host=row.run_host or "",  # type: ignore[attr-defined]
         segment_id=row.segment_id,
         length=row.length,
-        plan=plan_steps.parse_plan(row.plan),
+        plan=plan_steps.parse_checkpoint_plan(row.plan),
         cost=None if row.cost_basis == CostBasis.UNKNOWN else parse_cost(row.budget_spent_usd),  # type: ignore[attr-defined]
         tokens=parse_total_tokens(row.usage),
     )

@@ -84,7 +84,7 @@ def load_session_tree(session: Session) -> SessionTree:
             level.append(session_id)
         if not level or not is_complete:
             break
-    loaded = session_rows.load_session_rows_with_keys(session.workspace_id, tuple(ids))
+    loaded = session_rows.load_session_rows_in_order_of_pks(session.workspace_id, tuple(ids))
     known = {row.pk: row for row in skip_unreadable_records(loaded)}
     return SessionTree(tuple(_iterate_subtree_nodes(root.pk, 0, known, children)), is_complete)
 

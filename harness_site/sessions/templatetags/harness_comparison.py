@@ -119,7 +119,11 @@ def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[st
 def format_field_value(change: FieldChange, side: str) -> str:
     """Format the old or the new value, indented if it is long, masked if any name in its path is secret."""
     value = change.old if side == "old" else change.new
-    if any(field.hidden for step in change.path for field in masker.list_fields_with_masked_names({str(step): value})):
+    if any(
+        field.hidden
+        for step in change.path
+        for field in masker.mask_field_names_and_list_all_fields({str(step): value})
+    ):
         value = masker.MASK
     text = json_tree.mask_and_dump_json(value)
     if len(text) > _LINE_LENGTH and isinstance(value, dict | list):

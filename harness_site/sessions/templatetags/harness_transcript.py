@@ -22,7 +22,7 @@ from harness_site.audit import event_details, event_sentences
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.hidden_characters import replace_unencodable_characters
-from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
+from harness_site.core.masking.reversible_tokens_for_masked_names import replace_file_digests_by_keyed_fingerprints
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.value_differences import ValueDifference, list_value_differences
@@ -252,7 +252,7 @@ def is_handover_of_lost_run(handover: Handover) -> bool:
 
 
 @register.filter
-def find_takeover_of_run(takeovers: Mapping[int, Takeover], number: int) -> Takeover | None:
+def find_takeover_that_ended_run(takeovers: Mapping[int, Takeover], number: int) -> Takeover | None:
     """Return the takeover that ended run `number` while it was alive; None if there was none."""
     return takeovers.get(number) if takeovers else None
 
@@ -288,7 +288,9 @@ def is_text(value: Any) -> bool:
 @register.filter
 def mask_and_format_evidence_json(stored: str) -> str:
     """Format evidence as JSON text."""
-    return json_tree.mask_and_dump_json(mask_file_digests(formatting.parse_json_or_text(stored)))
+    return json_tree.mask_and_dump_json(
+        replace_file_digests_by_keyed_fingerprints(formatting.parse_json_or_text(stored))
+    )
 
 
 @register.filter

@@ -144,7 +144,9 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
     scale = _LogScale(instants)
-    rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes))
+    rows = tuple(
+        _compute_layout_of_lane_bars_and_marks(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes)
+    )
     return Drawing(
         rows, WIDTH, TOP + ROW * len(rows), start, end, words, since is not None, omitted, scale.shortens_gaps
     )
@@ -223,7 +225,7 @@ def _compute_log_distance(start: int, end: int) -> float:
     return log1p((end - start) / _GRAIN)
 
 
-def _compute_lane_row_layout(lane: Lane, y: float, scale: _LogScale) -> Row:
+def _compute_layout_of_lane_bars_and_marks(lane: Lane, y: float, scale: _LogScale) -> Row:
     begin, end = scale.convert_to_x(lane.start), scale.convert_to_x(_get_drawn_end_of_lane(lane))
     marks = [mark for mark in lane.marks if mark.start >= scale.start]
     stretches = [

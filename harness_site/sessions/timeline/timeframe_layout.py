@@ -219,7 +219,7 @@ class _RunItemsLayout:
         bars: list[Bar] = []
         for row in bar_packing.pack_and_merge_bars_into_levels(zip(lefts, rights, entries, strict=True)):
             row_height = height + _EDGE if any(len(packed.items) > 1 for packed in row) else height
-            bars += (self._compute_bar_layout(packed, y, row_height, self._axis.breaks) for packed in row)
+            bars += (self._build_bar_of_occurrences(packed, y, row_height, self._axis.breaks) for packed in row)
             y += row_height + _BETWEEN
         return bars, y if bars else y + height + _BETWEEN
 
@@ -229,9 +229,9 @@ class _RunItemsLayout:
         bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
         for row in bar_packing.pack_and_merge_bars_into_levels(bars, levels=1, small=float("inf")):
             for packed in row:
-                yield self._compute_bar_layout(packed, y - half, 2 * half, ())
+                yield self._build_bar_of_occurrences(packed, y - half, 2 * half, ())
 
-    def _compute_bar_layout(
+    def _build_bar_of_occurrences(
         self, packed: PackedBar[Occurrence], y: float, height: float, breaks: Sequence[AxisBreak]
     ) -> Bar:
         entries = packed.items

@@ -75,7 +75,7 @@ def count_added_and_removed_lines(old: str, new: str) -> tuple[int, int]:
     return sum(j2 - j1 for _, _, _, j1, j2 in changes), sum(i2 - i1 for _, i1, i2, _, _ in changes)
 
 
-def build_numbered_lines(text: str, language: str, first: int) -> list[DiffLine]:
+def number_lines_of_single_text(text: str, language: str, first: int) -> list[DiffLine]:
     """Number the lines of a masked text."""
     side = _Side.from_text(text.removesuffix("\n"), language)
     return _build_lines_of_range("same", side, 0, len(side.lines), first)

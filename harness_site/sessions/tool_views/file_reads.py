@@ -30,7 +30,9 @@ def build_read_view(use: ToolUse) -> ToolView | None:
     if first is None:
         first = (use.get_first_number_argument_or_none("offset", "start_line") or 1) if text else 1
     shown = use.build_masked_preview(plain)
-    lines = diff_lines.build_numbered_lines(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
+    lines = (
+        diff_lines.number_lines_of_single_text(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
+    )
     return ToolView(
         "read",
         _("Read"),

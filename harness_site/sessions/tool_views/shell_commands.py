@@ -44,7 +44,7 @@ _WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin
 
 def build_command_view(use: ToolUse) -> ToolView | None:
     """Show a command behind `$`, with its output and exit code."""
-    command = get_unwrapped_command_or_empty(use.args)
+    command = get_command_without_shell_wrapper_or_empty(use.args)
     if not command:
         return None
     if "*** Begin Patch" in command and (patch := file_edits.build_patch_text_view(use, command)) is not None:
@@ -95,7 +95,7 @@ def build_background_command_view(use: ToolUse) -> ToolView | None:
     )
 
 
-def get_unwrapped_command_or_empty(args: Mapping[str, Any]) -> str:
+def get_command_without_shell_wrapper_or_empty(args: Mapping[str, Any]) -> str:
     """Return the command in the arguments of a call, without the shell that runs it; empty if there is none."""
     given: Any = next((args[name] for name in ("command", "cmd", "script", "input") if args.get(name)), "")
     if isinstance(given, dict):

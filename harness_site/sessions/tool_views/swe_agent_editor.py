@@ -36,7 +36,7 @@ def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | Non
     """
     command = args.get("command")
     if not isinstance(command, str):
-        return _parse_editor_arguments(tool.lower(), args)
+        return _parse_file_change_from_editor_arguments(tool.lower(), args)
     if match := _CREATE.fullmatch(command):
         return FileChange(_remove_quotes(match[1]), "written")
     if match := _OPEN.fullmatch(command):
@@ -46,7 +46,7 @@ def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | Non
     return FileChange("", "edited") if _MOVE.fullmatch(command) else _parse_quoted_edit_command(command)
 
 
-def _parse_editor_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | None:
+def _parse_file_change_from_editor_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """Read a command from its arguments."""
     path = file_change_parsing.get_path_argument_or_empty(args)
     if path and tool == "create":
@@ -135,7 +135,9 @@ def _build_opened_file_view(use: ToolUse, path: str) -> ToolView | None:
         use.mask_line_for_display(path),
         note=use.mask_line_for_display(note),
         content={
-            "lines": diff_lines.build_numbered_lines(shown.text, file_edits.get_language_of_path(path), numbers[0])
+            "lines": diff_lines.number_lines_of_single_text(
+                shown.text, file_edits.get_language_of_path(path), numbers[0]
+            )
         },
         is_complete=shown.whole,
         size=shown.size,

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
-from harness_site.sessions.plan_steps import Plan, parse_plan
+from harness_site.sessions.plan_steps import Plan, parse_checkpoint_plan
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Steps of a checklist; a longer list is shown as arguments.
@@ -40,7 +40,7 @@ def parse_todo_list_arguments(args: Any) -> Plan | None:
     if given is None:
         return None
     try:
-        plan = parse_plan(to_canonical_json({"steps": given}))
+        plan = parse_checkpoint_plan(to_canonical_json({"steps": given}))
     except InvalidInput:
         return None
     return plan if plan is not None and plan.steps else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness_site.core.masking.masker import MASK, get_masked_text_beginning, list_fields_with_masked_names
+from harness_site.core.masking.masker import MASK, get_masked_text_beginning, mask_field_names_and_list_all_fields
 from harness_site.core.rendering.mask_and_shorten_text import (
     cut_text_to_preview,
     get_byte_size,
@@ -110,7 +110,7 @@ def mask_fields_and_make_tool_use_or_none(
         return None
     if is_error and result is not None:
         result = remove_error_tag(result)
-    values = {field.key: MASK if field.hidden else field.value for field in list_fields_with_masked_names(args)}
+    values = {field.key: MASK if field.hidden else field.value for field in mask_field_names_and_list_all_fields(args)}
     return ToolUse(name, values, result, is_error, is_whole)
 
 

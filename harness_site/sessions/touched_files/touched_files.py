@@ -149,7 +149,9 @@ def iterate_file_reads_and_changes(tool: str, args: dict[str, Any]) -> Iterator[
         read_files = (
             []
             if changes
-            else shell_commands.list_files_displayed_by_command(shell_commands.get_unwrapped_command_or_empty(args))
+            else shell_commands.list_files_displayed_by_command(
+                shell_commands.get_command_without_shell_wrapper_or_empty(args)
+            )
         )
         yield from changes or (FileChange(path, "edited") for path in read_files)
         return

@@ -12,7 +12,7 @@ from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.page_links import build_page_links
+from harness_site.core.page_links import build_first_previous_and_next_links
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
@@ -56,14 +56,16 @@ def show_hits_or_redirect_to_correction(
     cursor = SearchCursor.parse(request.GET.get("before", ""))
     within = parse_number_parameter_or_none(request, "within")
     exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
-    found, pks = _search_or_reload(request, query, wanted, cursor=cursor, within=within, exact_match=exact_match)
+    found, pks = _search_or_refresh_displayed_sessions(
+        request, query, wanted, cursor=cursor, within=within, exact_match=exact_match
+    )
     if not pks and not found.slow and found.next is None and _is_new_search(request, cursor):
         near = _suggest_query_if_nothing_matches(workspace, query, wanted)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
-    rows = session_rows.load_session_rows_with_keys(workspace, pks, None if is_reload else wanted)
+    rows = session_rows.load_session_rows_in_order_of_pks(workspace, pks, None if is_reload else wanted)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if within is not None else SHOWN
@@ -83,7 +85,7 @@ def show_hits_or_redirect_to_correction(
         "number_to": shown_before + number,
         "found": found,
         "following": following,
-        "links": build_page_links(request, "before", following, without=("rows", "newest", "then")),
+        "links": build_first_previous_and_next_links(request, "before", following, without=("rows", "newest", "then")),
         "standing": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
@@ -94,7 +96,7 @@ def show_hits_or_redirect_to_correction(
     return render(request, "sessions/search_results.html", context)
 
 
-def _search_or_reload(
+def _search_or_refresh_displayed_sessions(
     request: MemberRequest,
     query: SearchQuery,
     wanted: SessionFilter,

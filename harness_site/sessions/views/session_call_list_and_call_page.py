@@ -29,7 +29,7 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.views.transcript import find_text_page_requested_or_with_words, render_text_page
+from harness_site.sessions.views.transcript import find_text_page_requested_or_with_words, render_long_text_page
 from harness_site.sessions.views.workspace_call_log_page import parse_call_filter
 
 
@@ -83,7 +83,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     words = SearchQuery.parse(request.GET.get("find", ""))
     texts = (card, *get_call_result_parts(card))
     if (page := find_text_page_requested_or_with_words(request, texts, call.args, words)) is not None:
-        return render_text_page(
+        return render_long_text_page(
             request, head, page, request.path, up=request.path, title=_("Call of %(tool)s") % {"tool": call.tool}
         )
     context = {

@@ -19,7 +19,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from harness_site.accounts import audit_events
-from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.search.models import Fact, Trait
@@ -70,7 +70,7 @@ class LabelForm(forms.Form):
 
 
 @require_POST
-@require_member(Role.APPROVER)
+@require_member_with_role(Role.APPROVER)
 def edit_labels_of_sessions(request: MemberRequest) -> HttpResponse:
     """Add a label to sessions or remove it.
 

@@ -12,7 +12,7 @@ from checkpoints.enums import Role
 from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.page_links import build_page_links
+from harness_site.core.page_links import build_first_previous_and_next_links
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
 from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
@@ -66,7 +66,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = parse_displayed_session_keys(request)
-    rows = session_rows.load_session_rows_with_keys(workspace, displayed_pks) if displayed_pks else page.rows
+    rows = session_rows.load_session_rows_in_order_of_pks(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_lines(
         rows,
         session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in rows]),
@@ -85,7 +85,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "first_time": not rows and not filters and after is None,
         "here": _build_list_url_with_changes(request, rows=""),
         "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
-        "links": build_page_links(request, "after", page.after, without=("rows",)),
+        "links": build_first_previous_and_next_links(request, "after", page.after, without=("rows",)),
         "after": after,
         "may_label": request.membership.has_role(Role.APPROVER),
     }

@@ -83,7 +83,9 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         else None
     )
     displayed = [first_prompt, window] if first_prompt else [window]
-    masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
+    masker.mask_values_until_response(
+        masker.collect_secret_values(*chain(*map(_list_arguments_of_calls_in_window, displayed)))
+    )
     events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(pk)
     context = {
         "head": head,
@@ -143,7 +145,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     session = head.stored
     place = get_requested_transcript_version_or_404(request, head, session)
     window = conversation_window.load_conversation_window(session, place, first=position, upto=position + 1)
-    masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
+    masker.mask_values_until_response(masker.collect_secret_values(*_list_arguments_of_calls_in_window(window)))
     entries = [
         item for item in window.items if isinstance(item, MessageEntry) and item.has_message_or_result_at(position)
     ]
@@ -165,7 +167,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     address = f"{request.path}?v={place.version}"
     if (page := find_text_page_requested_or_with_words(request, entries[0].parts, stored.body, words)) is not None:
         up = f"{address}&{urlencode({'find': str(words)})}" if words else address
-        return render_text_page(
+        return render_long_text_page(
             request,
             head,
             page,
@@ -216,7 +218,7 @@ def find_text_page_requested_or_with_words(
     )
 
 
-def render_text_page(
+def render_long_text_page(
     request: MemberRequest, head: SessionHead, page: TextPage, address: str, *, up: str, title: str
 ) -> HttpResponse:
     """Render a page of a long text. `address` is the URL of its message or call, and `up` that of the way back."""
@@ -225,7 +227,7 @@ def render_text_page(
     return render(request, "sessions/text_page.html", context)
 
 
-def _list_call_arguments(window: Conversation) -> list[Any]:
+def _list_arguments_of_calls_in_window(window: Conversation) -> list[Any]:
     """Return the arguments of all calls in a window, including read-only calls, which have no log entry."""
     cards = [part for item in window.items if isinstance(item, MessageEntry) for part in item.parts]
     return [card.call.args for card in cards if isinstance(card, CallCard)]

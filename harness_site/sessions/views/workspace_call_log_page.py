@@ -13,7 +13,7 @@ from harness_site.accounts import audit_events, session_secrets_from_call_argume
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
-from harness_site.core.page_links import build_page_links
+from harness_site.core.page_links import build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions import call_log_csv_export, session_formatting
@@ -54,7 +54,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "wanted": filters,
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": session_formatting.list_call_status_choices(),
-        "links": build_page_links(request, "after", page.after),
+        "links": build_first_previous_and_next_links(request, "after", page.after),
         "later": after is not None,
         "looked_at": workspace_call_log.LOOKED_AT,
         "exported": _build_export_url_with_filters(request),

@@ -22,7 +22,7 @@ from harness_site.api.batched_heartbeats import (
     Heartbeat,
     Heartbeats,
     parse_plain_heartbeat_or_none,
-    renew_heartbeat_leases_and_count_requests,
+    renew_heartbeat_leases_and_charge_rate_limits,
 )
 from harness_site.api.rate_limit import Allowance
 from harness_site.serving.request_body_buffering_middleware import BODY
@@ -48,7 +48,7 @@ def test_one_statement_renews_all_leases() -> None:
     old = clock.now() - timedelta(seconds=5)
     Run.objects.update(heartbeat_at=old, lease_expires_at=old)
     with CaptureQueriesContext(connection) as queries:
-        assert None not in renew_heartbeat_leases_and_count_requests(heartbeats)
+        assert None not in renew_heartbeat_leases_and_charge_rate_limits(heartbeats)
     assert sum(Run._meta.db_table in query["sql"] for query in queries) == 1
     assert all(run.heartbeat_at > old and run.lease_expires_at > clock.now() for run in Run.objects.all())
 
@@ -72,7 +72,7 @@ def test_runs_that_own_nothing_are_left_out() -> None:
     ]
     old = clock.now() - timedelta(seconds=5)
     Run.objects.update(heartbeat_at=old)
-    allowances = renew_heartbeat_leases_and_count_requests([*wrong, first])
+    allowances = renew_heartbeat_leases_and_charge_rate_limits([*wrong, first])
     assert allowances[:-1] == [None] * len(wrong)
     assert allowances[-1] is not None
     assert [run.session.session_id for run in Run.objects.filter(heartbeat_at__gt=old)] == ["first"]
@@ -83,7 +83,7 @@ def test_heartbeats_count_as_requests(settings: Any, monkeypatch: pytest.MonkeyP
     settings.API_REQUESTS_PER_MINUTE = 12
     monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
     rate_limit.clear_request_counts()
-    allowances = renew_heartbeat_leases_and_count_requests([heartbeat] * 3)
+    allowances = renew_heartbeat_leases_and_charge_rate_limits([heartbeat] * 3)
     assert [allowance and allowance.remaining for allowance in allowances] == [1, 0, None]
 
 
@@ -166,5 +166,5 @@ def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.Monkey
         await asyncio.wait_for(application(describe(), nothing, send), 10)
         return statuses
 
-    monkeypatch.setattr(heartbeat_module, "renew_heartbeat_leases_and_count_requests", renew)
+    monkeypatch.setattr(heartbeat_module, "renew_heartbeat_leases_and_charge_rate_limits", renew)
     assert asyncio.run(send_three()) == [200, 200]

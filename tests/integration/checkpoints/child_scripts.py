@@ -129,7 +129,7 @@ def append_to_known_session_after_fork(place: str) -> str:
 def look_for_tool_of_parent_after_fork() -> int:
     """Return 1 if a forked child believes that the tool runs in it which runs in its parent."""
     place = registry_of_running_tools.CallPlace("run", "s", "pay", "call_1", None, None)
-    registry_of_running_tools.ToolRun(place, print).mark_tool_as_running()
+    registry_of_running_tools.ToolRun(place, print).increment_running_count()
     child = os.fork()
     if child == 0:
         os._exit(registry_of_running_tools.is_tool_running(place))

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from checkpoints.db import sqlite_placeholder_conversion_cache
-from checkpoints.db.guard_within_write_statement import open_write_transaction
+from checkpoints.db.guard_within_write_statement import open_write_transaction_with_optional_guard
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_placeholders_and_percent_signs_are_converted() -> None:
     for value in (1, "%s"):
-        with open_write_transaction(connection, None) as cursor:
+        with open_write_transaction_with_optional_guard(connection, None) as cursor:
             cursor.execute("SELECT %s, '%%'", [value] if connection.vendor == "sqlite" else [str(value)])
             assert [str(column) for column in cursor.fetchone()] == [str(value), "%"]
 

@@ -82,10 +82,10 @@ def test_setup_link_is_printed_as_soon_as_the_tables_exist(monkeypatch: pytest.M
     monkeypatch.setattr(migration_state, "load_schema_state", lambda: states.pop(0))
     monkeypatch.setattr(migration_state, "_PAUSE_SECONDS", 0.0)
     probe, printed = SchemaProbe(), list[str]()
-    probe.call_when_tables_complete(lambda: printed.append("link"))
+    probe.call_now_or_once_tables_complete(lambda: printed.append("link"))
     assert (probe.find_problem(), printed) == (StartupProblem.MIGRATIONS, [])
     assert (probe.find_problem(), printed) == (None, ["link"])
-    probe.call_when_tables_complete(lambda: printed.append("at once"))
+    probe.call_now_or_once_tables_complete(lambda: printed.append("at once"))
     assert printed == ["link", "at once"]
 
 
@@ -211,8 +211,8 @@ def test_background_task_logs_the_first_of_equal_failures(caplog: pytest.LogCapt
     for _ in range(3):
         task.record_failure(OperationalError("away"))
     task.record_failure(ValueError("other"))
-    task.record_finished_round()
-    task.record_finished_round()
+    task.record_successful_round()
+    task.record_successful_round()
     assert [record.message for record in caplog.records] == [
         "The background task background failed. It tries again until it works.",
         "The background task background failed. It tries again until it works.",

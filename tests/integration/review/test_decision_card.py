@@ -15,7 +15,7 @@ from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReas
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
-from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import (
     THEN,
@@ -76,7 +76,7 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     assert content.index(">note<") < content.index(">items<") < content.index(">gift<")
     assert content.index(">gift<") < content.index(">wrapped<") < content.index(">card<")
     assert call.args_digest not in content
-    assert compute_keyed_fingerprint(call.args_digest) in stored
+    assert compute_keyed_fingerprint_of_digest(call.args_digest) in stored
 
 
 def test_own_last_reasons_for_the_tool_are_offered(reader: Client) -> None:

@@ -15,7 +15,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.review.payment_agents import APPROVE, awaiting
@@ -51,7 +51,7 @@ def test_decision_links_to_the_file(people: dict[str, Client], lost: Lost) -> No
     page = visible_text(people["carol"].get(url(call))).replace("\xa0", " ")
     assert "Evidence files secrets in texts are masked export.html 39 bytes · alice · " in page
     assert SHA256 not in page
-    assert f"Fingerprint {compute_keyed_fingerprint(SHA256)}" in page
+    assert f"Fingerprint {compute_keyed_fingerprint_of_digest(SHA256)}" in page
     record_reauthentication(people["dora"]).post("/accounts/secrets/", {"next": "/"})
     assert f"SHA-256 {SHA256}" in visible_text(people["dora"].get(url(call)))
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
-from harness_site.core.masking.masker import build_masking_rules, use_masking_rules
+from harness_site.core.masking.masker import build_masking_rules_from_names_and_words, use_masking_rules
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_amount_of_a_call(args: object, text: str) -> None:
 
 
 def test_amount_that_the_reader_may_not_see_is_no_amount() -> None:
-    with use_masking_rules(build_masking_rules(("amount",))):
+    with use_masking_rules(build_masking_rules_from_names_and_words(("amount",))):
         assert find_visible_amount({"amount": "40.00"}) is None
 
 

@@ -7,7 +7,7 @@ import pytest
 from harness_site.core.masking import masker
 from harness_site.core.masking.masker import (
     MASK,
-    build_masking_rules,
+    build_masking_rules_from_names_and_words,
     mask_json_value,
     mask_text,
     restore_masked_values,
@@ -119,7 +119,7 @@ def test_secret_fields_are_detected_by_name() -> None:
 
 
 def test_workspace_defines_its_own_secret_words() -> None:
-    with use_masking_rules(build_masking_rules(("Customer No",), ("acme_*_key", "Zebra.1"))):
+    with use_masking_rules(build_masking_rules_from_names_and_words(("Customer No",), ("acme_*_key", "Zebra.1"))):
         assert mask_json_value({"customer_no": "77"}) == {"customer_no": MASK}
         assert mask_text("customer-no: 77") == f"customer-no: {MASK}"
         assert mask_text("acme_live_42_key and Zebra.1, not Zebra11") == f"{MASK} and {MASK}, not Zebra11"
@@ -127,7 +127,7 @@ def test_workspace_defines_its_own_secret_words() -> None:
 
 
 def test_pattern_of_wildcards_takes_linear_time() -> None:
-    with use_masking_rules(build_masking_rules((), ("aaaa*aaaa*aaaa*b",))):
+    with use_masking_rules(build_masking_rules_from_names_and_words((), ("aaaa*aaaa*aaaa*b",))):
         assert mask_text("a" * 20_000) == "a" * 20_000
         assert mask_text("aaaa1aaaa2aaaa3b") == MASK
 
@@ -137,7 +137,7 @@ def test_long_value_is_masked_completely() -> None:
 
 
 def test_workspace_may_disable_the_default_rules() -> None:
-    with use_masking_rules(build_masking_rules(("pin",), (), usual=False)):
+    with use_masking_rules(build_masking_rules_from_names_and_words(("pin",), (), usual=False)):
         assert mask_text(f"{KEY} password=x pin=1") == f"{KEY} password=x pin={MASK}"
 
 

@@ -6,11 +6,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.test import RequestFactory
 
-from harness_site.core.page_links import LONGEST_TRAIL, PageLinks, build_page_links
+from harness_site.core.page_links import LONGEST_TRAIL, PageLinks, build_first_previous_and_next_links
 
 
 def links(address: str, following: Any = None) -> PageLinks:
-    return build_page_links(RequestFactory().get(address), "after", following)
+    return build_first_previous_and_next_links(RequestFactory().get(address), "after", following)
 
 
 def test_only_page_has_no_links() -> None:
@@ -46,6 +46,6 @@ def test_address_does_not_grow_without_end() -> None:
 
 def test_parameters_of_this_page_alone_are_left_out() -> None:
     request = RequestFactory().get("/sessions/?q=lamp&rows=3,4&before=a~1")
-    assert build_page_links(request, "before", "b~2", without=("rows",)) == PageLinks(
+    assert build_first_previous_and_next_links(request, "before", "b~2", without=("rows",)) == PageLinks(
         "/sessions/?q=lamp", "/sessions/?q=lamp", "/sessions/?q=lamp&before=a~1&before=b~2", 2
     )

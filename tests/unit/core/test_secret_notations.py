@@ -4,7 +4,7 @@ import pytest
 
 from harness_site.core.masking import masker
 from harness_site.core.masking.known_secret_value_search import MAX_KNOWN_VALUES
-from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, mask_values_in_context
+from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, use_masking_rules_with_extra_values
 from tests.support.linear_growth import processor_seconds
 
 TAIL = "aaaa1111cccc1111ddd"
@@ -154,14 +154,14 @@ class TestKnownValues:
         values += [["a" * (15_000 + number) for number in range(20)], [f"v{number:06}" for number in range(50_000)]]
         for each in values:
             for text in ("a" * 1_000_000, "!" * 1_000_000, "aaaaaa " * 100_000 + "\u2026"):
-                with mask_values_in_context(each):
+                with use_masking_rules_with_extra_values(each):
                     assert processor_seconds(lambda: masker.mask_text(text)) < 20.0  # noqa: B023
 
     def test_text_that_hides_a_known_value_is_masked_completely(self) -> None:
-        with mask_values_in_context(["a" * (4 + number) for number in range(MAX_KNOWN_VALUES)]):
+        with use_masking_rules_with_extra_values(["a" * (4 + number) for number in range(MAX_KNOWN_VALUES)]):
             assert mask_text("a" * 100_000 + " aaaa") == MASK
 
     def test_frequent_short_word_in_a_long_text_is_not_masked(self) -> None:
-        with mask_values_in_context(["test"]):
+        with use_masking_rules_with_extra_values(["test"]):
             text = "tested and testing " * 20_000
             assert mask_text(f"{text}test") == f"{text}{MASK}"

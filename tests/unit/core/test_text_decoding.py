@@ -10,7 +10,7 @@ from harness_site.core.masking import masker
 from harness_site.core.masking.escape_decoding import decode_escapes
 from harness_site.core.masking.masker import (
     MASK,
-    build_masking_rules,
+    build_masking_rules_from_names_and_words,
     get_masked_text_beginning,
     mask_adjacent_texts,
     mask_json_value,
@@ -278,7 +278,7 @@ def test_card_numbers_are_detected_by_issuer_length_and_check_digit(number: str)
 
 
 def test_workspace_words_are_found_in_encoded_text() -> None:
-    with use_masking_rules(build_masking_rules((), ("acme_*",))):
+    with use_masking_rules(build_masking_rules_from_names_and_words((), ("acme_*",))):
         assert mask_and_dump_json({"a": "acme\\_17"}) == f'{{"a": "{MASK}"}}'
 
 

@@ -1,7 +1,13 @@
 import pytest
 
 from harness_site.search import trigram_search_conditions
-from harness_site.search.query_terms import MAX_TERMS, SearchQuery, SearchTerm, build_dense_column_text, fold_case
+from harness_site.search.query_terms import (
+    MAX_TERMS,
+    SearchQuery,
+    SearchTerm,
+    build_letter_pair_text_of_dense_scripts,
+    fold_case,
+)
 from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_overlapping_pieces
 
 
@@ -66,13 +72,13 @@ def test_index_reads_rare_parts_first_and_long_terms_before_short_ones() -> None
 
 
 def test_bigrams_of_dense_scripts_are_unique() -> None:
-    assert build_dense_column_text("漢字漢字 and 表") == "  漢字  字漢  字  表"
-    assert build_dense_column_text("Latin only") == ""
+    assert build_letter_pair_text_of_dense_scripts("漢字漢字 and 表") == "  漢字  字漢  字  表"
+    assert build_letter_pair_text_of_dense_scripts("Latin only") == ""
 
 
 @pytest.mark.parametrize("term", ["漢", "字表", "漢字表", "abc字表"])
 def test_bigrams_of_a_term_are_in_every_matching_text(term: str) -> None:
-    text = build_dense_column_text("前abc漢字表後 abc字表")
+    text = build_letter_pair_text_of_dense_scripts("前abc漢字表後 abc字表")
     assert SearchTerm(term).dense_script_pairs
     assert all(f"  {pair}" in text for pair in SearchTerm(term).dense_script_pairs)
 

@@ -6,7 +6,7 @@ from harness_site.sessions.plan_steps import Plan, PlanStep, StepChange, StepCha
 
 
 def read(plan: object) -> Plan:
-    found = plan_steps.parse_plan(to_canonical_json(plan))
+    found = plan_steps.parse_checkpoint_plan(to_canonical_json(plan))
     assert found is not None
     return found
 
@@ -42,11 +42,11 @@ def test_plan_without_steps_is_kept_completely(value: dict[str, object]) -> None
 
 
 def test_missing_plan_differs_from_an_empty_plan() -> None:
-    assert plan_steps.parse_plan(None) is None
+    assert plan_steps.parse_checkpoint_plan(None) is None
 
 
 def test_damaged_plan_is_shown_as_text() -> None:
-    assert plan_steps.parse_plan('{"steps"') == Plan((), {"unreadable": '{"steps"'}, '{"steps"')
+    assert plan_steps.parse_checkpoint_plan('{"steps"') == Plan((), {"unreadable": '{"steps"'}, '{"steps"')
 
 
 def test_comparison_shows_the_change_of_each_step() -> None:

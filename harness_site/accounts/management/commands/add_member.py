@@ -10,7 +10,7 @@ from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
-from harness_site.core.management_command_format import format_management_command
+from harness_site.core.management_command_format import prefix_management_command_with_program
 
 
 class Command(BaseCommand):
@@ -24,7 +24,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
-            command = format_management_command("createsuperuser")
+            command = prefix_management_command_with_program("createsuperuser")
             raise CommandError(f"There is no account {options['name']!r}. Create it with {command}.")
         slug, role = options["workspace"], Role(options["role"])
         with transaction.atomic():

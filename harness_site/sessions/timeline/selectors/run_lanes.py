@@ -348,7 +348,7 @@ def add_calls_to_run_lanes(
             and call.status in _SPAN_KINDS
             and call.pk not in decided
         ):
-            lanes[call.run].stretches.append(_build_tool_stretch(call, lanes[call.run]))
+            lanes[call.run].stretches.append(_build_stretch_of_call(call, lanes[call.run]))
         else:
             for lane, stretch in _generate_call_stretches_with_lanes(call, decided.get(call.pk, []), lanes, remembered):
                 lane.stretches.append(stretch)
@@ -397,13 +397,13 @@ def _generate_call_stretches_with_lanes(
     )
     if question is not None and asking_lane is not None:
         yield asking_lane, _build_wait_stretch(call, convert_to_microseconds(question.at), approval)
-    yield lane, _build_tool_stretch(call, lane)
+    yield lane, _build_stretch_of_call(call, lane)
     settlement = next((decision for decision in in_force if decision.kind not in _ALLOWING), None)
-    was_discarded = _is_unanswered(call) and settlement is None
+    was_discarded = _is_discarded_without_decision(call) and settlement is None
     if call.interrupted is None or was_discarded:  # nobody is asked about a discarded call
         return
     if settlement is None or settlement.actor_kind != ActorKind.HOOK:
-        since = _compute_end_of_unknown_period_in_lane(call.interrupted, lane)
+        since = _compute_end_of_unknown_call_outcome_in_lane(call.interrupted, lane)
         yield _find_next_lane_or_lost_one(lanes.values(), lane), _build_wait_stretch(call, since, settlement)
 
 
@@ -418,19 +418,23 @@ def _list_decisions_in_force(decisions: Iterable[CallDecisionRow]) -> list[CallD
     return in_force
 
 
-def _is_unanswered(call: LoggedCallRow) -> bool:
+def _is_discarded_without_decision(call: LoggedCallRow) -> bool:
     """Return whether a call was discarded without anybody having decided about it."""
     return call.status == CallStatus.DISCARDED and None in {call.interrupted, call.settled}
 
 
-def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
-    if _is_unanswered(call):
+def _build_stretch_of_call(call: LoggedCallRow, lane: Lane) -> Stretch:
+    if _is_discarded_without_decision(call):
         given_up = call.interrupted or call.settled or call.issued
-        end = max(call.issued, _compute_end_of_unknown_period_in_lane(given_up, lane))
+        end = max(call.issued, _compute_end_of_unknown_call_outcome_in_lane(given_up, lane))
         return Stretch("unanswered", call.issued, end, call.tool, call.pk)
     if call.interrupted is not None:
         return Stretch(
-            "lost", call.issued, _compute_end_of_unknown_period_in_lane(call.interrupted, lane), call.tool, call.pk
+            "lost",
+            call.issued,
+            _compute_end_of_unknown_call_outcome_in_lane(call.interrupted, lane),
+            call.tool,
+            call.pk,
         )
     if call.settled is not None:
         kind = _SPAN_KINDS.get(call.status, "ran")
@@ -438,12 +442,14 @@ def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
     return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)
 
 
-def _compute_end_of_unknown_period_in_lane(interrupted: int, lane: Lane) -> int:
+def _compute_end_of_unknown_call_outcome_in_lane(interrupted: int, lane: Lane) -> int:
     ended_at = lane.run.ended_at
-    return compute_end_of_unknown_period(interrupted, None if ended_at is None else convert_to_microseconds(ended_at))
+    return compute_end_of_unknown_call_outcome(
+        interrupted, None if ended_at is None else convert_to_microseconds(ended_at)
+    )
 
 
-def compute_end_of_unknown_period(interrupted_at: SomeTime, run_ended_at: SomeTime | None) -> SomeTime:
+def compute_end_of_unknown_call_outcome(interrupted_at: SomeTime, run_ended_at: SomeTime | None) -> SomeTime:
     """Return when the time ended in which a call may have happened: a lost run ends before its calls are
     interrupted."""
     return interrupted_at if run_ended_at is None else min(interrupted_at, run_ended_at)

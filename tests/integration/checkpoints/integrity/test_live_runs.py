@@ -196,8 +196,8 @@ def test_head_that_another_thread_of_the_run_replaces_after_it_was_read_is_no_fo
         owned_session.newest_head = (head.number + 1, b"another")
         return head
 
-    build = session_heads.build_verified_head
-    monkeypatch.setattr(session_heads, "build_verified_head", build_head_before_another_write)
+    build = session_heads.verify_session_row_and_build_head
+    monkeypatch.setattr(session_heads, "verify_session_row_and_build_head", build_head_before_another_write)
     head = optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed("default", owned_session)
     assert head is not None
     assert head.number == owned_session.newest_head[0] - 1

@@ -144,7 +144,7 @@ def create_by_fork(cp: SyncCheckpointer, folder: Path) -> None:
 
 def create_by_fork_of_framework(cp: SyncCheckpointer, folder: Path) -> None:
     start_session(cp, "origin")
-    fork.create_fork_without_versions_if_missing(cp.store, "origin", "s")
+    fork.create_fork_with_calls_only_if_missing(cp.store, "origin", "s")
     cp.release_session("origin")
 
 
@@ -206,7 +206,7 @@ def test_no_way_of_creation_takes_the_name(open_checkpointer: Open, witness: Pat
     ways: list[Callable[[], object]] = [
         lambda: cp.start_session("s"),
         lambda: cp.fork_session("origin", "s"),
-        lambda: fork.create_fork_without_versions_if_missing(cp.store, "origin", "s"),
+        lambda: fork.create_fork_with_calls_only_if_missing(cp.store, "origin", "s"),
         lambda: cp.import_session(tmp_path / "s.harness"),
         lambda: create_by_import_of_values(cp),
     ]

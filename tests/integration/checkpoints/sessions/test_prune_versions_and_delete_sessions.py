@@ -13,7 +13,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.db import batched_reads, clock
 from checkpoints.exceptions import InvalidInput, SessionNotFound, StillNeeded, VersionNotFound
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session, ToolCall
-from checkpoints.sessions.prune_versions_and_delete_sessions import find_removal_in_audit_trail_since
+from checkpoints.sessions.prune_versions_and_delete_sessions import find_removal_counts_in_audit_trail_since
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import (
     Messages,
@@ -171,12 +171,12 @@ def test_recorded_removal_is_found_without_reading_the_whole_audit_trail(
         ten.start_session(f"later {number}")
 
     with CaptureQueriesContext(connection) as queries:
-        found = find_removal_in_audit_trail_since(ten.store, "s", began)
+        found = find_removal_counts_in_audit_trail_since(ten.store, "s", began)
     assert found == removed
     reads = [query["sql"] for query in queries if AuditEvent._meta.db_table in query["sql"]]
     assert len(reads) > 1
     assert all("LIMIT 2" in read for read in reads)
-    assert find_removal_in_audit_trail_since(ten.store, "s", began + timedelta(hours=1)) is None
+    assert find_removal_counts_in_audit_trail_since(ten.store, "s", began + timedelta(hours=1)) is None
 
 
 def test_dry_run_deletes_nothing(ten: SyncCheckpointer) -> None:

@@ -230,7 +230,7 @@ def test_heartbeat_renews_by_the_databases_clock(cp: SyncCheckpointer) -> None:
     start_session(cp)
     Run.objects.update(heartbeat_at=F("started_at"), lease_expires_at=F("started_at"))
     before = read_database_time("default")
-    heartbeat.renew_leases_of_store(cp.store)
+    heartbeat.renew_store_leases_and_count_owned_runs(cp.store)
     run = Run.objects.get()
 
     assert run.heartbeat_at >= before
@@ -241,6 +241,6 @@ def test_heartbeat_does_not_revive_a_lost_run(open_checkpointer: Open) -> None:
     first = start_session(open_checkpointer())
     lose_run(open_checkpointer)
     before = Run.objects.get(number=1).lease_expires_at
-    heartbeat.renew_leases_of_store(first.store)
+    heartbeat.renew_store_leases_and_count_owned_runs(first.store)
 
     assert Run.objects.get(number=1).lease_expires_at == before

@@ -26,7 +26,7 @@ from checkpoints.formats import exact_amounts
     ids=repr,
 )
 def test_amount_is_restored_equal(amount: float | Decimal) -> None:
-    loaded = exact_amounts.parse_stored_amount(exact_amounts.dump_amount(amount))
+    loaded = exact_amounts.parse_stored_amount_as_float_or_decimal(exact_amounts.encode_amount_as_json(amount))
 
     assert (loaded, type(loaded), str(loaded)) == (amount, type(amount), str(amount))
 
@@ -55,17 +55,17 @@ def test_amount_is_restored_equal(amount: float | Decimal) -> None:
 )
 def test_invalid_amount_is_refused(amount: Any) -> None:
     with pytest.raises(NotRepresentable):
-        exact_amounts.dump_amount(amount)
+        exact_amounts.encode_amount_as_json(amount)
 
 
 @pytest.mark.parametrize("text", ["true", "null", "[]", "{", "NaN"])
 def test_damaged_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        exact_amounts.parse_stored_amount(text)
+        exact_amounts.parse_stored_amount_as_float_or_decimal(text)
 
 
 def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
-    assert exact_amounts.round_amount_to_millionth(exact_amounts.dump_amount(0.1)) == Decimal("0.1")
+    assert exact_amounts.round_amount_to_millionth(exact_amounts.encode_amount_as_json(0.1)) == Decimal("0.1")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
     ids=repr,
 )
 def test_as_decimal_is_rounded_to_a_millionth(amount: float | Decimal, headline: str) -> None:
-    assert str(exact_amounts.round_amount_to_millionth(exact_amounts.dump_amount(amount))) == headline
+    assert str(exact_amounts.round_amount_to_millionth(exact_amounts.encode_amount_as_json(amount))) == headline
 
 
 @pytest.mark.parametrize("damaged", ["NaN", '"Infinity"', "null", "1.0.0", ""])

@@ -85,10 +85,10 @@ def test_a_value_of_another_type_than_its_column_has_another_seal() -> None:
 def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
     sealer = RowSealer(SealKey(bytes(32)), ToolCall)
     values = {name: f"{name} é" for name in ToolCall.sealed_fields}
-    start, changing = sealer.start_seal_with_stable_columns(values), row_seals.list_changing_sealed_fields(ToolCall)
+    start, changing = sealer.start_seal_with_stable_columns(values), row_seals.list_mutable_sealed_fields(ToolCall)
     for name in changing:
         changed = {**values, name: b"\0"}
-        seal = sealer.compute_seal_from_start(start, [changed[name] for name in changing])
+        seal = sealer.finish_seal_with_changing_columns(start, [changed[name] for name in changing])
         assert (
             seal
             == sealer.compute_seal_of_named_values(changed)
@@ -104,6 +104,6 @@ def test_the_encoding_is_a_json_array_in_ascii() -> None:
 
 
 def test_fields_are_sealed_in_the_order_of_the_hot_path() -> None:
-    assert ChangingCallColumns._fields == row_seals.list_changing_sealed_fields(ToolCall)
-    assert row_seals.list_changing_sealed_fields(Session) == CHANGING_COLUMNS
+    assert ChangingCallColumns._fields == row_seals.list_mutable_sealed_fields(ToolCall)
+    assert row_seals.list_mutable_sealed_fields(Session) == CHANGING_COLUMNS
     assert Message.sealed_fields == ("segment", *NewMessage._fields[:4], "chain")
