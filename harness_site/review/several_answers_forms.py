@@ -21,9 +21,9 @@ from harness_site.review.selectors.outage_groups import PAGE
 _ANSWERS_FOR_SEVERAL: Final = (DecisionKind.APPROVE, DecisionKind.REJECT)
 
 
-def _build_shared_text_field(label: Any, default_for: str, *, max_length: int, **attrs: str) -> forms.CharField:
+def _build_shared_text_field(label: Any, default_for: str, *, max_length: int) -> forms.CharField:
     """Build a field of a text that counts for all fields whose name ends with `default_for` and that are empty."""
-    attrs = {"rows": "2", "data-default": default_for, **attrs}
+    attrs = {"rows": 2, "data-default": default_for, "aria-required": "true"}
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.Textarea(attrs=attrs))
 
 
@@ -33,7 +33,7 @@ def _build_override_text_field_for_one_call(label: Any, *, max_length: int) -> f
 
 
 class SharedAnswerForm(forms.Form):
-    """One answer for several calls, with its reason and, if there is any, its evidence.
+    """One answer for several calls, with its evidence and its reason.
 
     Without an answer, only the calls with one of their own are decided.
     """
@@ -51,12 +51,11 @@ class SharedAnswerForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "input mono"}),
     )
     evidence = _build_shared_text_field(gettext_lazy("Evidence for all"), "-evidence", max_length=2000)
-    reason = _build_shared_text_field(
-        gettext_lazy("Reason for all"), "-reason", max_length=4000, **{"aria-required": "true"}
-    )
+    reason = _build_shared_text_field(gettext_lazy("Reason for all"), "-reason", max_length=4000)
 
-    def __init__(self, data: QueryDict | None = None) -> None:
+    def __init__(self, data: QueryDict | None = None, *, is_about_one_call: bool = False) -> None:
         super().__init__(data, prefix="shared")
+        self.is_about_one_call = is_about_one_call
 
     def build_form_for_one_of_the_calls(self, own: CallAnswerForm) -> SharedAnswerForm:
         """Build the form for the only call that is left of several, from what was sent for it.
@@ -72,7 +71,7 @@ class SharedAnswerForm(forms.Form):
                 data[self.add_prefix(name)] = value or texts.get(name, "")
         else:
             data[self.add_prefix("answer")] = ""
-        form = SharedAnswerForm(data)
+        form = SharedAnswerForm(data, is_about_one_call=True)
         if not data[self.add_prefix("answer")]:
             form.add_error("answer", _("Choose an answer."))
         return form
@@ -81,6 +80,7 @@ class SharedAnswerForm(forms.Form):
         # Another identifier than that of the answer for all: a live update replaces the field with its choice.
         saved_as = f"answer-{pk}"
         self.fields["answer"].widget.attrs |= {"id": f"id_{saved_as}", "data-saved-as": saved_as}
+        del self.fields["evidence"].widget.attrs["aria-required"]
         for name, label in (("answer", _("Answer")), ("evidence", _("Evidence")), ("reason", _("Reason"))):
             self[name].label = label
         answer = cast(forms.ChoiceField, self.fields["answer"])
@@ -89,6 +89,9 @@ class SharedAnswerForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
         answer = data.get("answer")
+        is_evidence_missing = not data.get("evidence") and not self.is_about_one_call
+        if answer and is_evidence_missing and "evidence" not in self.errors:
+            self.add_error("evidence", _("Enter the evidence for these calls."))
         if answer and not data.get("reason") and "reason" not in self.errors:
             self.add_error("reason", _("Enter a reason. It is recorded with your name for each call."))
         return data
@@ -140,10 +143,14 @@ class CallAnswerForm(forms.Form):
         if answer in ("", None, self.LEAVE_UNDECIDED):
             return data
         if self._is_other_choice_than_shared(answer):
+            evidence_missing = _("Enter evidence for this answer. The evidence for all is about another answer.")
             reason_missing = _("Enter a reason for this answer. The reason for all is about another answer.")
         else:
+            evidence_missing = _("Enter evidence here, or the evidence for all calls.")
             reason_missing = _("Enter a reason here, or one for all calls.")
-        if self._is_reason_missing(data):
+        if self._must_report_missing_text("evidence", data):
+            self.add_error("evidence", evidence_missing)
+        if self._must_report_missing_text("reason", data):
             self.add_error("reason", reason_missing)
         return data
 
@@ -152,13 +159,13 @@ class CallAnswerForm(forms.Form):
         shared = "" if self.shared is None else self.shared.cleaned_data.get("answer", "")
         return bool(answer and shared) and answer != shared
 
-    def _is_reason_missing(self, data: dict[str, Any]) -> bool:
-        """Return whether no form has the reason of this answer, and no form has an error that says so."""
-        if data.get("reason") or "reason" in self.errors:
+    def _must_report_missing_text(self, name: str, data: dict[str, Any]) -> bool:
+        """Return whether no form has the text of this answer, and no form has an error that says so."""
+        if data.get(name) or name in self.errors:
             return False
         if self.shared is None or self._is_other_choice_than_shared(data["answer"]):
             return True
-        return "reason" not in self.shared.errors and not self.shared.cleaned_data.get("reason")
+        return name not in self.shared.errors and not self.shared.cleaned_data.get(name)
 
     def build_answer(self) -> CallAnswer | None:
         """Build the answer to record; None if the call stays undecided."""
