@@ -47,7 +47,7 @@ MUTATIONS = [
     Mutation(
         "what is not answered is not done twice",
         "checkpoints/store/replayed_call_matching.py",
-        "self._find_next_unpaired(kind, call_id) or self._create_operation_with_next_free_key",
+        "self._find_next_unpaired(kind, call_id)\n                or self._create_operation_with_next_free_key",
         "self._create_operation_with_next_free_key",
         f"{TESTS}/tools/test_unanswered.py::test_operation_survives_two_crashes_with_new_ids",
     ),

@@ -129,7 +129,7 @@ def test_reordered_messages_are_found_as_moved(numbers: list[int], data: st.Data
 
 @pytest.mark.django_db(transaction=True)
 @settings(
-    max_examples=count_examples(20),
+    max_examples=count_examples(14),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

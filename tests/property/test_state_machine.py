@@ -324,7 +324,7 @@ def test_random_histories_match_the_model(workspace: Workspace) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=count_examples(45 if complete else 6),
+            max_examples=count_examples(30 if complete else 4),
             stateful_step_count=50,
             derandomize=True,
             database=None,

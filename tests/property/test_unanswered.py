@@ -136,7 +136,7 @@ class Agent:
 
 @given(history=st.lists(turns(), max_size=8))
 @settings(
-    max_examples=count_examples(20),
+    max_examples=count_examples(14),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -11,7 +11,7 @@ from checkpoints.testing import Boundary
 
 EXHAUSTIVE = os.environ.get("HARNESS_TEST_EXHAUSTIVE") == "1"
 #: How many times as many random examples an exhaustive run tries.
-MORE_EXAMPLES = 5
+MORE_EXAMPLES = 8
 
 
 def count_examples(count: int) -> int:
