@@ -200,9 +200,9 @@ def _run_mcp_server(arguments: list[str]) -> None:
 
 def _run_mcp_guard(arguments: list[str]) -> None:
     _require_packages("mcp", "httpx", extra="mcp")
-    from harness_site.mcp_guard.command import run_guard
+    from harness_site.mcp_guard.command import run_guard_and_exit
 
-    run_guard(arguments)
+    run_guard_and_exit(arguments)
 
 
 def _require_packages(*names: str, extra: str) -> None:

@@ -46,7 +46,7 @@ class GuardOptions:
     wait_seconds: float
 
 
-def run_guard(arguments: list[str]) -> None:
+def run_guard_and_exit(arguments: list[str]) -> None:
     """Run an MCP server behind a guard, over stdin and stdout, until the client closes them or the server ends.
 
     Args:

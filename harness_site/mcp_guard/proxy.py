@@ -106,14 +106,14 @@ class GuardProxy:
     def _end_calls_of_ended_server(self) -> None:
         self._has_server_ended = True
         for running in self._calls.values():
-            _end_call_without_reply(running, "The server ended during the call.")
+            _fail_pending_reply_with_outcome_unknown(running, "The server ended during the call.")
 
     async def wait_for_calls_then_end_them(self, seconds: float) -> None:
         """Wait until all calls are answered; those that are not after this time have an unknown outcome."""
         with anyio.move_on_after(seconds):
             await self._wait_until_no_call_runs()
         for running in self._calls.values():
-            _end_call_without_reply(running, "The client left during the call.")
+            _fail_pending_reply_with_outcome_unknown(running, "The client left during the call.")
             if running.reply is None:
                 running.scope.cancel()
         await self._wait_until_no_call_runs()
@@ -251,10 +251,10 @@ class GuardProxy:
 
 async def _end_cancelled_call_after_grace_period(running: _RunningCall, seconds: float) -> None:
     await anyio.sleep(seconds)
-    _end_call_without_reply(running, "The client cancelled the call, and the server gave no answer.")
+    _fail_pending_reply_with_outcome_unknown(running, "The client cancelled the call, and the server gave no answer.")
 
 
-def _end_call_without_reply(running: _RunningCall, reason: str) -> None:
+def _fail_pending_reply_with_outcome_unknown(running: _RunningCall, reason: str) -> None:
     if running.reply is not None and not running.reply.done():
         running.reply.set_exception(OutcomeUnknown(reason))
 

@@ -113,7 +113,7 @@ class ToolDefinition:
 
 
 async def _list_sessions(api: ApiRequests, given: ListSessions) -> dict[str, Any]:
-    return await _get_api_resource(api, "sessions", **given.model_dump())
+    return await _fetch_api_resource(api, "sessions", **given.model_dump())
 
 
 async def _read_session_and_message_page(api: ApiRequests, given: ReadSession) -> dict[str, Any]:
@@ -124,20 +124,20 @@ async def _read_session_and_message_page(api: ApiRequests, given: ReadSession) -
 
 
 async def _search_passages(api: ApiRequests, given: Search) -> dict[str, Any]:
-    return await _get_api_resource(api, "search", q=given.query, before=given.before)
+    return await _fetch_api_resource(api, "search", q=given.query, before=given.before)
 
 
 async def _list_pending_calls(api: ApiRequests, given: ListPending) -> dict[str, Any]:
-    return await _get_api_resource(api, "pending", **given.model_dump())
+    return await _fetch_api_resource(api, "pending", **given.model_dump())
 
 
 async def _read_call(api: ApiRequests, given: ReadCall) -> dict[str, Any]:
     path = build_api_path("sessions", given.session_id, "calls", given.call_id)
-    return await _get_api_resource(api, path, step=given.step, attempt=given.attempt)
+    return await _fetch_api_resource(api, path, step=given.step, attempt=given.attempt)
 
 
 async def _preview_resume(api: ApiRequests, given: PreviewResume) -> dict[str, Any]:
-    return await _get_api_resource(api, build_api_path("sessions", given.session_id, "preview"))
+    return await _fetch_api_resource(api, build_api_path("sessions", given.session_id, "preview"))
 
 
 async def _decide_call(api: ApiRequests, given: Decide) -> dict[str, Any]:
@@ -146,7 +146,7 @@ async def _decide_call(api: ApiRequests, given: Decide) -> dict[str, Any]:
     return {"call": await api.post_with_idempotency_key(path, fields)}
 
 
-async def _get_api_resource(api: ApiRequests, path: str, **parameters: Any) -> dict[str, Any]:
+async def _fetch_api_resource(api: ApiRequests, path: str, **parameters: Any) -> dict[str, Any]:
     value: dict[str, Any] = await api.get_resource(path, **parameters)
     return value
 

@@ -8,7 +8,7 @@ from harness_site.mail_settings import MailServer
 from harness_site.notifications.models import AcceptingMailServer
 
 
-def record_acceptance_by_mail_server(**_signal: object) -> None:
+def remember_mail_server_as_accepting(**_signal: object) -> None:
     """Record that the configured server has accepted a message; receiver of `mail_accepted`."""
     server: MailServer | None = settings.MAIL_SERVER
     if server is not None:

@@ -108,7 +108,7 @@ def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) ->
                 gettext("Test message"),
                 [],
                 0,
-                _build_workspace_url(reverse("harness_review:review"), notice.workspace),
+                _build_page_url_entering_workspace(reverse("harness_review:review"), notice.workspace),
             )
         calls, count = _load_first_waiting_calls_and_count(notice)
         if not calls:
@@ -189,7 +189,7 @@ def _load_first_waiting_calls_and_count(notice: Notice) -> tuple[list[ToolCall],
     return list(calls.select_related("session", "run")[:MAX_LISTED_CALLS]), calls.count()
 
 
-def _build_workspace_url(path: str, workspace: Workspace) -> str:
+def _build_page_url_entering_workspace(path: str, workspace: Workspace) -> str:
     """Build a link to a page; with several workspaces, one that also switches to this workspace."""
     if Workspace.objects.exclude(pk=workspace.pk).exists():
         return build_absolute_url(
@@ -200,7 +200,7 @@ def _build_workspace_url(path: str, workspace: Workspace) -> str:
 
 def _build_queue_url_filtered_by_tool(call: ToolCall, workspace: Workspace) -> str:
     query = urlencode({"tab": _TABS[CallStatus(call.status)], "tool": encrypt_name_if_masked(call.tool)})
-    return f"{_build_workspace_url(reverse('harness_review:review'), workspace)}?{query}"
+    return f"{_build_page_url_entering_workspace(reverse('harness_review:review'), workspace)}?{query}"
 
 
 def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
@@ -229,5 +229,5 @@ def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
         facts=" · ".join(filter(None, facts)),
         since=call.interrupted_at if interrupted else call.issued_at,
         deadline=call.deadline,
-        link=_build_workspace_url(reverse("harness_review:card", args=[call.pk]), workspace),
+        link=_build_page_url_entering_workspace(reverse("harness_review:card", args=[call.pk]), workspace),
     )

@@ -244,7 +244,7 @@ def load_period_totals(
     )
 
 
-def list_agents(workspace: int) -> list[str]:
+def list_agent_names_of_all_periods(workspace: int) -> list[str]:
     """List the agents of all periods, for a period without sessions."""
     agents = SessionSums.objects.filter(workspace=workspace, hourly=False).exclude(agent="").order_by("agent")
     return list(agents.values_list("agent", flat=True).distinct())

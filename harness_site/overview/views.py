@@ -67,7 +67,9 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "period": period,
         "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
         "agent": agent,
-        "agents": sorted({*(sums.agent_names or totals.list_agents(workspace.pk))[:_MAX_AGENTS], agent} - {""}),
+        "agents": sorted(
+            {*(sums.agent_names or totals.list_agent_names_of_all_periods(workspace.pk))[:_MAX_AGENTS], agent} - {""}
+        ),
         "problem": problem,
         "swapped": periods.build_query_string_with_swapped_days(request.GET) if problem else "",
         "typed_first": request.GET.get("first", "") if problem else period.first_day.isoformat(),
@@ -118,11 +120,11 @@ def _build_sums_and_changes_context(period: Period, sums: PeriodTotals) -> dict[
         "sessions_change": _describe_change_since_preceding_period(
             sums.total.sessions, sums.preceding.sessions, format_count(sums.preceding.sessions)
         ),
-        "sessions_trend": _get_changed_or_empty_trend(sums.total.sessions, sums.preceding.sessions),
+        "sessions_trend": _classify_trend_as_changed_or_empty(sums.total.sessions, sums.preceding.sessions),
         "cost_change": _describe_change_since_preceding_period(
             sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
         ),
-        "cost_trend": _get_changed_or_empty_trend(sums.total.cost, sums.preceding.cost),
+        "cost_trend": _classify_trend_as_changed_or_empty(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_p95_wait_and_change(sums.waits, sums.preceding_waits).replace(
             " %", "\N{NO-BREAK SPACE}%"
         ),
@@ -155,7 +157,7 @@ def _get_trend_of_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) ->
     return "better" if waits.p95 < preceding.p95 else "worse"
 
 
-def _get_changed_or_empty_trend(amount: Decimal | int, before: Decimal | int) -> str:
+def _classify_trend_as_changed_or_empty(amount: Decimal | int, before: Decimal | int) -> str:
     """Return `changed` or an empty text: more sessions or cost may be more work, so it is neither better nor worse."""
     return "changed" if before and _has_changed_by_quarter_or_more(float(amount), float(before)) else ""
 

@@ -115,7 +115,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     seen = _load_call_with_evidence_and_votes_for_reader(call, reader)
     return {
         **_build_status_context(seen),
-        **_build_decision_context(seen),
+        **_build_final_decision_context(seen),
         **_build_votes_context(seen),
         **_build_history_context(seen),
     }
@@ -162,7 +162,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
     }
 
 
-def _build_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
+def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
     """Build the final decision, what it cites, whether it is used, and whether it can be or was withdrawn."""
     call, decision = seen.call, seen.decision
     return {
@@ -209,7 +209,9 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
     no_events: list[TraceEvent] = []
     return {
         "edit": call_or_use_fallback(
-            f"What people changed about call {call.pk}", lambda: _build_edit_context(call, seen.evidence), None
+            f"What people changed about call {call.pk}",
+            lambda: _build_argument_edit_differences_context(call, seen.evidence),
+            None,
         ),
         "events": call_or_use_fallback(
             f"What happened to call {call.pk}",
@@ -426,7 +428,9 @@ def _get_reason_of_own_edit(shown: dict[str, Any]) -> str:
     return reason if mask_and_reveal_hidden(reason) == reason else ""
 
 
-def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) -> dict[str, Any] | None:
+def _build_argument_edit_differences_context(
+    call: ToolCall, evidence: call_evidence.CallEvidence
+) -> dict[str, Any] | None:
     """Build the difference between the edited arguments and those of the model, or None without an edit."""
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:
@@ -465,7 +469,7 @@ def build_decision_options(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
     options = [
-        _describe_approval_of_several(call, agreed, option, reader)
+        _replace_approve_option_if_more_must_approve(call, agreed, option, reader)
         for option in list_answer_options(call)
         if _is_decision_option_available(call, option.kind)
     ]
@@ -493,7 +497,7 @@ def build_decision_options(
     ]
 
 
-def _describe_approval_of_several(
+def _replace_approve_option_if_more_must_approve(
     call: ToolCall, agreed: Sequence[Agreement], option: AnswerOption, reader: str
 ) -> AnswerOption:
     """Return the approval that does not run the call yet, if more people have to approve; any other answer as it is."""

@@ -115,8 +115,8 @@ def _format_missing_approvals(call: ToolCall, kind: DecisionKind, missing: int) 
 
 def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[DecisionKind, str]:
     """Describe what the run does next, as whole sentences: who continues, with what, and how it goes on."""
-    start = _format_resume_point(call)
-    end = _format_calls_to_run(preview["run"])
+    start = _describe_when_agent_continues(call)
+    end = _format_names_of_other_calls_to_run(preview["run"])
     actions = {
         DecisionKind.CONFIRM_LANDED: _(
             "The agent goes on with the result that you enter. Without one, it is told that the result is not known."
@@ -141,7 +141,7 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
     return {kind: " ".join(filter(None, [start, action, end])) for kind, action in actions.items()}
 
 
-def _format_resume_point(call: ToolCall) -> str:
+def _describe_when_agent_continues(call: ToolCall) -> str:
     run = find_live_owner_run(call.session)
     if run is not None and run.status == RunStatus.WAITING:
         return _("Run {number} on {host} is waiting and continues at once.").format(number=run.number, host=run.host)
@@ -155,6 +155,6 @@ def _is_same_call(call: ToolCall, other: Mapping[str, Any]) -> bool:
     return (other["step"], other["call_id"], other["attempt"]) == (call.step, call.call_id, call.attempt)
 
 
-def _format_calls_to_run(calls: list[Mapping[str, Any]]) -> str:
+def _format_names_of_other_calls_to_run(calls: list[Mapping[str, Any]]) -> str:
     names = ", ".join(call["tool_name"] for call in calls)
     return _("It also runs {tools}.").format(tools=names) if names else ""

@@ -163,12 +163,12 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
         if call.asked_args_digest:
             return tuple(
                 _APPROVAL_OF_CHANGED_VALUE if answer.kind == DecisionKind.APPROVE else answer
-                for answer in _list_question_answers_with_renamed_text()
+                for answer in _list_question_answers_with_another_answer()
             )
         if _OPEN_QUESTION.search(call.sentence) is None:
             return tuple(
                 replace(answer, is_secondary=answer.kind == DecisionKind.EDIT)
-                for answer in _list_question_answers_with_renamed_text()
+                for answer in _list_question_answers_with_another_answer()
             )
         return tuple(
             replace(answer, is_secondary=answer.kind != DecisionKind.RESPOND)
@@ -177,7 +177,7 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
     return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()
 
 
-def _list_question_answers_with_renamed_text() -> list[AnswerOption]:
+def _list_question_answers_with_another_answer() -> list[AnswerOption]:
     """List the answers to a question, of which a text is one in place of yes, no or an option."""
     return [
         replace(answer, name=_("Another answer")) if answer.kind == DecisionKind.RESPOND else answer
@@ -211,7 +211,7 @@ def find_answer_name_or_empty(call: ToolCall, field_value: str) -> str:
 
 def _list_answer_options_of_question(choices: Sequence[QuestionChoice]) -> tuple[AnswerOption, ...]:
     """List an answer for each option of a question, then a text in its place, then a change of the question."""
-    by_kind = {answer.kind: answer for answer in _list_question_answers_with_renamed_text()}
+    by_kind = {answer.kind: answer for answer in _list_question_answers_with_another_answer()}
     other = by_kind[DecisionKind.RESPOND]
     shown = Counter((choice.label, choice.masked_answer, choice.description) for choice in choices)
     answers = [

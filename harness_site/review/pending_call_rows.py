@@ -363,10 +363,10 @@ class PendingRowBuilder:
             return facts
         link = self._risk_links.get(risk)
         if link is None:
-            link = self._risk_links[risk] = self._render_risk_link(risk)
+            link = self._risk_links[risk] = self._render_risk_filter_link(risk)
         return SafeString(facts + link)
 
-    def _render_risk_link(self, risk: str) -> SafeString:
+    def _render_risk_filter_link(self, risk: str) -> SafeString:
         words = str(translate_label(Risk(risk))) if risk in Risk.values else risk
         return build_html(
             '<a class="risk {}" href="{}" aria-label="{}">{}{}</a>',

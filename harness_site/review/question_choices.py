@@ -49,7 +49,7 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
     if not stored_items or len(stored_items) > _MAX_OPTIONS or len(stored_items) != len(masked_items):
         return ()
     stored_texts, masked_texts = (
-        [_find_option_texts(item) for item in items] for items in (stored_items, masked_items)
+        [_parse_answer_label_and_description(item) for item in items] for items in (stored_items, masked_items)
     )
     choices: dict[tuple[str, str, str], QuestionChoice] = {}
     for number, (stored, masked) in enumerate(zip(stored_texts, masked_texts, strict=True), 1):
@@ -96,7 +96,7 @@ def _get_option_list_or_empty(args: Any) -> list[Any]:
     return next((value[name] for name in _LIST_NAMES if isinstance(value.get(name), list)), [])
 
 
-def _find_option_texts(item: Any) -> tuple[str, str, str] | None:
+def _parse_answer_label_and_description(item: Any) -> tuple[str, str, str] | None:
     """Return the answer, the label and the description of an option; None if it has no short texts."""
     if not isinstance(item, dict):
         texts = (item, item, "")

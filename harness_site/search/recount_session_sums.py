@@ -320,7 +320,7 @@ def _iterate_model_shares_of_session(session: Mapping[str, Any]) -> Iterable[tup
 
     A rest that nothing divides has no model.
     """
-    costs, cost_rest = session_models_and_cost_by_model.divide_cost_by_model_with_rest(
+    costs, cost_rest = session_models_and_cost_by_model.divide_cost_by_model_and_undivided_rest(
         session["budget_spent_usd"], session["usage"], session["metadata"]
     )
     tokens, token_rest = session_models_and_cost_by_model.divide_tokens_by_model_with_rest(

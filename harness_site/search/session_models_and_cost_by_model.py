@@ -89,7 +89,7 @@ def list_models_named_by_version(usage: Mapping[str, Any], payload: Mapping[str,
     return [model for model in map(_make_storable_name, names) if model]
 
 
-def divide_cost_by_model_with_rest(
+def divide_cost_by_model_and_undivided_rest(
     cost: Decimal, usage: str | None, metadata: str
 ) -> tuple[dict[str, Decimal], Decimal]:
     """Divide the cost of a session with several models, in US dollars.

@@ -195,11 +195,11 @@ class _ValueTruncator:
                     break
                 self.remaining_chars -= len(key)
                 fields[key] = self.truncate_value(inner)
-            self._mark_as_truncated_if_any_omitted(len(value) - len(fields))
+            self._set_budget_exceeded_if_any_omitted(len(value) - len(fields))
             return fields
         if isinstance(value, list):
             items = [self.truncate_value(inner) for inner in takewhile(lambda _: self.remaining_chars > 0, value)]
-            self._mark_as_truncated_if_any_omitted(len(value) - len(items))
+            self._set_budget_exceeded_if_any_omitted(len(value) - len(items))
             return items
         if not isinstance(value, str):
             return value
@@ -207,7 +207,7 @@ class _ValueTruncator:
         self.remaining_chars -= len(value)
         return value[:room]
 
-    def _mark_as_truncated_if_any_omitted(self, count: int) -> None:
+    def _set_budget_exceeded_if_any_omitted(self, count: int) -> None:
         if count:
             self.remaining_chars = min(self.remaining_chars, -1)
 

@@ -34,7 +34,7 @@ class RequestThreads:
         environ = build_wsgi_environ(scope, await _get_or_receive_body(scope, receive))
 
         def send_from_thread(message: Message) -> None:
-            asyncio.run_coroutine_threadsafe(_send_message(send, message), loop).result()
+            asyncio.run_coroutine_threadsafe(_await_asgi_send(send, message), loop).result()
 
         answer = partial(
             contextvars.copy_context().run, self._run_wsgi_application_and_get_unsent, environ, send_from_thread
@@ -121,5 +121,5 @@ def _build_body_message(piece: bytes, *, more: bool) -> Message:
     return {"type": "http.response.body", "body": piece, "more_body": more}
 
 
-async def _send_message(send: Send, message: Message) -> None:
+async def _await_asgi_send(send: Send, message: Message) -> None:
     await send(message)

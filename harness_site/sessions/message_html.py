@@ -110,7 +110,7 @@ def _render_time_taken_to_answer(span: timedelta) -> SafeString:
 def _render_links_and_copy_button(
     entry: MessageEntry, session_url: str, shown_version: str, more_url: str
 ) -> SafeString:
-    labels = _translate_link_and_copy_labels(get_language())
+    labels = _translate_message_link_and_copy_labels(get_language())
     title = labels.version % {"number": entry.version}
     position = {"number": entry.position + 1}
     return build_html(
@@ -131,7 +131,7 @@ class _MarkLabels(NamedTuple):
 
 
 @cache
-def _translate_link_and_copy_labels(_language: str | None) -> _MarkLabels:
+def _translate_message_link_and_copy_labels(_language: str | None) -> _MarkLabels:
     """Translate the labels to the current language, which is the key of the cache."""
     return _MarkLabels(
         _("Show the session as of version %(number)s"), _("Link to message %(number)s"), _("Copy message %(number)s")

@@ -288,7 +288,7 @@ def parse_json_container(text: str) -> dict[str, Any] | list[Any] | None:
     return value if isinstance(value, dict | list) and value else None
 
 
-def mask_fields_and_format_json_on_one_line(value: Any) -> str:
+def mask_fields_and_format_value_as_inline_text(value: Any) -> str:
     """Format a JSON value on one line, without the braces of an object and most quotes: `order 17, to ann`.
 
     The values of secret fields are masked. The caller masks the part of the text that it displays.

@@ -63,7 +63,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in traits]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_unknown_or_several_models_condition(workspace, known))
-    conditions += _build_activity_conditions(workspace, asked, activity_times)
+    conditions += _build_decision_lost_run_and_activity_conditions(workspace, asked, activity_times)
     if by_start and times:
         # The start of a session from a transcript without times is unknown.
         conditions.append(Q(has_times=True))
@@ -148,7 +148,7 @@ def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
     ]
 
 
-def _build_activity_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
+def _build_decision_lost_run_and_activity_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
     """Build the conditions for decisions of people, lost runs, and interrupted calls or activity in a bounded time."""
     conditions: list[Q] = []
     if asked.get("interrupted") and times:

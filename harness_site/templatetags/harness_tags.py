@@ -303,7 +303,7 @@ def mask_json_for_copying(stored: str) -> str:
 
 
 @register.filter("named_digest")
-def render_named_digest(digest: str, name: str) -> SafeString:
+def render_masked_digest_after_name(digest: str, name: str) -> SafeString:
     """Render a digest, or its fingerprint, after its `name`."""
     html = '{} <span class="mono digest">{}</span>'
     return build_html(

@@ -125,7 +125,9 @@ def render_time_axis_labels(chart: Chart) -> SafeString:
 
 
 @register.simple_tag
-def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTotals]], agent: str) -> SafeString:
+def render_session_count_rows_by_time_step(
+    period: Period, steps: Sequence[tuple[datetime, SessionTotals]], agent: str
+) -> SafeString:
     """Render the rows of the table with the numbers of each step, the newest first; there may be hundreds."""
     address, chosen = reverse("harness_sessions:sessions"), build_agent_parameter(agent)
     cell = '<td class="number">{}</td>'

@@ -162,7 +162,7 @@ def load_keys_of_calls_whose_hook_could_not_tell(calls: Iterable[ToolCall]) -> f
     return frozenset(answers.values_list("tool_call", flat=True)) if pks else frozenset()
 
 
-def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
+def list_pending_calls_waiting_since(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
     """List the pending calls that began to wait after `since`, the longest waiting first."""
     condition = Q(status=CallStatus.INTERRUPTED, interrupted_at__gt=since)
     condition |= Q(status=CallStatus.AWAITING_APPROVAL, issued_at__gt=since)

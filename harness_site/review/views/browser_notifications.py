@@ -53,7 +53,7 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     since = parse_utc_datetime_or_none(request.GET.get("since", ""))
     if since is None:
         raise BadRequest(_("The time in the address cannot be read."))
-    calls = pending_calls.list_recently_pending_calls(request.membership.workspace, since - _OVERLAP)
+    calls = pending_calls.list_pending_calls_waiting_since(request.membership.workspace, since - _OVERLAP)
     mark_excerpts_shown_in_response(request, "news", {call.session_id for call in calls})
     notifications = list(
         dict.fromkeys(

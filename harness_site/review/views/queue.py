@@ -164,12 +164,12 @@ class _PendingPage:
     next_count: int
 
     @property
-    def calls_with_rows(self) -> list[ToolCall | UnreadableRecord]:
+    def calls_shown_as_rows(self) -> list[ToolCall | UnreadableRecord]:
         return [*self.handed, *self.due, *self.others]
 
     @property
     def readable_calls(self) -> list[ToolCall]:
-        return skip_unreadable_records([*self.calls_with_rows, *chain.from_iterable(self.outages.values())])
+        return skip_unreadable_records([*self.calls_shown_as_rows, *chain.from_iterable(self.outages.values())])
 
 
 def _load_pending_context(
@@ -185,7 +185,7 @@ def _load_pending_context(
     workspace = request.membership.workspace
     outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
     page = _load_pending_page(request, tab, filters, query_filters, outages, handed, due_pks)
-    calls = page.calls_with_rows
+    calls = page.calls_shown_as_rows
     secrets = _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in page.readable_calls})
     builder = PendingRowBuilder(request.GET, secrets)
     rows = _build_pending_rows(request, calls, outages, builder)

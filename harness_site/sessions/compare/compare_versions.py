@@ -24,7 +24,7 @@ from harness_site.sessions.compare.message_alignment import (
     align_messages,
     list_displayed_ranges,
     merge_adjacent_folds,
-    shorten_long_stretches,
+    shorten_long_runs_of_changed_messages,
 )
 from harness_site.sessions.plan_steps import StepChange, StepChangeKind
 from harness_site.sessions.selectors import calls_between_versions, message_windows, version_list
@@ -124,7 +124,9 @@ def compare_two_versions(
         shared=shared,
         lines=tuple(
             _open_requested_folds(
-                shorten_long_stretches(merge_adjacent_folds([*_build_fold_of_shared_messages(shared), *lines])),
+                shorten_long_runs_of_changed_messages(
+                    merge_adjacent_folds([*_build_fold_of_shared_messages(shared), *lines])
+                ),
                 new,
                 opened,
             )
@@ -136,11 +138,11 @@ def compare_two_versions(
         payload=json_diff.compare_json_texts(old_payload, new_payload),
         calls=calls_b,
         calls_a=calls_a,
-        headlines=_compare_titles_agents_labels_and_metadata(session_pk, other),
+        headlines=_compare_session_attributes(session_pk, other),
     )
 
 
-def _compare_titles_agents_labels_and_metadata(first_pk: int, second_pk: int) -> Differences:
+def _compare_session_attributes(first_pk: int, second_pk: int) -> Differences:
     """Compare title, agent, labels and metadata of two sessions."""
     if first_pk == second_pk:
         return Differences()

@@ -40,7 +40,7 @@ class ComparedCalls:
         self._results: dict[int, ResultPart] = {}
         for messages in (
             list(_iterate_old_sides_of_changed_messages(found.lines)),
-            list(_iterate_new_messages(found.lines)),
+            list(_iterate_messages_of_newer_version(found.lines)),
         ):
             self._add_results(messages)
 
@@ -81,7 +81,7 @@ def _iterate_old_sides_of_changed_messages(lines: Sequence[Line]) -> Iterator[Co
             yield line.old
 
 
-def _iterate_new_messages(lines: Sequence[Line]) -> Iterator[ComparedMessage]:
+def _iterate_messages_of_newer_version(lines: Sequence[Line]) -> Iterator[ComparedMessage]:
     for line in lines:
         if isinstance(line, Added | Same):
             yield line.message

@@ -249,7 +249,7 @@ def list_displayed_ranges(first: int, upto: int) -> list[tuple[int, int]]:
     return [(first, first + _HEAD), (upto - _TAIL, upto)]
 
 
-def shorten_long_stretches(lines: Iterable[Line]) -> Iterator[Line]:
+def shorten_long_runs_of_changed_messages(lines: Iterable[Line]) -> Iterator[Line]:
     """Shorten long stretches of added, removed or moved messages to their beginning and end."""
     for kind, group in groupby(lines, key=lambda line: line.kind):
         stretch = list(group)

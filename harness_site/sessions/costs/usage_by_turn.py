@@ -160,7 +160,10 @@ def load_usage_page(
     newest = versions.values_list("usage", flat=True).first()
     page = versions if before is None else versions.filter(version__lt=before)
     rows = list(page.values_list(*columns)[: PAGE + 1])
-    turns = tuple(_build_turn_usage(row, rows[index + 1 :], knows_cost) for index, row in enumerate(rows[:PAGE]))
+    turns = tuple(
+        _compute_turn_usage_since_previous_version(row, rows[index + 1 :], knows_cost)
+        for index, row in enumerate(rows[:PAGE])
+    )
     listed = tuple(turn for turn in turns if not turn.has_known_zero_usage)
     usage = _parse_usage_or_empty(newest)
     return UsagePage(
@@ -172,7 +175,9 @@ def load_usage_page(
     )
 
 
-def _build_turn_usage(row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool) -> TurnUsage:
+def _compute_turn_usage_since_previous_version(
+    row: tuple[Any, ...], earlier: list[tuple[Any, ...]], knows_cost: bool
+) -> TurnUsage:
     version, at, usage, spent = row
     parsed_usage, total = _parse_usage_or_empty(usage), parse_cost(spent) if knows_cost else None
     tokens, cost, model = parse_token_counts(parsed_usage, usage), total, parsed_usage.get("model")

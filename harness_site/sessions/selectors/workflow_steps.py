@@ -67,7 +67,7 @@ class StepRow:
         return self.attempts[-1] if self.attempts else None
 
     @property
-    def has_function_name_to_show(self) -> bool:
+    def has_named_function(self) -> bool:
         """Return whether the function has a name that tells more than the step: a lambda has none."""
         return not self.function.endswith("<lambda>")
 

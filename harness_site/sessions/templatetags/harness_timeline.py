@@ -75,7 +75,7 @@ def render_timeline_rows(
             (
                 build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",
                 render_time(item.start, True),
-                leading.build_item_url(item),
+                leading.build_page_or_zoom_url_of_item(item),
                 item.what,
                 _render_call_sentence(item, sentences),
                 build_html(

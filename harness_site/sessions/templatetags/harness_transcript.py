@@ -150,7 +150,7 @@ def list_session_sort_choices() -> list[tuple[str, str]]:
 
 
 @register.simple_tag
-def list_model_count_choices() -> list[tuple[str, str]]:
+def list_number_of_models_filter_choices() -> list[tuple[str, str]]:
     return [(value, str(label)) for value, label in KNOWN_MODELS.items()]
 
 
@@ -378,7 +378,7 @@ def render_origin_of_copied_call(record: CallRecord, head: SessionHead, step_shi
 @register.filter
 def mask_and_format_json_inline(value: Any) -> str:
     """Format a JSON value on one line: `order 17, to ann`."""
-    return mask_and_format_text_excerpt(session_formatting.mask_fields_and_format_json_on_one_line(value))
+    return mask_and_format_text_excerpt(session_formatting.mask_fields_and_format_value_as_inline_text(value))
 
 
 @register.filter

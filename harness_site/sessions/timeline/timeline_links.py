@@ -27,7 +27,7 @@ class TimelineUrls:
     def build_version_url(self, version: int) -> str:
         return f"{self._session}?v={version}"
 
-    def build_item_url(self, item: TimelineItem) -> str:
+    def build_page_or_zoom_url_of_item(self, item: TimelineItem) -> str:
         """Return the URL of an item."""
         if item.is_group:
             return _build_zoom_query_string(item.start, item.end)
@@ -42,7 +42,11 @@ class TimelineUrls:
 
     def build_bar_url(self, bar: Bar) -> str:
         """Return the URL of the item of a bar, or of the timeline zoomed in on merged items."""
-        return _build_zoom_query_string(bar.since, bar.until) if bar.item is None else self.build_item_url(bar.item)
+        return (
+            _build_zoom_query_string(bar.since, bar.until)
+            if bar.item is None
+            else self.build_page_or_zoom_url_of_item(bar.item)
+        )
 
 
 def _build_zoom_query_string(since: datetime, until: datetime) -> str:

@@ -97,8 +97,16 @@ def _build_replaced_lines(
     for number in range(pairs):
         at, to = old[0] + number, new[0] + number
         marks = _find_changed_word_spans(before.lines[at], after.lines[to])
-        removed.append(DiffLine("del", _compute_line_number(first, at), _render_line(before, at, marks[0], "del")))
-        added.append(DiffLine("ins", _compute_line_number(first, to), _render_line(after, to, marks[1], "ins")))
+        removed.append(
+            DiffLine(
+                "del", _compute_line_number(first, at), _render_highlighted_line_with_marks(before, at, marks[0], "del")
+            )
+        )
+        added.append(
+            DiffLine(
+                "ins", _compute_line_number(first, to), _render_highlighted_line_with_marks(after, to, marks[1], "ins")
+            )
+        )
     removed += _build_lines_of_range("del", before, old[0] + pairs, old[1], first)
     added += _build_lines_of_range("ins", after, new[0] + pairs, new[1], first)
     return removed + added
@@ -124,7 +132,8 @@ def _find_changed_word_spans(old: str, new: str) -> tuple[list[tuple[int, int]],
 
 def _build_lines_of_range(sign: Sign, side: _Side, start: int, stop: int, first: int | None) -> list[DiffLine]:
     return [
-        DiffLine(sign, _compute_line_number(first, at), _render_line(side, at, [], "")) for at in range(start, stop)
+        DiffLine(sign, _compute_line_number(first, at), _render_highlighted_line_with_marks(side, at, [], ""))
+        for at in range(start, stop)
     ]
 
 
@@ -132,7 +141,7 @@ def _compute_line_number(first: int | None, at: int) -> int | None:
     return None if first is None else first + at
 
 
-def _render_line(side: _Side, at: int, marks: Sequence[tuple[int, int]], tag: str) -> SafeString:
+def _render_highlighted_line_with_marks(side: _Side, at: int, marks: Sequence[tuple[int, int]], tag: str) -> SafeString:
     """Render a line with its coloured tokens, and `marks` in an element `tag`."""
     line, start = side.lines[at], side.starts[at]
     tokens = [

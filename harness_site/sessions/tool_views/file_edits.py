@@ -76,14 +76,14 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
     single = files[0] if len(changes) == 1 and files else None
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     answer = (use.result or "").strip()
-    returned = use.build_masked_preview(answer)
+    returned = use.mask_and_cut_text_for_display(answer)
     is_only_answer_cut = is_complete and not returned.whole
     return ToolView(
         "diff",
         label,
         single.path if single else "",
         note=single.note if single else _("%(count)d files") % {"count": len(changes)},
-        chip=(_get_shape_of_change(use), f"+{added} −{removed}") if is_complete else None,
+        chip=(_get_chip_shape_of_change_outcome(use), f"+{added} −{removed}") if is_complete else None,
         content={
             "files": files,
             "is_single": single is not None,
@@ -96,7 +96,7 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
     )
 
 
-def _get_shape_of_change(use: ToolUse) -> str:
+def _get_chip_shape_of_change_outcome(use: ToolUse) -> str:
     """Return the chip shape of a change; without a result, nobody knows whether it was made."""
     if use.result is None:
         return "off"
@@ -110,7 +110,7 @@ def build_file_difference_and_completeness(use: ToolUse, change: FileChange, lim
     whole = len(change.hunks) <= limit
     added = removed = 0
     for hunk in change.hunks[:limit]:
-        old, new = use.build_masked_preview(hunk.old), use.build_masked_preview(hunk.new)
+        old, new = use.mask_and_cut_text_for_display(hunk.old), use.mask_and_cut_text_for_display(hunk.new)
         whole = whole and old.whole and new.whole
         lines = diff_lines.build_diff_lines(old.text, new.text, language, first=hunk.line)
         added += sum(line.sign == "ins" for line in lines)

@@ -29,7 +29,7 @@ def build_read_view(use: ToolUse) -> ToolView | None:
     first, plain = _remove_line_numbers_and_get_first(text)
     if first is None:
         first = (use.get_first_number_argument_or_none("offset", "start_line") or 1) if text else 1
-    shown = use.build_masked_preview(plain)
+    shown = use.mask_and_cut_text_for_display(plain)
     lines = (
         diff_lines.number_lines_of_single_text(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
     )

@@ -88,12 +88,12 @@ def _build_cells_view(
     pairs = [
         (
             cell,
-            use.build_masked_preview(cell.source.rstrip("\n")),
-            use.build_masked_preview(cell.output.strip("\n"), is_terminal=True),
+            use.mask_and_cut_text_for_display(cell.source.rstrip("\n")),
+            use.mask_and_cut_text_for_display(cell.output.strip("\n"), is_terminal=True),
         )
         for cell in shown_cells
     ]
-    answer = use.build_masked_preview(returned)
+    answer = use.mask_and_cut_text_for_display(returned)
     texts: list[ShownText] = [text for _cell, source, output in pairs for text in (source, output)]
     return ToolView(
         "notebook",

@@ -30,7 +30,7 @@ def build_search_view(use: ToolUse) -> ToolView | None:
         for name in _FILTERS
         if use.get_first_text_argument_or_empty(name) not in {"", query}
     ]
-    shown = use.build_masked_preview(result)
+    shown = use.mask_and_cut_text_for_display(result)
     count = sum(1 for line in result.splitlines()[:10_000] if line.strip())
     return ToolView(
         "search",
@@ -59,7 +59,7 @@ def build_web_search_view(use: ToolUse) -> ToolView | None:
 def _build_web_view(use: ToolUse, label: str, target: str, prompt: str) -> ToolView:
     result = (use.result or "").strip()
     links, remainder = _split_links_from_result_text(result)
-    shown = use.build_masked_preview(remainder)
+    shown = use.mask_and_cut_text_for_display(remainder)
     return ToolView(
         "web",
         label,

@@ -50,7 +50,10 @@ def build_command_view(use: ToolUse) -> ToolView | None:
     if "*** Begin Patch" in command and (patch := file_edits.build_patch_text_view(use, command)) is not None:
         return patch
     output, code = split_output_and_exit_code(use.result or "")
-    shown, returned = use.build_masked_preview(command), use.build_masked_preview(output, is_terminal=True)
+    shown, returned = (
+        use.mask_and_cut_text_for_display(command),
+        use.mask_and_cut_text_for_display(output, is_terminal=True),
+    )
     return ToolView(
         "command",
         use.mask_line_for_display(use.name),
@@ -84,7 +87,7 @@ def build_background_command_view(use: ToolUse) -> ToolView | None:
     )
     if not task:
         return None
-    returned = use.build_masked_preview(use.result or "", is_terminal=True)
+    returned = use.mask_and_cut_text_for_display(use.result or "", is_terminal=True)
     return ToolView(
         "command",
         _("Background command"),

@@ -12,7 +12,10 @@ def build_subagent_launch_view(use: ToolUse) -> ToolView | None:
     prompt = use.get_first_text_argument_or_empty("prompt", "task", "message", "instructions")
     if not prompt:
         return None
-    task, answer = use.build_masked_preview(prompt), use.build_masked_preview((use.result or "").strip())
+    task, answer = (
+        use.mask_and_cut_text_for_display(prompt),
+        use.mask_and_cut_text_for_display((use.result or "").strip()),
+    )
     return ToolView(
         "subagent",
         _("Subagent"),

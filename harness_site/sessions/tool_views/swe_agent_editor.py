@@ -27,7 +27,7 @@ _FILE_LINE: Final = re.compile(r"^\[File: (.+) \(\d+ lines total\)\]", re.MULTIL
 _NUMBERED_LINE: Final = re.compile(r"(\d{1,9}):(.*)")
 
 
-def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | None:
+def parse_file_change_of_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """Read what a command does to a file; None if it is no command of the editor.
 
     Returns:
@@ -93,7 +93,7 @@ def _parse_line_number(value: Any) -> int | None:
 
 def build_editor_command_view(use: ToolUse) -> ToolView | None:
     """Show a created file, the displayed part of one, or a replaced or inserted passage."""
-    change = parse_editor_command(use.name, use.args)
+    change = parse_file_change_of_editor_command(use.name, use.args)
     if change is None:
         return None
     if change.kind == "written":
@@ -128,7 +128,7 @@ def _build_opened_file_view(use: ToolUse, path: str) -> ToolView | None:
     note = " ".join(notes)
     if use.is_error or not numbers or len(note) > 200:
         return None
-    shown = use.build_masked_preview("\n".join(texts))
+    shown = use.mask_and_cut_text_for_display("\n".join(texts))
     return ToolView(
         "read",
         _("Read"),

@@ -56,7 +56,7 @@ class ToolUse:
         values = (self.args.get(name) for name in names)
         return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
-    def build_masked_preview(self, text: str, *, is_terminal: bool = False) -> ShownText:
+    def mask_and_cut_text_for_display(self, text: str, *, is_terminal: bool = False) -> ShownText:
         """Mask a text for display; in a conversation, only its beginning.
 
         With `is_terminal`, terminal codes stay for `ansi_colors`, which names other hidden characters itself.

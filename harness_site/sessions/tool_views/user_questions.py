@@ -20,7 +20,7 @@ def build_question_view(use: ToolUse) -> ToolView | None:
     known = [item for item in shown if item["question"]]
     if not known:
         return None
-    answer = use.build_masked_preview((use.result or "").strip())
+    answer = use.mask_and_cut_text_for_display((use.result or "").strip())
     return ToolView(
         "question",
         _("Question to the user"),

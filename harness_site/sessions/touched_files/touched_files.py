@@ -167,7 +167,7 @@ def iterate_file_reads_and_changes(tool: str, args: dict[str, Any]) -> Iterator[
             yield change
             return
     if swe_agent_editor.build_editor_command_view in builders:
-        change = swe_agent_editor.parse_editor_command(tool, args)
+        change = swe_agent_editor.parse_file_change_of_editor_command(tool, args)
         if change is not None:
             yield change
         return

@@ -77,7 +77,7 @@ def edit_labels_of_sessions(request: MemberRequest) -> HttpResponse:
     `session` lists the keys of the sessions; `query` is the query string of the list they were selected in, empty on
     the page of a session.
     """
-    form = LabelForm(request.POST, _list_valid_session_keys(request.POST.getlist("session")))
+    form = LabelForm(request.POST, _list_well_formed_session_keys(request.POST.getlist("session")))
     query = normalize_filter_query("sessions", QueryDict(request.POST.get("query", "")))
     back = f"{reverse('harness_sessions:sessions')}?{query}" if query else reverse("harness_sessions:sessions")
     if form.is_valid():
@@ -158,5 +158,5 @@ def _update_label_in_search_index(workspace: int, session: int, label: str, *, i
         Fact.objects.filter(session=session, trait=Trait.LABEL, value=label).delete()
 
 
-def _list_valid_session_keys(texts: list[str]) -> list[str]:
+def _list_well_formed_session_keys(texts: list[str]) -> list[str]:
     return [pk for pk in texts[: session_rows.PAGE] if pk.isascii() and pk.isdigit() and len(pk) <= 18]

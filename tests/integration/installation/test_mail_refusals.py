@@ -18,7 +18,7 @@ from harness_site.installation import failed_mail_test
 from harness_site.installation.first_steps import Step
 from harness_site.installation.installation_checks import Level, Status, get_mail_settings_status
 from harness_site.mail_settings import MailServer, Security
-from harness_site.notifications.mail_server_acceptance import record_acceptance_by_mail_server
+from harness_site.notifications.mail_server_acceptance import remember_mail_server_as_accepting
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
 from tests.support.client_login import sign_in
 from tests.support.factories import make_user, make_workspace
@@ -257,7 +257,7 @@ def test_failed_test_is_a_hint_and_no_problem_of_a_mail_server_that_works(
     settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", port)
     settings.MAIL_FROM = "harness@example.com"
     settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", start_mail_server(RCPT=("550 5.1.1 no such user",)))
-    record_acceptance_by_mail_server()
+    remember_mail_server_as_accepting()
     admin.post("/settings/system/mail/", {"address": "dorra@example.com"})
     page = admin.get("/settings/system/")
     part = get_mail_part(page)

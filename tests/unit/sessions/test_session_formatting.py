@@ -28,7 +28,7 @@ def test_amounts_are_formatted(amount: str, words: str) -> None:
 
 def test_text_on_one_line_differs_from_the_list_that_it_looks_like() -> None:
     assert (
-        session_formatting.mask_fields_and_format_json_on_one_line({"a": "[1, 2]", "b": [1, 2]})
+        session_formatting.mask_fields_and_format_value_as_inline_text({"a": "[1, 2]", "b": [1, 2]})
         == 'a "[1, 2]", b [1, 2]'
     )
 
