@@ -54,7 +54,7 @@ def test_pages_list_a_readable_number_of_runs(session: Session, client: Client) 
     assert f"Version {TURNS + 1}: appended without a run" in visible_text(pages["harness_sessions:session-timeline"])
     row = re.search(rf'<tr id="v-{TURNS + 1}">.*?</tr>', pages["harness_sessions:versions"].content.decode(), re.DOTALL)
     assert row is not None
-    assert '<span class="muted" title="Appended while no run owned the session">none</span>' in row[0]
+    assert '<span class="muted" title="Appended while no run owned the session">no run</span>' in row[0]
 
 
 def test_timeline_draws_the_newest_runs(session: Session) -> None:
