@@ -19,7 +19,6 @@ from django.db.models import (
     IntegerField,
     Q,
     QuerySet,
-    Subquery,
     Value,
     When,
 )
@@ -104,7 +103,7 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
             convert_to_datetime(group[0][0]),
             convert_to_datetime(group[-1][0]),
             len(group),
-            tuple(pk for _, pk in group),
+            tuple(sorted(pk for _, pk in group)),  # in the order in which they were logged
         )
         for (tool, error_type), calls in calls_by_cause.items()
         for group in _split_calls_at_time_gaps(sorted(calls))
@@ -162,20 +161,17 @@ def load_page_of_outage_calls(
     counts = interrupted.aggregate(total=Count("pk"), undecided=Count("pk", filter=Q(status=CallStatus.INTERRUPTED)))
     page_calls = interrupted if after is None else _query_calls_after(interrupted, after)
     related = page_calls.select_related("session__owner", "session__workspace", "run")
-    calls = tuple(related.order_by(_WAITS, "interrupted_at", "pk")[:PAGE])
+    calls = tuple(related.order_by(_WAITS, "pk")[:PAGE])
     following = page_calls.count() - PAGE if counts["total"] > PAGE else 0
     return OutageCallPage(calls, counts["total"], counts["undecided"], max(following, 0))
 
 
 def _query_calls_after(calls: QuerySet[ToolCall], call_pk: int) -> QuerySet[ToolCall]:
     """Select the calls after the given one, or all calls if it does not exist."""
-    position = calls.filter(pk=call_pk)
-    status = position.values_list("status", flat=True).first()
+    status = calls.filter(pk=call_pk).values_list("status", flat=True).first()
     if status is None:
         return calls
-    # Compare times inside the database: a value that passed through Python may have other digits.
-    interrupted_at, is_pending = Subquery(position.values("interrupted_at")[:1]), Q(status=CallStatus.INTERRUPTED)
-    is_later = Q(interrupted_at__gt=interrupted_at) | Q(interrupted_at=interrupted_at, pk__gt=call_pk)
+    is_pending, is_later = Q(status=CallStatus.INTERRUPTED), Q(pk__gt=call_pk)
     return calls.filter(
         is_pending & is_later | ~is_pending if status == CallStatus.INTERRUPTED else ~is_pending & is_later
     )
