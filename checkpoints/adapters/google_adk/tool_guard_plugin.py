@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
+from uuid import uuid4
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins import BasePlugin
@@ -196,8 +197,12 @@ class Harness(BasePlugin):
                 return await self._run_agent_tool(run, args, tool_context)
             return await self._run_logged_call(tool, run, args, tool_context)
         except (ReviewRequired, ApprovalRequired) as gate:
-            if _outer_call.get() is not None or tool_context.tool_confirmation is not None:
-                raise  # ADK asks once about a call
+            if (
+                _outer_call.get() is not None
+                or tool_context.tool_confirmation is not None  # ADK asks once about a call
+                or not tool_context.function_call_id
+            ):
+                raise
             tool_context.request_confirmation(hint=str(gate), payload=_build_details_of_calls_awaiting_decision(gate))
             tool_context.actions.skip_summarization = True
             return {"error": "The call waits for the decision of a person."}
@@ -215,16 +220,18 @@ class Harness(BasePlugin):
             result = await run(args=args, tool_context=tool_context)
         finally:
             _outer_call.reset(token)
-        self._service.remember_inner_calls(outer.place, str(tool_context.function_call_id), outer.call_ids)
+        if tool_context.function_call_id:
+            self._service.remember_inner_calls(outer.place, tool_context.function_call_id, outer.call_ids)
         return result
 
     async def _run_logged_call(
         self, tool: BaseTool, run: Callable[..., Awaitable[Any]], args: dict[str, Any], tool_context: ToolContext
     ) -> Any:
         execution = _Execution(run, tool_context)
-        call_id = str(tool_context.function_call_id)
+        # A tool that a program runs itself, outside an answer of a model, has no identifier of its call.
+        call_id = tool_context.function_call_id or f"harness-{uuid4()}"
         try:
-            async with self._hold_session(tool_context) as place:
+            async with self._hold_session(tool_context.session, call_id) as place:
                 result = await aguard(
                     self._client.given,
                     place,
@@ -243,11 +250,11 @@ class Harness(BasePlugin):
         return _apply_replayed_value(result, tool_context)
 
     @asynccontextmanager
-    async def _hold_session(self, tool_context: ToolContext) -> AsyncIterator[str]:
-        """Hold the session that logs a call of this context."""
-        outer, session = _outer_call.get(), tool_context.session
+    async def _hold_session(self, session: Session, call_id: str) -> AsyncIterator[str]:
+        """Hold the session that logs a call of a session of ADK."""
+        outer = _outer_call.get()
         if outer is not None:
-            outer.call_ids.append(str(tool_context.function_call_id))
+            outer.call_ids.append(call_id)
         place, description = (
             (_get_place(session), _build_session_description(session))
             if outer is None

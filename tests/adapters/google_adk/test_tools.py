@@ -379,6 +379,29 @@ def test_calls_of_an_agent_that_is_a_tool_are_logged_in_the_session_and_closed(c
     assert not Run.objects.filter(status="running").exists()
 
 
+def test_tool_that_a_program_runs_itself_is_logged_under_an_identifier_of_its_own(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+
+    async def send(to: str) -> str:
+        """Send."""
+        done.append(to)
+        return "sent"
+
+    class Caller(BasePlugin):
+        """Plugin that runs the tool twice more, without an answer of a model."""
+
+        async def after_tool_callback(
+            self, *, tool: Any, tool_args: Any, tool_context: ToolContext, result: Any
+        ) -> None:
+            for to in ("bob", "eve"):
+                own = ToolContext(tool_context._invocation_context)
+                await tool.run_async(args={"to": to}, tool_context=own)
+
+    _Desk(cp, [send], [("send", {"to": "ann"})], plugins=[Caller("caller")]).ask()
+    assert done == ["ann", "bob", "eve"]
+    assert len(set(ToolCall.objects.values_list("call_id", flat=True))) == 3
+
+
 # ---- who may run
 
 
