@@ -31,7 +31,7 @@ from harness_site.mcp_server.streamable_http_endpoint import McpEndpoint  # noqa
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from harness_site.serving.forged_client_address_middleware import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.garbage_collection import (  # noqa: E402
-    collect_garbage_between_requests,
+    collect_garbage_after_response,
     freeze_loaded_objects,
 )
 from harness_site.serving.request_body_buffering_middleware import RequestBodyMiddleware  # noqa: E402
@@ -117,7 +117,7 @@ async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> N
         await _refusals(scope, receive, send)
     else:
         await send({"type": "websocket.close"})
-    collect_garbage_between_requests()
+    collect_garbage_after_response()
 
 
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.

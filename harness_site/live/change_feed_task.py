@@ -47,7 +47,7 @@ class ChangeFeedTask(BackgroundTask):
         while True:
             try:
                 cursor = cursor or ChangeCursor(await database_sync_to_async(read_database_time)("default"))
-                await publish_changes(await database_sync_to_async(cursor.fetch_new_changes)())
+                await send_changes_to_workspace_viewers(await database_sync_to_async(cursor.fetch_new_changes)())
                 if clock() >= next_sealing:
                     next_sealing = clock() + SEALING_SECONDS
                     await database_sync_to_async(seal_events_of_all_workspaces)()
@@ -60,7 +60,7 @@ class ChangeFeedTask(BackgroundTask):
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def publish_changes(changes: list[SessionChange]) -> None:
+async def send_changes_to_workspace_viewers(changes: list[SessionChange]) -> None:
     """Publish changes to the viewers of each workspace, in one message each."""
     by_workspace: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for change in changes:

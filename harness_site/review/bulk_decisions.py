@@ -24,7 +24,7 @@ from harness_site.review.decision_error_texts import (
 )
 from harness_site.review.record_decision import build_decision_target
 from harness_site.review.restore_masked_results import (
-    get_result_of_call_that_happened,
+    restore_typed_result_or_say_unknown,
     unmask_unchanged_result_or_raise,
 )
 from harness_site.review.selectors import outage_groups
@@ -40,7 +40,7 @@ class ChosenCall:
     kind: DecisionKind
 
     @classmethod
-    def parse_form_value(cls, text: str) -> Self | None:
+    def parse_form_value_or_none(cls, text: str) -> Self | None:
         pk, _, rest = text.partition(".")
         revision, _, kind = rest.partition(".")
         if kind not in DecisionKind.values or not all(part.isdecimal() and len(part) < 19 for part in (pk, revision)):
@@ -126,7 +126,7 @@ def _remove_claims_and_build_results(
 def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> None:
     result = None
     if answer.kind == DecisionKind.CONFIRM_LANDED:
-        result = get_result_of_call_that_happened(call, answer.result)
+        result = restore_typed_result_or_say_unknown(call, answer.result)
     elif answer.kind == DecisionKind.REJECT:
         result = unmask_unchanged_result_or_raise(call, answer.result)
     record_decision(

@@ -43,7 +43,7 @@ from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
     find_question_choice_of_decision,
     remove_listed_choices,
-    replace_choices_by_their_texts,
+    replace_question_options_by_their_texts,
 )
 from harness_site.review.selectors import call_evidence, calls_by_decider
 from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
@@ -275,7 +275,7 @@ def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
     args = formatting.parse_json_or_text(call.args_json_in_caller_order)
     if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
         return args
-    show_choices = remove_listed_choices if call.undecided else replace_choices_by_their_texts
+    show_choices = remove_listed_choices if call.undecided else replace_question_options_by_their_texts
     return remove_sentence_from_question_args({"value": show_choices(call, args["value"])}, call.sentence)
 
 
@@ -400,7 +400,7 @@ def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) ->
     return {"last": moving[-1], "decider": moving[-2].actor if len(moving) > 1 else ""}
 
 
-def build_prefilled_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
+def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     """Build the form for a pending call, prefilled with the latest agreed or late result."""
     call: ToolCall = shown["call"]
     voices = sorted((voice for agreement in shown["agreements"] for voice in agreement.voices), key=attrgetter("pk"))

@@ -111,7 +111,7 @@ def _decode_text_file_or_empty(content: bytes) -> str:
     """Decode a text file in common encodings; return an empty text for anything else."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
-    if encoding := _guess_utf16_or_utf32_encoding(content):
+    if encoding := _guess_utf16_or_utf32_without_bom(content):
         return content.decode(encoding, "replace")
     try:
         return content.decode("utf-8-sig")
@@ -119,7 +119,7 @@ def _decode_text_file_or_empty(content: bytes) -> str:
         return "" if _CONTROL.search(content) else content.decode("cp1252", "replace")
 
 
-def _guess_utf16_or_utf32_encoding(content: bytes) -> str:
+def _guess_utf16_or_utf32_without_bom(content: bytes) -> str:
     """Guess the encoding of a UTF-16 or UTF-32 text without a byte order mark; return an empty text for any other.
 
     In such a text of Latin letters about half, or three of four, of the bytes are zero.

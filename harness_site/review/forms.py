@@ -217,7 +217,7 @@ class ApprovalForm(DecisionForm):
         return self.invalid_argument_fields[0].key if name == "args" and self.invalid_argument_fields else name
 
     @property
-    def is_edited_by_field(self) -> bool:
+    def is_edited_in_fields_instead_of_json(self) -> bool:
         """True if the fields count rather than the JSON text."""
         mode = self["written_as"].value() if self.is_bound else "fields"
         return mode == "fields" and bool(self.argument_fields)
@@ -231,7 +231,7 @@ class ApprovalForm(DecisionForm):
     @property
     def typed_arguments_text(self) -> str:
         """The arguments as typed, for a reviewer whose form came too late."""
-        if not self.is_edited_by_field:
+        if not self.is_edited_in_fields_instead_of_json:
             return str(self["args"].value() or "")
         return "\n".join(f"{mask_text(field.name)}: {field.typed}" for field in self.argument_fields)
 

@@ -75,7 +75,7 @@ def remove_listed_choices(call: ToolCall, value: Any) -> Any:
     return {name: part for name, part in value.items() if name != listed}
 
 
-def replace_choices_by_their_texts(call: ToolCall, value: Any) -> Any:
+def replace_question_options_by_their_texts(call: ToolCall, value: Any) -> Any:
     """Replace each option in the value of a question by its texts, if `list_question_choices` lists them."""
     choices = list_question_choices(call)
     if not isinstance(value, dict) or not choices:

@@ -91,7 +91,7 @@ class QueueFilters:
     def claim_label(self) -> str:
         return str(CLAIMED.get(self.claimed, ""))
 
-    def build_call_filters(self, reader: Membership) -> CallFilters:
+    def convert_to_call_filters(self, reader: Membership) -> CallFilters:
         """Convert to the filters of the selectors."""
         age = AGES[self.age][0] if self.age else None
         return CallFilters(self.tool, self.agent, self.risk, age, self.limit, self._build_claim_condition(reader))

@@ -13,7 +13,7 @@ from harness_site.review import evidence_files
 from harness_site.review.decision_options import find_answer_name_or_empty
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import (
-    get_result_of_call_that_happened,
+    restore_typed_result_or_say_unknown,
     unmask_unchanged_result_or_raise,
 )
 
@@ -78,7 +78,7 @@ def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) ->
         return form.choice.answer
     match data["kind"]:
         case DecisionKind.CONFIRM_LANDED:
-            return get_result_of_call_that_happened(call, data["result"])
+            return restore_typed_result_or_say_unknown(call, data["result"])
         case DecisionKind.REJECT:
             return str(data["message"])
         case DecisionKind.RESPOND:

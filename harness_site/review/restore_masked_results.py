@@ -28,7 +28,7 @@ def unmask_unchanged_result_or_raise(call: ToolCall, typed: str) -> str:
     )
 
 
-def get_result_of_call_that_happened(call: ToolCall, typed: str) -> str:
+def restore_typed_result_or_say_unknown(call: ToolCall, typed: str) -> str:
     """Return the result that the agent gets: the typed one, or without one, that it is not known.
 
     Raises `InvalidInput` as `unmask_unchanged_result_or_raise` does.

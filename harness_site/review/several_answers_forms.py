@@ -57,7 +57,7 @@ class SharedAnswerForm(forms.Form):
         super().__init__(data, prefix="shared")
         self.is_about_one_call = is_about_one_call
 
-    def build_form_for_one_of_the_calls(self, own: CallAnswerForm) -> SharedAnswerForm:
+    def build_form_for_only_remaining_call(self, own: CallAnswerForm) -> SharedAnswerForm:
         """Build the form for the only call that is left of several, from what was sent for it.
 
         An answer for all is not one for this call: it has to be chosen again. Evidence and reason stay.

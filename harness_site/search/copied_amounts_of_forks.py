@@ -41,7 +41,7 @@ def load_copied_amounts_by_fork(sessions: QuerySet[Session], hour: Expression) -
     sources = versions.only("usage", "budget_spent_usd").in_bulk({row["source"] for row in rows} - {None})
     copied = {}
     for row in rows:
-        tokens, cost = _read_tokens_and_cost(sources.get(row["source"]))
+        tokens, cost = _read_tokens_and_cost_of_version(sources.get(row["source"]))
         copied[row["pk"]] = CopiedAmounts(
             row["hour"],
             row["agent"],
@@ -51,7 +51,7 @@ def load_copied_amounts_by_fork(sessions: QuerySet[Session], hour: Expression) -
     return copied
 
 
-def _read_tokens_and_cost(version: Checkpoint | None) -> tuple[int, Decimal]:
+def _read_tokens_and_cost_of_version(version: Checkpoint | None) -> tuple[int, Decimal]:
     """Return what had been spent at a version; nothing if it is missing or cannot be read."""
     if version is None:
         return 0, Decimal()

@@ -152,7 +152,7 @@ def load_newest_passages_of_sessions(
 ) -> SearchPage:
     """Load the passages of an open page of sessions again, without those that are newer than its first page."""
     scope = _SearchScope(workspace, query, None, None, times)
-    page = replace(_load_newest_visible_passages(scope, sessions, newest), newest=newest)
+    page = replace(_load_newest_matches_of_sessions(scope, sessions, newest), newest=newest)
     return _keep_verified_sources_of_page(page, query)
 
 
@@ -229,7 +229,7 @@ def _collect_page_of_sessions(
     page, examined, newest_matches = SearchPage(()), set[int](), dict[int, int]()
     if first is not None:
         examined.add(first)
-        page = page if cursor else _load_newest_visible_passages(scope, [first], None)
+        page = page if cursor else _load_newest_matches_of_sessions(scope, [first], None)
     more, total = True, cursor.total if cursor else 0
     is_index_small = limits.key is None
     for number, enough in _MATCHES:
@@ -251,7 +251,7 @@ def _collect_page_of_sessions(
             last = newest_of_round[candidates[-1]]
         examined |= {session for session, pk in newest_of_round.items() if pk >= last}
         newest_matches |= newest_of_round
-        page = _join_pages(page, _load_newest_visible_passages(scope, candidates, newest))
+        page = _append_search_page(page, _load_newest_matches_of_sessions(scope, candidates, newest))
         if not more or len(_list_sessions(page)) > PAGE:
             break
         if limits.key is not None:
@@ -284,7 +284,7 @@ def _list_sessions(page: SearchPage) -> list[int]:
     return list(dict.fromkeys(passage.session_id for passage in page.passages))
 
 
-def _join_pages(page: SearchPage, added: SearchPage) -> SearchPage:
+def _append_search_page(page: SearchPage, added: SearchPage) -> SearchPage:
     return replace(
         page,
         passages=page.passages + added.passages,
@@ -308,7 +308,7 @@ def _filter_sessions_not_on_earlier_pages(
     return [session for session in sessions if session in kept]
 
 
-def _load_newest_visible_passages(scope: _SearchScope, sessions: Sequence[int], newest: int | None) -> SearchPage:
+def _load_newest_matches_of_sessions(scope: _SearchScope, sessions: Sequence[int], newest: int | None) -> SearchPage:
     """Load the newest matches of each of a few sessions up to the key `newest`, in the order of the sessions."""
     if not sessions:
         return SearchPage(())

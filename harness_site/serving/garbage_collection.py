@@ -38,7 +38,7 @@ def freeze_loaded_objects() -> None:
     gc.set_threshold(AUTOMATIC_OBJECTS)
 
 
-def collect_garbage_between_requests(**_signal: object) -> None:
+def collect_garbage_after_response(**_signal: object) -> None:
     """Collect what ended requests have left behind, if it is worth it.
 
     To be called after each response that has been sent; `request_finished` of Django can call it under a WSGI server.

@@ -58,7 +58,7 @@ class ResponseDeadlines:
         allowed = self._limits.compute_response_seconds_allowed(sent) - waited
         return max(min(allowed, float(self._limits.write_seconds)), 0.0)
 
-    def add_slow_response_and_enforce_limit(self, response: _Response) -> None:
+    def add_slow_response_and_disconnect_slowest(self, response: _Response) -> None:
         """Add `response` to the slow ones, and disconnect the slowest if there are too many."""
         self._waiting.add(response)
         if len(self._waiting) > self._places:
@@ -106,7 +106,7 @@ class _Response:
         self.sent += len(message.get("body", b""))
         loop = asyncio.get_running_loop()
         started_at = loop.time()
-        becomes_slow = loop.call_later(SLOW_SECONDS, self._owner.add_slow_response_and_enforce_limit, self)
+        becomes_slow = loop.call_later(SLOW_SECONDS, self._owner.add_slow_response_and_disconnect_slowest, self)
         try:
             async with asyncio.timeout(
                 self._owner.compute_remaining_seconds(self.sent, self._waited)

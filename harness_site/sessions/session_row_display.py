@@ -65,7 +65,7 @@ class SessionLine:
     time: SafeString | str
 
 
-def build_session_lines(
+def build_session_list_lines(
     rows: Sequence[SessionRow | UnreadableRecord],
     secrets: Mapping[int, Collection[str]],
     *,

@@ -31,7 +31,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["unix_socket"]:
-            _refuse_unusable_folder(Path(options["unix_socket"]).absolute().parent)
+            _require_writable_socket_folder(Path(options["unix_socket"]).absolute().parent)
         else:
             _refuse_unusable_address(options["host"], options["port"])
         if is_guessed_address_local():
@@ -83,6 +83,6 @@ def _refuse_unusable_address(host: str, port: int) -> None:
         ) from error
 
 
-def _refuse_unusable_folder(folder: Path) -> None:
+def _require_writable_socket_folder(folder: Path) -> None:
     if not os.access(folder, os.W_OK):
         raise CommandError(f"The folder of the socket does not exist, or cannot be written to: {folder}")

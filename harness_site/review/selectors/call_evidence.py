@@ -53,7 +53,7 @@ class CallEvidence:
         )
 
 
-def find_and_verify_call(workspace: Workspace, pk: int) -> ToolCall | None:
+def find_and_verify_call_or_none(workspace: Workspace, pk: int) -> ToolCall | None:
     """Return a call of this workspace with its session and runs, or None.
 
     Raises `IntegrityError`, as `require_call_unaltered` does.
@@ -93,7 +93,7 @@ def _select_calls_with_session_and_run() -> QuerySet[ToolCall]:
 
 
 def load_call_evidence(call: ToolCall) -> CallEvidence:
-    """Load the known facts about a call that `find_and_verify_call` has found; at most five queries."""
+    """Load the known facts about a call that `find_and_verify_call_or_none` has found; at most five queries."""
     attempts = list(_query_other_attempts(call)) if call.has_other_attempts else []  # type: ignore[attr-defined]
     by_number = {other.attempt: other for other in attempts}
     return CallEvidence(

@@ -57,7 +57,7 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     mark_excerpts_shown_in_response(request, "news", {call.session_id for call in calls})
     notifications = list(
         dict.fromkeys(
-            _verify_calls_and_build_notifications(
+            _build_notifications_with_integrity_errors(
                 calls, outage_groups.list_open_outages(request.membership.workspace) if calls else []
             )
         )
@@ -78,7 +78,7 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     return JsonResponse({"news": [asdict(notification) for notification in notifications]})
 
 
-def _verify_calls_and_build_notifications(
+def _build_notifications_with_integrity_errors(
     calls: Sequence[ToolCall], outages: list[Outage]
 ) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)

@@ -201,11 +201,11 @@ def map_names_to_colleagues_who_may_decide(call: ToolCall, member: Membership) -
 def load_call_masked_and_interrupted_if_lost_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
     request.call_shown = (request.membership.workspace_id, pk)
-    call = call_evidence.find_and_verify_call(request.membership.workspace, pk)
+    call = call_evidence.find_and_verify_call_or_none(request.membership.workspace, pk)
     if call is None:
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
-        call = call_evidence.find_and_verify_call(request.membership.workspace, pk) or call
+        call = call_evidence.find_and_verify_call_or_none(request.membership.workspace, pk) or call
     session_secrets_from_call_arguments.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
@@ -265,7 +265,7 @@ def render_decision_card(
     if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
         context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
     if context["undecided"] and call.session.quarantined_at is None:
-        context |= _build_decision_context(request, context, form, problem)
+        context |= _build_decision_form_or_deciders_context(request, context, form, problem)
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
         context["typed_answer"] = find_answer_name_or_empty(call, form["kind"].value() or "") if form else ""
@@ -322,7 +322,7 @@ def _find_previous_call_decided_by_reader(request: MemberRequest) -> int | None:
     return int(previous) if own.exists() else None
 
 
-def _build_decision_context(
+def _build_decision_form_or_deciders_context(
     request: MemberRequest,
     card: dict[str, Any],
     form: OutcomeForm | ApprovalForm | None,
@@ -338,7 +338,7 @@ def _build_decision_context(
     answers = decision_card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )
-    new_form = decision_card_context.build_prefilled_decision_form(card)
+    new_form = decision_card_context.build_decision_form_with_known_result(card)
     if type(form) is not type(new_form):
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, call, answers)

@@ -148,7 +148,9 @@ def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
     """Decide about each selected call by its own evidence; a refusal does not affect the others."""
     window = parse_outage_window(request.POST)
     choices = [
-        choice for choice in map(ChosenCall.parse_form_value, request.POST.getlist("call")[:PAGE]) if choice is not None
+        choice
+        for choice in map(ChosenCall.parse_form_value_or_none, request.POST.getlist("call")[:PAGE])
+        if choice is not None
     ]
     form = ReasonForm(request.POST)
     if not form.is_valid():
@@ -262,7 +264,7 @@ def _pair_answerable_rows_with_forms(
     if len(pairs) == 1:
         row, answer_form = pairs[0]
         if len(sent_forms) > 1:
-            shared_form = shared_form.build_form_for_one_of_the_calls(answer_form)
+            shared_form = shared_form.build_form_for_only_remaining_call(answer_form)
         shared_form.use_labels_for_one_call(row.call.pk)
     return pairs, shared_form
 

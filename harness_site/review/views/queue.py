@@ -48,7 +48,7 @@ from harness_site.sessions.selectors import multi_person_approvals
 def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     mark_calls_of_lost_runs_as_interrupted(request.membership.workspace)
     query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
-    filters = query_filters.build_call_filters(request.membership)
+    filters = query_filters.convert_to_call_filters(request.membership)
     waiting = count_calls_for_reader_and_for_others(request.membership)
     counts = _count_calls_by_tab(request, filters, waiting)
     due = {
@@ -236,7 +236,7 @@ def _load_pending_page(
     after_key = _parse_page_start_key(request.GET)
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
     in_groups = {pk for outage in grouped for pk in outage.call_pks}
-    handed_first, due_first = _choose_first_pks(tab, query_filters, handed, due_pks, in_groups)
+    handed_first, due_first = _choose_handed_and_due_pks_to_list_first(tab, query_filters, handed, due_pks, in_groups)
     elsewhere = {*in_groups, *handed_first, *due_first}
     if elsewhere:
         condition = ~Q(pk__in=elsewhere)
@@ -262,7 +262,7 @@ def _load_pending_page(
     )
 
 
-def _choose_first_pks(
+def _choose_handed_and_due_pks_to_list_first(
     tab: str,
     query_filters: QueueFilters,
     handed: Mapping[int, CallStatus],

@@ -262,14 +262,14 @@ def _query_keys_of_calls_open_or_since_step(session: int, since_step: int) -> Qu
     Most sessions have none. Imported calls are left out: they come from the transcript, so there is none that it does
     not contain yet.
     """
-    keys = _select_keys_of_calls_not_imported().filter(session=session)
+    keys = _select_pks_of_calls_not_imported().filter(session=session)
     return (
         keys.filter(status__in=OPEN_CALL_STATUSES).union(keys.filter(step__gte=since_step)).order_by("-pk")[:OPEN_LIMIT]
     )
 
 
 @cache
-def _select_keys_of_calls_not_imported() -> QuerySet[ToolCall, int]:
+def _select_pks_of_calls_not_imported() -> QuerySet[ToolCall, int]:
     return ToolCall.objects.exclude(side_effects=IMPORTED_MARK).values_list("pk", flat=True)
 
 

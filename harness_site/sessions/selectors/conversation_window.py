@@ -115,7 +115,7 @@ class Handover:
     kind: str = field(default="handover", init=False)
 
     @property
-    def named_runs(self) -> tuple[RunFacts, ...]:
+    def ended_runs_to_name(self) -> tuple[RunFacts, ...]:
         """Return the ended runs to name; of many, the first, the newest lost ones, and the last."""
         if len(self.ended) <= NAMED_RUNS:
             return self.ended
@@ -125,7 +125,7 @@ class Handover:
     @property
     def unnamed_run_count(self) -> int:
         """Return the number of ended runs that are only counted."""
-        return len(self.ended) - len(self.named_runs)
+        return len(self.ended) - len(self.ended_runs_to_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def build_body_contains_condition(part: str) -> Q:
     return Q(Contains(DecompressedText("body"), part))
 
 
-def find_first_message_position_and_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
+def find_first_message_since_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
     """Find the first message, or the first one created at `since` or later; None if there is none."""
     messages = query_version_messages(at)
     if since is not None:

@@ -97,11 +97,11 @@ def load_runs_by_number(session_pk: int, first: int, last: int | None) -> dict[i
     """Load the runs from `first` to `last` (None: the newest) by number."""
     return {
         run.number: build_run_facts(run)
-        for run in _query_runs_by_number(session_pk, first, _MAX_RUN_NUMBER if last is None else last)
+        for run in _query_runs_in_number_range(session_pk, first, _MAX_RUN_NUMBER if last is None else last)
     }
 
 
-def _query_runs_by_number(session: int, first: int, last: int) -> QuerySet[Run]:
+def _query_runs_in_number_range(session: int, first: int, last: int) -> QuerySet[Run]:
     return Run.objects.filter(session=session, number__gte=first, number__lte=last).order_by("number")
 
 

@@ -47,7 +47,7 @@ def parse_page_cursor(token: str, sort: Sort) -> SessionListCursor | None:
     return UntimedCursor(place) if place is not None and token.startswith(_UNTIMED_MARK) else place
 
 
-def get_session_cursor_or_none(session: Session | UnreadableRecord, sort: Sort) -> SessionListCursor | None:
+def build_cursor_of_session_or_none(session: Session | UnreadableRecord, sort: Sort) -> SessionListCursor | None:
     """Return the cursor of a session in the list; None of one whose place cannot be read."""
     if isinstance(session, UnreadableRecord):
         return None

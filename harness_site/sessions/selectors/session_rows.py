@@ -183,7 +183,9 @@ def load_session_page(
     first = session_list_pages.load_partial_sessions_after_cursor(workspace_id, wanted, limit + 1, after=after)
     is_counted = after is None and (len(first) <= size or limit > size)
     total = len(first) if is_counted else session_list_pages.count_sessions_up_to_limit(workspace_id, wanted)
-    last = session_list_pages.get_session_cursor_or_none(first[size - 1], wanted.sort) if len(first) > size else None
+    last = (
+        session_list_pages.build_cursor_of_session_or_none(first[size - 1], wanted.sort) if len(first) > size else None
+    )
     pks = [session.pk for session in first[:size]]
     rows = {row.pk: row for row in _load_session_rows(_query_sessions_with_owner(pks))} if pks else {}
     page_rows = tuple(rows[pk] for pk in pks if pk in rows)

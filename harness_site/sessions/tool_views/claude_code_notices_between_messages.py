@@ -103,12 +103,12 @@ def _iterate_text_fields(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Iterate over the texts of a record by the name of their field."""
     for name in _TEXT_FIELDS:
         value = record.get(name)
-        texts = [_find_text_or_empty(item) for item in (value if isinstance(value, list) else [value])]
+        texts = [_get_text_or_file_content_or_empty(item) for item in (value if isinstance(value, list) else [value])]
         if texts and all(texts):
             yield name, "\n\n".join(texts)
 
 
-def _find_text_or_empty(value: object) -> str:
+def _get_text_or_file_content_or_empty(value: object) -> str:
     """Return a text, or that of a file: its content, or that of the file in it. Empty if there is none."""
     for name in ("file", "content"):
         if isinstance(value, dict) and name in value:

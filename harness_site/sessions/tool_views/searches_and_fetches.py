@@ -83,12 +83,12 @@ def _split_links_from_result_text(result: str) -> tuple[list[dict[str, str]], st
     """Split the pages that a search found, title and address, from the text of its result."""
     match = _LINKS_LINE.search(result[:LONGEST])
     links = parse_json_container(match[1]) if match else None
-    if match is None or not isinstance(links, list) or not all(map(_is_link, links)):
+    if match is None or not isinstance(links, list) or not all(map(_is_dict_of_title_and_url, links)):
         return [], result
     return links, f"{result[: match.start()].strip()}\n\n{result[match.end() :].strip()}".strip()
 
 
-def _is_link(value: Any) -> bool:
+def _is_dict_of_title_and_url(value: Any) -> bool:
     return (
         isinstance(value, dict) and value.keys() == {"title", "url"} and all(isinstance(x, str) for x in value.values())
     )

@@ -67,7 +67,7 @@ def show_hits_or_redirect_to_correction(
     is_reload = bool(request.GET.get("rows"))
     rows = session_rows.load_session_rows_in_order_of_pks(workspace, pks, None if is_reload else wanted)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
-    lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
+    lines = session_row_display.build_session_list_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if within is not None else SHOWN
     groups = [_build_result_group(line, hits.get(line.pk, []), limit, query, found) for line in lines]
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
@@ -188,14 +188,14 @@ def _build_result_group(
 
 def _repeats_title(hit: SearchHit, title: str) -> bool:
     """Return whether a hit is a message that says no more than the title, such as the prompt it was made of."""
-    return hit.kind == Kind.MESSAGE and " ".join(_join_excerpt(hit).split()) == " ".join(title.split())
+    return hit.kind == Kind.MESSAGE and " ".join(_get_plain_excerpt_text(hit).split()) == " ".join(title.split())
 
 
 def _count_query_words_in_excerpt(hit: SearchHit, query: SearchQuery) -> int:
     """Count the words of a query that are whole words of a hit: it rates the hit."""
-    excerpt = _join_excerpt(hit)
+    excerpt = _get_plain_excerpt_text(hit)
     return sum(bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", excerpt, re.IGNORECASE)) for word in query.words)
 
 
-def _join_excerpt(hit: SearchHit) -> str:
+def _get_plain_excerpt_text(hit: SearchHit) -> str:
     return "".join(part.text for part in hit.stretches)

@@ -86,7 +86,7 @@ def edit_labels_of_sessions(request: MemberRequest) -> HttpResponse:
             back = reverse("harness_sessions:session", args=[keys[0]])
         try:
             wanted = form.cleaned_data["what"] == "add"
-            changed = add_or_remove_label_of_sessions(request, keys=keys, label=label, wanted=wanted)
+            changed = set_label_of_sessions_and_count_changed(request, keys=keys, label=label, wanted=wanted)
         except TooManyLabels as refused:
             form.add_error("label", str(refused))
         else:
@@ -118,7 +118,9 @@ def _describe_label_change(label: str, sessions: int, *, is_added: bool) -> str:
     )
 
 
-def add_or_remove_label_of_sessions(request: MemberRequest, *, keys: list[int], label: str, wanted: bool) -> int:
+def set_label_of_sessions_and_count_changed(
+    request: MemberRequest, *, keys: list[int], label: str, wanted: bool
+) -> int:
     """Add `label` to these sessions of the workspace, or remove it if `wanted` is False.
 
     Returns the number of sessions that were changed. Those that need no change are not written, and the time of last

@@ -67,7 +67,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = parse_displayed_session_keys(request)
     rows = session_rows.load_session_rows_in_order_of_pks(workspace, displayed_pks) if displayed_pks else page.rows
-    lines = session_row_display.build_session_lines(
+    lines = session_row_display.build_session_list_lines(
         rows,
         session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,

@@ -50,7 +50,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
             return redirect(_build_position_url(pk, place, place.length - 1, none="number"))
         at = found
     elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
-        first = find_words_errors_and_decisions.find_first_message_position_and_time(place, since=since)
+        first = find_words_errors_and_decisions.find_first_message_since_time(place, since=since)
         at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))
     if target not in set(Landmark):
@@ -80,7 +80,7 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
         found = _find_message_at_time_of_day(place, typed.time, zone)
     else:
         moment = parse_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
-        found = find_words_errors_and_decisions.find_first_message_position_and_time(place, since=moment)
+        found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
 
@@ -89,12 +89,12 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
 
     If no day has one, the first message if the transcript begins later than that time, else None.
     """
-    start = find_words_errors_and_decisions.find_first_message_position_and_time(place)
+    start = find_words_errors_and_decisions.find_first_message_since_time(place)
     if start is None:
         return None
     moment = parse_jump_target.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
-        found = find_words_errors_and_decisions.find_first_message_position_and_time(place, since=moment)
+        found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
         if found is None:
             break
         day = found.at.astimezone(zone).date()

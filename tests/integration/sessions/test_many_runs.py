@@ -77,6 +77,9 @@ def test_lost_runs_among_many_are_named(session: Session) -> None:
     )
     handovers = [item for item in shown.items if isinstance(item, Handover)]
 
-    assert [run.number for run in handovers[-1].named_runs] == [100, 120, 130, 160]
-    assert (len(handovers[-1].named_runs), handovers[-1].unnamed_run_count) == (NAMED_RUNS, SILENT + 1 - NAMED_RUNS)
+    assert [run.number for run in handovers[-1].ended_runs_to_name] == [100, 120, 130, 160]
+    assert (len(handovers[-1].ended_runs_to_name), handovers[-1].unnamed_run_count) == (
+        NAMED_RUNS,
+        SILENT + 1 - NAMED_RUNS,
+    )
     assert all(handover.unnamed_run_count == 0 for handover in handovers[:-1])

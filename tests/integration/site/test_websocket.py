@@ -51,7 +51,9 @@ async def listening(cookie: str, *, query: str = "") -> AsyncIterator[Browser]:
 
 
 async def change(session: Session, revision: int = 2) -> None:
-    await change_feed_task.publish_changes([SessionChange(session.workspace_id, session.pk, revision, clock.now())])
+    await change_feed_task.send_changes_to_workspace_viewers(
+        [SessionChange(session.workspace_id, session.pk, revision, clock.now())]
+    )
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness_site.serving import garbage_collection
-from harness_site.serving.garbage_collection import AUTOMATIC_OBJECTS, YOUNG_OBJECTS, collect_garbage_between_requests
+from harness_site.serving.garbage_collection import AUTOMATIC_OBJECTS, YOUNG_OBJECTS, collect_garbage_after_response
 
 #: A server that answers many requests, and prints how many objects it has excluded from collections and how many start
 #: one, how many collections there were until the last byte of a response, how many after it, and how many objects were
@@ -113,7 +113,7 @@ def test_cycles_of_many_requests_do_not_accumulate() -> None:
     for _ in range(300):
         references = [reference for reference in references if reference() is not None] + _answer_request()
         most_alive = max(most_alive, _count_alive(references))
-        collect_garbage_between_requests()
+        collect_garbage_after_response()
     assert most_alive <= 3 * YOUNG_OBJECTS
 
 
@@ -123,12 +123,12 @@ def test_cycles_that_outlived_a_collection_are_collected_later() -> None:
     references = [weakref.ref(node) for node in kept]
     for _ in range(10):
         _answer_request()
-        collect_garbage_between_requests()
+        collect_garbage_after_response()
     assert _count_alive(references) == 100
     kept.clear()
     for _ in range(100):
         _answer_request()
-        collect_garbage_between_requests()
+        collect_garbage_after_response()
     assert _count_alive(references) == 0
 
 
@@ -141,5 +141,5 @@ def test_the_first_full_collection_excludes_what_the_first_requests_have_loaded(
     monkeypatch.setattr(gc, "freeze", lambda: freezes.append(gc.get_count()[2]))
     for _ in range(200):
         _answer_request()
-        collect_garbage_between_requests()
+        collect_garbage_after_response()
     assert freezes == [0]

@@ -350,7 +350,9 @@ def add_calls_to_run_lanes(
         ):
             lanes[call.run].stretches.append(_build_stretch_of_call(call, lanes[call.run]))
         else:
-            for lane, stretch in _generate_call_stretches_with_lanes(call, decided.get(call.pk, []), lanes, remembered):
+            for lane, stretch in _generate_stretches_of_call_in_run_lanes(
+                call, decided.get(call.pk, []), lanes, remembered
+            ):
                 lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
@@ -378,7 +380,7 @@ def group_decisions_by_call(decisions: Iterable[CallDecisionRow]) -> dict[int, l
     return dict(groups)
 
 
-def _generate_call_stretches_with_lanes(
+def _generate_stretches_of_call_in_run_lanes(
     call: LoggedCallRow, decisions: list[CallDecisionRow], lanes: Mapping[str, Lane], events: RunEvents
 ) -> Iterator[tuple[Lane, Stretch]]:
     lane = lanes[call.run]

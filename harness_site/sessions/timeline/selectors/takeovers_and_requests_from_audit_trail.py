@@ -76,11 +76,11 @@ def load_takeovers_approval_and_probe_requests(session_pk: int) -> RunEvents:
 
 
 def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
-    return _select_takeover_and_request_events().filter(session=session)[:LIMIT]
+    return _select_takeover_approval_and_probe_events().filter(session=session)[:LIMIT]
 
 
 @cache
-def _select_takeover_and_request_events() -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
+def _select_takeover_approval_and_probe_events() -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
     kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
     events = AuditEvent.objects.filter(kind__in=kinds).order_by(keyset_pagination.build_newest_first_ordering())
     return events.values_list("kind", "actor", "details", "created_at")

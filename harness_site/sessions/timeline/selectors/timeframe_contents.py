@@ -190,7 +190,7 @@ def _load_call_rows_and_cut_start(
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return rows of `LoggedCallRow`, oldest first, and the start of the oldest if there are more."""
     if group_size is not None:
-        groups = timeline_queries.query_grouped_calls_in_time(
+        groups = timeline_queries.query_calls_in_time_grouping_short_ones(
             session_pk, span.since, span.until, group_size, decided, most=LIMIT + 1
         )
         rows, cut = _load_newest_rows_and_cut_start(groups, begin=4)

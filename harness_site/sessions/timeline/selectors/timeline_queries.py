@@ -59,7 +59,7 @@ class _TextOfGroupKey(Cast):
         return [column for source in self.get_source_expressions() for column in source.get_group_by_cols()]
 
 
-def query_grouped_calls_in_time(
+def query_calls_in_time_grouping_short_ones(
     session: int,
     since: datetime | None,
     until: datetime | None,
