@@ -328,15 +328,15 @@ class ReadableTranscriptWriter(ImportWriter):
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
         session_id = self.origin.session_id
         if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
-            row, run = self._lock_or_create_session_and_import_run()
+            row, run = self._lock_writable_session_and_get_run()
             self._restore_from_stored_session(row, run, calls)
 
-    def _lock_session_and_load_head(self, first: datetime) -> tuple[Session, Run]:
-        row, run = self._lock_or_create_session_and_import_run()
+    def _create_session(self, first: datetime) -> tuple[Session, Run]:
+        row, run = self._lock_writable_session_and_get_run()
         self._head = TranscriptHead(row.head_segment_id or 0, row.message_count, bytes(row.head_chain), 0)
         return row, run
 
-    def _lock_or_create_session_and_import_run(self) -> tuple[Session, Run]:
+    def _lock_writable_session_and_get_run(self) -> tuple[Session, Run]:
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         using, session_id = self.store.using, self.origin.session_id
         if session_id not in self._transaction.locked:
