@@ -14,12 +14,13 @@ from datetime import timedelta
 from email.utils import parseaddr
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import django
 from django.conf import settings
 from django.db import Error, connection
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -37,9 +38,11 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_task_states
 from harness_site.core.management_command_format import prefix_management_command_with_program
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.installation.failed_mail_test import format_failed_mail_test
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
+from harness_site.notifications.delivery_log import query_webhooks_with_last_attempt
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Webhook
 from harness_site.search.index_status import load_index_status
@@ -265,7 +268,8 @@ def get_mail_delivery_status() -> Status:
 def get_message_delivery_status(workspace: Workspace) -> Status:
     """Report given-up and stuck messages of the last day, to webhooks and to people.
 
-    A test that was given up is none of them: nobody missed anything, and its webhook says that it fails.
+    A test that was given up is none of them, because nobody missed anything. A webhook whose last message failed wants
+    attention before messages are given up.
     """
     title, now = _("Webhooks"), clock.now()
     count = Webhook.objects.filter(workspace=workspace).count()
@@ -292,6 +296,14 @@ def get_message_delivery_status(workspace: Workspace) -> Status:
         return Status("webhooks", title, Level.ATTENTION, summary, _("Set up mail, or create a webhook."))
     if not count:
         return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
+    webhooks: QuerySet[Any] = query_webhooks_with_last_attempt(workspace.pk)
+    failing = webhooks.filter(is_failing=True, paused_at=None).first()
+    if failing is not None:
+        summary = _("The last message to the webhook “%(name)s” could not be delivered.") % {
+            "name": mask_and_reveal_hidden(failing.name)
+        }
+        advice = _("Read why under Notifications, correct it, and send a test message.")
+        return Status("webhooks", title, Level.ATTENTION, summary, advice)
     summary = ngettext(
         "%(count)d webhook, no event was missed today.", "%(count)d webhooks, no event was missed today.", count
     )

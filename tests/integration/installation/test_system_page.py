@@ -24,6 +24,7 @@ from harness_site.installation import installation_checks, migration_state
 from harness_site.installation.installation_checks import Level
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
+from tests.integration.notifications.conftest import make_webhook
 from tests.support.client_login import sign_in
 from tests.support.factories import make_run, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -193,6 +194,18 @@ def test_refusing_mail_server_is_reported_with_a_hint(admin: Client, settings: S
     assert "accepted the test message" not in visible_text(admin.get("/settings/system/")), (
         "a confirmation is shown once"
     )
+
+
+def test_webhook_whose_last_message_failed_wants_attention(admin: Client) -> None:
+    webhook = make_webhook(name="pager")
+    notice = Notice.objects.create(workspace=make_workspace(), event=Event.INTERRUPTED, send_at=clock.now())
+    delivery = Delivery.objects.create(
+        notice=notice, webhook=webhook, due_at=clock.now() + timedelta(minutes=5), attempted_at=clock.now()
+    )
+    text = visible_text(admin.get("/settings/system/"))
+    assert "The last message to the webhook “pager” could not be delivered. Read why under Notifications" in text
+    Delivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.SENT)
+    assert "1 webhook, no event was missed today." in visible_text(admin.get("/settings/system/"))
 
 
 def test_nobody_is_told_without_mail_and_webhooks(admin: Client, settings: Settings) -> None:
