@@ -28,19 +28,22 @@ window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
   (node.type === "hidden" || !PRESERVED_ATTRIBUTES[node.tagName]?.includes(name));
 
 // A live update or a submitted form may remove an element before its request is answered. The element then cannot inherit
-// how the response is swapped in, so the attribute is set on the element itself. If the target is replaced too, the
-// response goes to the element that has its id now. The response of a part that refreshes itself is dropped instead, as it
-// names an earlier revision than the new part, and the new part is fetched again. From a removed element, the parts of the
-// page that a response replaces beside its target cannot be found: the live update that removed the element has brought
-// them. Events of removed elements do not reach the body, so the target itself listens.
+// how the response is swapped in, so the attribute is set on the element itself when the response arrives. If the target
+// is replaced too, the response goes to the element that has its id now. The response of a part that refreshes itself is
+// dropped instead, as it names an earlier revision than the new part, and the new part is fetched again. From a removed
+// element, the parts of the page that a response replaces beside its target cannot be found: the live update that removed
+// the element has brought them. Events of removed elements do not reach the body, so the target itself listens.
 const redirectedTargets = new WeakSet();
 
 function redirectSwap(target) {
-  if (!target?.id || redirectedTargets.has(target)) return;
+  if (!target || redirectedTargets.has(target)) return;
   redirectedTargets.add(target);
   target.addEventListener("htmx:beforeSwap", ({ detail }) => {
     const { elt: requester } = detail.requestConfig;
-    if (!requester.isConnected) requester.removeAttribute("hx-select-oob");
+    if (!requester.isConnected) {
+      requester.setAttribute("hx-ext", "morph");
+      requester.removeAttribute("hx-select-oob");
+    }
     if (target.isConnected || detail.target !== target) return;
     if (requester !== target) detail.target = document.getElementById(target.id) ?? target;
     else {
@@ -50,7 +53,4 @@ function redirectSwap(target) {
   });
 }
 
-document.body.addEventListener("htmx:beforeRequest", ({ detail }) => {
-  if (!detail.elt.hasAttribute("hx-ext")) detail.elt.setAttribute("hx-ext", "morph");
-  redirectSwap(detail.target);
-});
+document.body.addEventListener("htmx:beforeRequest", ({ detail }) => redirectSwap(detail.target));

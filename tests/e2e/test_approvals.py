@@ -64,6 +64,10 @@ class DelayedResponse:
 
     def release(self, current_text: str, earlier_text: str) -> None:
         """Deliver the response with an earlier state of the page: `earlier_text` in place of `current_text`."""
+        while (
+            not self._delayed_routes
+        ):  # the other pages may learn of the decision before its response has arrived here
+            self._page.wait_for_timeout(50)
         ((route, response),) = self._delayed_routes
         route.fulfill(response=response, body=response.text().replace(current_text, earlier_text))
         self._page.unroute("**/review/calls/*/", self._delay_posts)
