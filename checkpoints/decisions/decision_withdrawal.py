@@ -16,10 +16,11 @@ That raises the call's revision, so a second person who decides at the same mome
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Max
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
@@ -149,6 +150,37 @@ def require_withdrawable_decision(call: ToolCall) -> Decision:
 
 def has_run_used_decision(call: ToolCall, decision: Decision) -> bool:
     """Return whether the run has used the decision about the call, as far as the log shows."""
+    return not list_calls_with_unused_decision([(call, decision)])
+
+
+def list_calls_with_unused_decision(decided: Sequence[tuple[ToolCall, Decision]]) -> list[ToolCall]:
+    """List the calls whose decision no run has used, as far as the log shows; at most one query for all of them.
+
+    Args:
+        decided: Calls with their sessions, each with the decision that is in force about it.
+
+    Returns:
+        The calls that are left, in the order of `decided`.
+    """
+    unused = [call for call, decision in decided if not _does_call_show_use_of_decision(call, decision)]
+    repeatable = [call for call in unused if call.status not in _PERMITTING_STATUSES]
+    if not repeatable:
+        return unused
+    same_calls = ToolCall.objects.using(repeatable[0]._state.db).filter(
+        session__in={call.session_id for call in repeatable}, call_id__in={call.call_id for call in repeatable}
+    )
+    attempts = same_calls.values_list("session_id", "step", "call_id").annotate(latest=Max("attempt")).order_by()
+    latest_attempts = {(session, step, call_id): latest for session, step, call_id, latest in attempts}
+    return [
+        call
+        for call in unused
+        if call.status in _PERMITTING_STATUSES
+        or latest_attempts.get((call.session_id, call.step, call.call_id), call.attempt) <= call.attempt
+    ]
+
+
+def _does_call_show_use_of_decision(call: ToolCall, decision: Decision) -> bool:
+    """Return whether the row of a call and that of its session show that a run has used the decision."""
     rule = RULES[DecisionKind(decision.kind)]
     if call.status != rule.after:
         return True
@@ -156,10 +188,7 @@ def has_run_used_decision(call: ToolCall, decision: Decision) -> bool:
         return False
     opened_at = call.session.gate_opened_at
     given_at_gate = opened_at is not None and opened_at >= decision.created_at
-    if given_at_gate or call.replay_count or call.answered_version is not None:
-        return True
-    later = ToolCall.objects.using(call._state.db).filter(session=call.session_id, step=call.step, call_id=call.call_id)
-    return later.filter(attempt__gt=call.attempt).exists()
+    return bool(given_at_gate or call.replay_count or call.answered_version is not None)
 
 
 def _reopen_call_or_raise_used(store: Store, session: Session, call: ToolCall, decision: Decision) -> None:

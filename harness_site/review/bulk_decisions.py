@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import record_decision
-from checkpoints.enums import DecisionKind
+from checkpoints.enums import ActorKind, DecisionKind
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.models import LateResult, ToolCall
+from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting, status_labels
@@ -55,13 +55,15 @@ class ChosenCall:
 class BulkDecisionResult:
     """Outcome of a bulk decision for one call.
 
-    `refused` is None if the decision was recorded; `final` is False if more approvals are needed.
+    `refused` is None if the decision was recorded; `final` is False if more approvals are needed. `revision` is that of
+    the call when the decision was recorded, or None.
     """
 
     call: ToolCall
     kind: DecisionKind
     refused: DecisionProblem | None
     final: bool = True
+    revision: int | None = None
 
     @property
     def label(self) -> str:
@@ -114,11 +116,20 @@ def _try_to_record_answer(store: Store, call: ToolCall, answer: CallAnswer, acto
 def _remove_claims_and_build_results(
     outcomes: Sequence[tuple[ToolCall, DecisionKind, DecisionProblem | None]], *, by: Membership
 ) -> list[BulkDecisionResult]:
-    claim_services.reload_statuses_and_remove_claims(
-        [call for call, _kind, problem in outcomes if problem is None], by=by
-    )
+    recorded = [call for call, _kind, problem in outcomes if problem is None]
+    claim_services.reload_statuses_and_remove_claims(recorded, by=by)
+    own_decisions = Decision.objects.filter(
+        tool_call__in=recorded, actor_kind=ActorKind.PERSON, actor=by.user.get_username()
+    ).exclude(kind=DecisionKind.WITHDRAW)
+    revisions = dict(own_decisions.order_by("revision").values_list("tool_call", "revision"))  # the last one counts
     return [
-        BulkDecisionResult(call, kind, problem, final=problem is not None or not call.undecided)
+        BulkDecisionResult(
+            call,
+            kind,
+            problem,
+            final=problem is not None or not call.undecided,
+            revision=None if problem is not None else revisions.get(call.pk),
+        )
         for call, kind, problem in outcomes
     ]
 

@@ -301,6 +301,16 @@ class HandOverForm(forms.Form):
         field.choices = names if len(names) == 1 else [("", _("Choose a person")), *names]
 
 
+class BatchWithdrawForm(forms.Form):
+    """Reason to withdraw the decisions of one batch, named `settled`."""
+
+    reason = forms.CharField(
+        max_length=4000,
+        error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name for each call.")},
+    )
+    settled = forms.CharField(max_length=40)
+
+
 class WithdrawForm(forms.Form):
     """Reason to withdraw a decision, bound to the revision that the person saw."""
 

@@ -1,13 +1,15 @@
 """Page of calls of one tool that await the same approval: one answer and one reason for those that are selected."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from operator import attrgetter
 from typing import Any
+from urllib.parse import quote
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
@@ -25,8 +27,11 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     skip_unreadable_records,
 )
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
+from harness_site.review.bulk_results_in_user_session import withdraw_stored_batch
 from harness_site.review.claims_and_presence import NOBODY
+from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.differing_arguments import find_names_of_differing_arguments, find_names_of_equal_arguments
+from harness_site.review.forms import BatchWithdrawForm
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import calls_by_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
@@ -84,11 +89,31 @@ def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
     return redirect(f"{group.url}&settled={name}")
 
 
+@require_POST
+@require_member_with_role(Role.APPROVER)
+def withdraw_decisions_of_approval_batch(request: MemberRequest) -> HttpResponse:
+    """Withdraw the decisions of the reader's last batch that no run has used."""
+    group, form = parse_same_approval_group(request.POST), BatchWithdrawForm(request.POST)
+    if not form.is_valid():
+        return _render_same_approval_page(request, group, SameApprovalForm(), withdraw_form=form, status=422)
+    refused = withdraw_stored_batch(request, form, actor=build_decision_actor(request))
+    if refused is not None:
+        return _render_same_approval_page(request, group, SameApprovalForm(), refused=refused, status=refused.status)
+    return redirect(f"{group.url}&settled={quote(form.cleaned_data['settled'])}")
+
+
 def _render_same_approval_page(
-    request: MemberRequest, group: SameApprovalGroup, form: SameApprovalForm, *, status: int = 200
+    request: MemberRequest,
+    group: SameApprovalGroup,
+    form: SameApprovalForm,
+    *,
+    withdraw_form: BatchWithdrawForm | None = None,
+    refused: DecisionProblem | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     calls = load_calls_awaiting_same_approval(request.membership.workspace, group)
-    outcome = bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", ""))
+    settled = request.GET.get("settled", "") or request.POST.get("settled", "")
+    outcome = bulk_results_in_user_session.load_bulk_results(request, settled)
     shown = [*skip_unreadable_records(calls), *(result.call for result in (outcome.rows if outcome else ()))]
     session_pks = {call.session_id for call in shown}
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
@@ -105,10 +130,12 @@ def _render_same_approval_page(
         "equal": find_names_of_equal_arguments(row.args for row in selectable),
         "others": [row for row in rows if row not in selectable],
         "form": form,
+        "withdraw_form": withdraw_form,
+        "refused": refused,
         "outcome": outcome,
         "next_call": calls_by_decider.find_next_call_to_decide(request.membership) if outcome else None,
         "secrets": secrets,
-        "invalid": not form.is_valid() if form.is_bound else False,
+        "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
     }
     response = render(request, "review/same_approvals.html", context, status=status)
     if context["invalid"]:

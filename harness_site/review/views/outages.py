@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django import forms
 from django.http import HttpResponse
@@ -34,9 +34,12 @@ from harness_site.review.bulk_decisions import (
     record_decisions_from_answers,
     record_decisions_from_late_results,
 )
+from harness_site.review.bulk_results_in_user_session import withdraw_stored_batch
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
+from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_differing_arguments
+from harness_site.review.forms import BatchWithdrawForm
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import calls_by_decider, outage_groups
@@ -186,16 +189,32 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     return redirect(f"{window.first_page_url}&settled={name}")
 
 
+@require_POST
+@require_member_with_role(Role.APPROVER)
+def withdraw_decisions_of_outage_batch(request: MemberRequest) -> HttpResponse:
+    """Withdraw the decisions of the reader's last batch that no run has used."""
+    window, form = parse_outage_window(request.POST), BatchWithdrawForm(request.POST)
+    if not form.is_valid():
+        return _render_outage_page(request, window, ReasonForm(), withdraw_form=form, status=422)
+    refused = withdraw_stored_batch(request, form, actor=build_decision_actor(request))
+    if refused is not None:
+        return _render_outage_page(request, window, ReasonForm(), refused=refused, status=refused.status)
+    return redirect(f"{window.first_page_url}&settled={quote(form.cleaned_data['settled'])}")
+
+
 def _render_outage_page(
     request: MemberRequest,
     window: OutageWindow,
     form: ReasonForm,
     *,
+    withdraw_form: BatchWithdrawForm | None = None,
+    refused: DecisionProblem | None = None,
     shared_form: SharedAnswerForm | None = None,
     answer_forms: Mapping[int, CallAnswerForm] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    page, settled = _load_outage_calls_page(request, window), request.GET.get("settled", "")
+    page = _load_outage_calls_page(request, window)
+    settled = request.GET.get("settled", "") or request.POST.get("settled", "")
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
     silent, shared_form = _pair_answerable_rows_with_forms(rows, answer_forms or {}, shared_form or SharedAnswerForm())
@@ -230,6 +249,8 @@ def _render_outage_page(
         "needs_several_people": any(row.call.approvals > 1 for row, _form in silent),
         "amount": sum_amounts_in_one_currency(row.amount for row in undecided),
         "form": form,
+        "withdraw_form": withdraw_form,
+        "refused": refused,
         "shared_form": shared_form,
         "invalid_field": invalid_field,
         "error_count": sum(len(answer_form.errors) for answer_form in forms_of_answers),

@@ -55,6 +55,7 @@ function openNextCall(sent) {
 function isRecorded(sent) {
   const form = findForm();
   if (sent?.matches?.("form[data-decide]")) return !form?.hasAttribute("data-sent") && !document.querySelector(".refusal-note");
+  if (sent?.matches?.("form[data-withdraw-several]")) return false;
   if (sent?.matches?.("form[data-decide-several]")) return !document.querySelector("form[data-decide-several][data-sent]");
   return !form && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals");
 }
@@ -64,6 +65,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const sent = detail.requestConfig?.elt;
   countAllAnswers();
   if (target.id === "main" && isRecorded(sent) && !openNextCall(sent)) focusWhatFollows();
+  if (sent?.matches?.("form[data-withdraw-several]") && document.activeElement === document.body) (document.querySelector("[data-withdrawn]") ?? document.querySelector("main h1"))?.focus({ preventScroll: true });
   if (!form) return;
   labelButton(form);
   showArgumentChanges(form);
