@@ -17,7 +17,7 @@ from harness_site.review.parse_edited_arguments import InvalidArgumentText, form
 
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
-_LINE: Final = 60
+_LINE: Final = 45
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 
 

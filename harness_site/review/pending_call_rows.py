@@ -89,8 +89,10 @@ class OutageGroupRow:
     number: int
     address: str
     calls: tuple[OutageCallLine | UnreadableRecord, ...] = ()
-    #: Agents of the first calls, the one with the most of them first.
-    agents: tuple[FilterLink, ...] = ()
+    #: Agents of the calls with the numbers of their calls, the one with the most of them first.
+    agents: tuple[tuple[FilterLink, int], ...] = ()
+    #: Number of agents that are not named.
+    other_agents_count: int = 0
     #: Why the outcome is unknown: the message that the errors of the first calls have in common, or that their
     #: processes ended; empty if the messages differ.
     cause: str = ""
@@ -122,6 +124,10 @@ class AgreementRow:
     people: int
     names: tuple[str, ...]
     is_about_question: bool
+
+
+#: Maximum number of agents that the row of an outage names.
+_MOST_AGENTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +248,18 @@ class PendingRowBuilder:
             return replace(row, original_address=f"{self._cards}{original.pk}/", original_session_id=session_id)
 
     def build_outage_group_row(
-        self, outage: Outage, calls: Iterable[ToolCall | UnreadableRecord] = ()
+        self,
+        outage: Outage,
+        calls: Iterable[ToolCall | UnreadableRecord] = (),
+        agent_counts: Counter[str] | None = None,
     ) -> OutageGroupRow:
+        """Build the row of an outage that shows these calls. Without `agent_counts`, they are all of its calls."""
         lines = convert_rows_or_mark_unreadable(
             calls, self._check_integrity_and_build_outage_line, "call", attrgetter("session_id")
         )
         readable = skip_unreadable_records(lines)
-        agents = Counter(line.agent for line in readable if line.agent)
+        all_agents = agent_counts or Counter(line.agent for line in readable)
+        agents = [(agent, number) for agent, number in all_agents.most_common() if agent]
         amount = (
             sum_amounts_in_one_currency(line.amount for line in readable) if len(readable) == outage.number else None
         )
@@ -262,8 +273,10 @@ class PendingRowBuilder:
             address=build_outage_page_url(outage),
             calls=tuple(lines),
             agents=tuple(
-                self._build_filter_link("agent", agent, self._only_agent) for agent, _ in agents.most_common()
+                (self._build_filter_link("agent", agent, self._only_agent), number)
+                for agent, number in agents[:_MOST_AGENTS]
             ),
+            other_agents_count=len(agents[_MOST_AGENTS:]),
             cause=_describe_common_cause(outage, readable),
             amount="" if amount is None else str(amount),
         )

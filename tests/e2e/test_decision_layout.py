@@ -136,6 +136,28 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     expect(changes).to_be_hidden()
 
 
+def test_columns_keep_their_widths_while_arguments_are_edited(
+    site: Site, start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page_monitors[0].ignore("status of 422")
+    page.set_viewport_size(ViewportSize(width=1366, height=768))
+    page_actions.open_payment_card(page, payer.session_id)
+    get_columns = "getComputedStyle(document.querySelector('.deciding')).gridTemplateColumns"
+    columns = page.evaluate(get_columns)
+    page_actions.choose_answer(page, "Edit")
+    fonts = page.locator(".by-field textarea").evaluate_all("all => all.map(e => getComputedStyle(e).fontFamily)")
+    assert fonts
+    assert all("Mono" in font for font in fonts)
+
+    page.get_by_role("radio", name="JSON").check()
+    page.get_by_role("textbox", name="Arguments").fill('{"memo": "' + 400 * "x")
+    page_actions.record_decision(page, "Edit")
+    expect(page.locator("form[data-sent]")).to_be_visible()
+    assert page.evaluate(get_columns) == columns
+
+
 def test_offline_and_sign_out_are_reported_beside_the_button(
     private_site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

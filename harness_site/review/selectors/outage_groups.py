@@ -5,7 +5,7 @@ The cause is that their runs were lost, or that the tool raised errors of one ty
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -110,6 +110,19 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
         if len(group) > 1
     ]
     return sorted(outages, key=lambda outage: (outage.first, outage.tool, outage.error_type))
+
+
+def count_agents_of_large_outages(outages: Iterable[Outage]) -> dict[Outage, Counter[str]]:
+    """Count the calls of each agent in the outages whose rows do not show all calls; one query if there are any.
+
+    A session without an agent counts as the agent "".
+    """
+    large = [outage for outage in outages if outage.number > ALL_SHOWN]
+    if not large:
+        return {}
+    pks = [pk for outage in large for pk in outage.call_pks]
+    agents = dict(ToolCall.objects.filter(pk__in=pks).values_list("pk", "session__agent"))
+    return {outage: Counter(agents[pk] for pk in outage.call_pks if pk in agents) for outage in large}
 
 
 def _query_newest_outage_candidates(workspace: int) -> QuerySet[ToolCall, tuple[str, str, int, int]]:

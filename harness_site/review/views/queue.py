@@ -189,6 +189,7 @@ def _load_pending_context(
     secrets = _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in page.readable_calls})
     builder = PendingRowBuilder(request.GET, secrets)
     rows = _build_pending_rows(request, calls, outages, builder)
+    agent_counts = outage_groups.count_agents_of_large_outages(page.outages)
     first_count = len(page.handed) + len(page.due)
     waiting_for_others = [row for row in rows if isinstance(row, PendingCallRow) and row.waits_for_others]
     first_rows = [row for row in rows[:first_count] if row not in waiting_for_others]
@@ -198,7 +199,10 @@ def _load_pending_context(
         "has_handed_first": bool(page.handed),
         "has_due_first": bool(page.due),
         "first_rows": first_rows,
-        "groups": [builder.build_outage_group_row(outage, calls) for outage, calls in page.outages.items()],
+        "groups": [
+            builder.build_outage_group_row(outage, calls, agent_counts.get(outage))
+            for outage, calls in page.outages.items()
+        ],
         "other_rows": other_rows,
         "rows_waiting_for_others": waiting_for_others,
         "rows": rows,

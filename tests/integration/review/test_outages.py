@@ -4,7 +4,9 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
@@ -111,13 +113,31 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
     assert "Each call may have happened." not in visible_text(people["alice"].get(address))
 
 
-def test_outage_names_the_agents_of_its_first_calls(people: dict[str, Client], lost: Lost) -> None:
-    for agent, calls in {"shipping": 2, "returns": 3, "a": 6}.items():
+def test_outage_names_and_counts_all_agents_of_its_calls(
+    people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for agent, calls in {"shipping": 3, "returns": 2}.items():
         for _ in range(calls):
             lost(0, agent=agent)
-    page = people["carol"].get("/review/")
-    assert "within 1 s returns, shipping and maybe others · 2025-03-04 " in visible_text(page)
+    people["carol"].get("/review/")
+    with CaptureQueriesContext(connection) as queries:
+        page = people["carol"].get("/review/")
+    assert "within 1 s shipping (3), returns (2) · 2025-03-04 " in visible_text(page)
+    for _ in range(6):
+        lost(0, agent="a")
+    with django_assert_num_queries(len(queries) + 1):
+        page = people["carol"].get("/review/")
+    assert "within 1 s a (6), shipping (3), returns (2) · 2025-03-04 " in visible_text(page)
     assert 'href="?agent=returns" aria-label="Only the agent returns"' in page.content.decode()
+    for number in range(3):
+        lost(0, agent=f"b{number}")
+    assert "returns (2), b0 (1), b1 (1) and 1 other agent · " in visible_text(people["carol"].get("/review/"))
+
+
+def test_agent_of_a_large_outage_is_named_without_a_doubt(people: dict[str, Client], lost: Lost) -> None:
+    for _ in range(13):
+        lost(0, agent="shipping")
+    assert "within 1 s shipping · 2025-03-04 " in visible_text(people["carol"].get("/review/"))
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,9 @@ def test_editor_is_done_until_others_have_approved(people: dict[str, Client]) ->
     assert "May this happen?" in visible_text(responses["bob"])
     for expected in (folded, onward):
         assert [expected in responses[name].content.decode() for name in ("alice", "bob")] == [True, False]
-    assert "These members can: bob, dora." in visible_text(responses["alice"])
+    panel = "Nothing has run yet. 2 other people must approve the changed call. These members can: bob, dora."
+    assert [panel in visible_text(responses[name]) for name in ("alice", "bob")] == [True, False]
+    assert ["0 of 2 approvals" in visible_text(response) for response in responses.values()] == [True, True]
     for response in (responses["alice"], people["alice"].post(f"{url(call)}present/")):
         assert "Not claimed" not in visible_text(response)
     for response in (responses["bob"], people["bob"].post(f"{url(call)}present/")):
