@@ -67,12 +67,13 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system setup still typescript test-sqlite test-postgres test-next test-adapters test-e2e ## Check everything, browser last
+test: system still typescript test-sqlite test-postgres test-next test-adapters test-e2e ## Check everything, browser last
 
-# What reads the source leaves one core free for the other environments.
+# Environments are set up beside each other, and what reads the source leaves one core free for the last of them.
 .PHONY: still
-still: setup
-	@{ $(MAKE) next; $(MAKE) adapters; } & next=$$!; trap wait EXIT; $(MAKE) lint types contract check; wait $$next
+still:
+	@trap wait EXIT; $(MAKE) next & other=$$!; $(MAKE) setup; wait $$other; \
+	$(MAKE) adapters & other=$$!; $(MAKE) lint types contract check; wait $$other
 
 .PHONY: system
 system:
@@ -93,10 +94,10 @@ contract: setup ## Who may import whom
 	$(VENV)/bin/lint-imports --no-logo
 
 .PHONY: check
-check: setup ## Django's own checks, no migration is missing, and the cases of test-exhaustive can be collected
+check: setup ## Django's own checks, no migration is missing, and all tests can be collected with the cases of test-exhaustive
 	$(ON_SQLITE) $(RUN) manage.py check --fail-level WARNING
 	$(ON_SQLITE) $(RUN) manage.py makemigrations --check --dry-run
-	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest --collect-only -qq $(EXHAUSTIVE_MATTERS)
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest --collect-only -qq
 
 .PHONY: typescript
 typescript: ## Set up the tools of the TypeScript client, whose tests run with the others
