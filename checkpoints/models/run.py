@@ -1,5 +1,7 @@
 """Table of the runs of sessions: one for each process that has owned a session."""
 
+from typing import Final
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -10,6 +12,8 @@ from checkpoints.models.session import Session
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals.checked_inserts import CheckedInsertModel
 
+#: Number of the run that stands for the copying of a fork: the first process of the fork is run 1.
+FORK_RUN_NUMBER: Final = 0
 _OWNING_STATUSES = sorted(OWNING_RUN_STATUSES)
 
 

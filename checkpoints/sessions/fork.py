@@ -21,6 +21,7 @@ from checkpoints.formats import exact_amounts
 from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
+from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.seals import row_seals, witnessed_session_names
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import look_up_and_lock_rows
@@ -184,7 +185,7 @@ def _create_ended_run_of_fork(store: Store, fork: Session) -> Run:
     process = process_identity_and_liveness.get_identity_of_this_process()
     run = Run(
         session=fork,
-        number=1,
+        number=FORK_RUN_NUMBER,
         status=RunStatus.RELEASED,
         fence=0,
         lease_expires_at=Now(),

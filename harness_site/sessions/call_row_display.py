@@ -36,6 +36,8 @@ from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, re
 _LONGEST_SENTENCE: Final = 160
 _LONGEST_CALL_ID: Final = 60
 _LONGEST_SESSION_NAME: Final = 100
+#: Largest number of characters of the id of the original of a fork, beside each call.
+_LONGEST_ORIGIN: Final = 40
 #: Largest number of characters of an error, which stands on one line.
 _LONGEST_ERROR: Final = 140
 
@@ -81,9 +83,17 @@ class WorkspaceCallLine:
     agent: str
 
 
-def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
-    """Build the lines of the calls of one session, whose secrets are masked until the response."""
-    build_line = _make_call_line_builder(SessionLinks())
+def build_session_call_lines(
+    session_pk: int,
+    records: Iterable[CallRecord],
+    original_runs: Mapping[int, int] | None = None,
+    origin_id: str | None = None,
+) -> list[CallLine | UnreadableRecord]:
+    """Build the lines of the calls of one session, whose secrets are masked until the response.
+
+    `original_runs` and `origin_id` are as in `format_run_of_call`.
+    """
+    build_line = _make_call_line_builder(SessionLinks(), original_runs, origin_id)
     return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
@@ -115,15 +125,34 @@ def build_workspace_call_lines(
     return convert_rows_or_mark_unreadable(rows, build_line, "call", attrgetter("session_pk"))
 
 
+def format_run_of_call(record: CallRecord, original_runs: Mapping[int, int], origin_id: str | None) -> str:
+    """Return the name of the run that made a call.
+
+    Of a call that a fork has copied, it is a run of the original: `origin_id` is the id of that session, None if it is
+    deleted, and `original_runs` has the numbers of the runs by key of the copy.
+    """
+    if not record.is_copied:
+        return _("run %(number)s") % {"number": record.run_number}
+    if origin_id is None:
+        return _("a run of the original")
+    origin = shorten_text(mask_and_reveal_hidden(origin_id), _LONGEST_ORIGIN)
+    number = original_runs.get(record.pk)
+    if number is None:
+        return _("from %(session)s") % {"session": origin}
+    return _("run %(number)s of %(session)s") % {"number": number, "session": origin}
+
+
 def has_any_line_decisions_to_show(lines: Iterable[CallLine | UnreadableRecord]) -> bool:
     """Return whether the column of decisions has something in any of the lines."""
     return any(isinstance(line, CallLine) and line.has_content_in_decision_column for line in lines)
 
 
-def _make_call_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
+def _make_call_line_builder(
+    urls: SessionLinks, original_runs: Mapping[int, int] | None = None, origin_id: str | None = None
+) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
-    run, question = _("run %(number)s"), conditional_escape(_("Question"))
+    question = conditional_escape(_("Question"))
 
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.get_call_record_shape_and_label(record)
@@ -143,7 +172,7 @@ def _make_call_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], C
             error=formatting.mask_and_shorten_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when),  # noqa: S308 - escaped above
             repeats=_format_attempt_and_replays(record),
-            run=run % {"number": record.run_number},
+            run=format_run_of_call(record, original_runs or {}, origin_id),
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
 

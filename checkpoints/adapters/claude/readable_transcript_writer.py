@@ -356,9 +356,11 @@ class ReadableTranscriptWriter(ImportWriter):
         return row, run
 
     def _get_or_create_import_run(self, row: Session) -> Run:
-        run = Run.objects.using(self.store.using).filter(session=row, number=_READ_RUN_NUMBER).first()
+        # In a fork, the run that stands for the copying has the number 0.
+        number = _READ_RUN_NUMBER if row.forked_from_id is None else _READ_RUN_NUMBER - 1
+        run = Run.objects.using(self.store.using).filter(session=row, number=number).first()
         if run is None:
-            run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
+            run = imported_session_rows.build_import_run(row, number, row.created_at)
             run.save(using=self.store.using, force_insert=True)
         return run
 

@@ -27,6 +27,7 @@ from checkpoints.formats.caller_argument_order import restore_argument_order_in_
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.ids import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
+from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -145,6 +146,11 @@ class CallRecord:
     def last_final_decision_kind(self) -> str | None:
         """Return the kind of the last final decision, or None without one."""
         return next((decision.kind for decision in reversed(self.rulings) if decision.final), None)
+
+    @property
+    def is_copied(self) -> bool:
+        """Return whether a fork has copied the call from its original: no run of the fork has started it."""
+        return self.run_number == FORK_RUN_NUMBER and self.step < 0
 
     @property
     def is_imported(self) -> bool:
@@ -360,6 +366,23 @@ def load_step_shift_of_copied_calls(fork: Session) -> int | None:
     )
     step = originals.order_by("-step").values_list("step", flat=True).first()
     return None if step is None else step - copy.step
+
+
+def load_run_numbers_of_originals(fork: Session, records: Iterable[CallRecord]) -> dict[int, int]:
+    """Load which run of the original made the calls that a fork has copied, by key of the copy.
+
+    A call that the original has itself copied is left out, as is one that it no longer has.
+    """
+    copies = {(record.call_id, record.attempt, record.issued_at): record.pk for record in records if record.is_copied}
+    if not copies or fork.forked_from_id is None:
+        return {}
+    originals = ToolCall.objects.filter(
+        session=fork.forked_from_id,
+        call_id__in={call_id for call_id, _attempt, _issued_at in copies},
+        run__number__gt=FORK_RUN_NUMBER,
+    ).values_list("call_id", "attempt", "issued_at", "run__number")
+    numbers = {(call_id, attempt, issued_at): number for call_id, attempt, issued_at, number in originals}
+    return {pk: numbers[key] for key, pk in copies.items() if key in numbers}
 
 
 def build_calls_with_decisions_or_mark_unreadable(

@@ -499,8 +499,9 @@ class _ConversationBuilder:
     def _build_handovers(self, before: int | None, after: int) -> Iterator[Handover]:
         if before is None or after <= before or after not in self.runs:
             return
-        ended_runs = tuple(self.runs[number] for number in range(before, after) if number in self.runs)
-        yield Handover(ended_runs, self.runs[after])
+        runs = (self.runs[number] for number in range(before, after) if number in self.runs)
+        if ended_runs := tuple(run for run in runs if not run.stands_for_fork):
+            yield Handover(ended_runs, self.runs[after])
 
     def _load_runs_if_handover_is_possible(self) -> dict[int, RunFacts]:
         numbers = [origin.run_number for origin in self.origins.values() if origin.run_number is not None]

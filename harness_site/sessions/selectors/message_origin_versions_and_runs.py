@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from django.db.models import Min, QuerySet
 
+from checkpoints.enums import IMPORTED_RUN_HOST
 from checkpoints.models import Checkpoint, Run, Segment
+from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.sessions.selectors.message_windows import StoredMessage
 
 #: Upper bound of run numbers (32-bit integer).
@@ -35,6 +37,11 @@ class RunFacts:
     started_at: datetime
     seen_at: datetime
     ended_at: datetime | None
+
+    @property
+    def stands_for_fork(self) -> bool:
+        """Whether no process was this run: it has what a fork has copied from its original."""
+        return self.number == FORK_RUN_NUMBER and self.host != IMPORTED_RUN_HOST
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.ids import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, Run, Session, ToolCall, Workflow
+from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.tool_call import IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
@@ -159,7 +160,7 @@ class SessionHead:
     @property
     def is_fork_without_process(self) -> bool:
         """Return whether it is a fork that no process has resumed: its only run stands for the fork operation."""
-        return self.row.is_fork and self.runs <= 1
+        return self.row.is_fork and self.runs <= FORK_RUN_NUMBER
 
 
 @dataclass(frozen=True, slots=True)

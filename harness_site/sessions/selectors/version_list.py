@@ -14,6 +14,7 @@ from django.db.models import Count, F, Q, QuerySet
 from checkpoints.enums import IMPORTED_RUN_HOST, CostBasis, Phase
 from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
 from checkpoints.models import Checkpoint, Segment, ToolCall
+from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -57,6 +58,11 @@ class Version:
     @property
     def phase_label(self) -> str:
         return str(translate_label(Phase(self.phase))) if self.phase in Phase.values else self.phase
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether a fork has copied this version from its original."""
+        return self.run_number == FORK_RUN_NUMBER and not self.is_imported
 
     @property
     def is_imported(self) -> bool:

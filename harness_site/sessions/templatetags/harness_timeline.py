@@ -9,6 +9,7 @@ from django import template
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
@@ -61,9 +62,12 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 
 @register.simple_tag
 def render_timeline_rows(
-    items: Iterable[TimelineItem], leading: TimelineUrls, sentences: Mapping[int, str]
+    items: Iterable[TimelineItem], leading: TimelineUrls, sentences: Mapping[int, str], copied: str | None
 ) -> SafeString:
-    """Render the rows of the timeline table. `sentences` says by key what a call does."""
+    """Render the rows of the timeline table.
+
+    `sentences` says by key what a call does; `copied` names the original of a fork, None in a session that is no fork.
+    """
     took, run, kind_labels = _("took"), _("run"), get_item_texts_in_current_language().kinds
     return join_html(
         "\n",
@@ -88,7 +92,7 @@ def render_timeline_rows(
                 took,
                 formatting.format_duration(item.seconds) if item.has_known_duration else "–",
                 run,
-                "–" if item.run is None else item.run,
+                "–" if item.run is None else copied if copied and item.run == FORK_RUN_NUMBER else item.run,
             )
             for item in items
         ),

@@ -1,5 +1,6 @@
 """Tags of the session pages: safe HTML of messages, calls, plans and history."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -169,6 +170,12 @@ def mask_and_render_code(source: str, language: str) -> SafeString:
 def render_own_code_without_masking(source: str, language: str) -> SafeString:
     """Render a program that this site gives to its readers."""
     return syntax_highlighting.highlight_code_without_masking(source, language)
+
+
+@register.filter
+def format_code_that_continues(session_id: str) -> str:
+    """Format the line of a program that continues a session."""
+    return f"with cp.session({json.dumps(session_id, ensure_ascii=False)}, registry=registry) as session:"
 
 
 @register.inclusion_tag("sessions/parts/stored_json.html", name="render_stored_json_or_link")

@@ -11,14 +11,14 @@ from operator import itemgetter
 from typing import Final
 
 from django.utils.functional import Promise
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language, gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn, VersionMark
+from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import (
     Event,
     Occurrence,
@@ -287,6 +287,25 @@ def mask_and_format_tool_name(tool: str) -> str:
 def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
     name = gettext("a question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
     return sentence % {"tool": name, **values}
+
+
+def format_copied_lane_name(origin: str) -> str:
+    """Return the name of what a fork has copied from the session with this id, which is empty if that is deleted."""
+    if not origin:
+        return gettext("from the original")
+    return gettext("from %(session)s") % {"session": mask_and_reveal_hidden(origin)}
+
+
+def format_copied_lane_title(lane: Lane) -> str:
+    """Return what a fork has copied, as the title of the lane that has it."""
+    calls = sum(stretch.number for stretch in lane.stretches if stretch.kind != "wait")
+    origin = mask_and_reveal_hidden(lane.copied_from) if lane.copied_from else gettext("the original")
+    sentence = ngettext(
+        "The fork has copied %(count)s tool call from %(session)s.",
+        "The fork has copied %(count)s tool calls from %(session)s.",
+        calls,
+    )
+    return sentence % {"count": calls, "session": origin}
 
 
 def list_wait_label_candidates(duration: str) -> tuple[str, ...]:

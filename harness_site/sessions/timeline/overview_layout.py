@@ -21,8 +21,13 @@ from django.utils.translation import gettext_lazy, ngettext
 from checkpoints.enums import RunStatus
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.sessions.timeline.list_timeline_items import list_wait_label_candidates, mask_and_format_tool_name
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.sessions.timeline.list_timeline_items import (
+    format_copied_lane_name,
+    format_copied_lane_title,
+    list_wait_label_candidates,
+    mask_and_format_tool_name,
+)
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
 
@@ -31,6 +36,8 @@ LEFT = 50
 ROW = 46
 TOP = 18
 _LEAST = 5
+#: Largest number of letters of the name of a lane.
+_LONGEST_NAME: Final = 20
 #: Number of bars up to which each has about ten points of a phone's width.
 _MAX_BARS_ON_PHONE: Final = 36
 #: Width of one letter of a label, to test whether it fits.
@@ -96,6 +103,7 @@ class Row:
     x: float
     width: float
     lost: bool
+    is_copied: bool
     takeover: TakeoverMark | None
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
@@ -143,9 +151,12 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
         return None
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
-    scale = _LogScale(instants)
+    names = [_format_lane_name(lane) for lane in lanes]
+    copied = (name for lane, name in zip(lanes, names, strict=True) if lane.copied_from is not None)
+    scale = _LogScale(instants, max([LEFT, *(len(name) * _LETTER + 8 for name in copied)]))
     rows = tuple(
-        _compute_layout_of_lane_bars_and_marks(lane, TOP + ROW * index, scale) for index, lane in enumerate(lanes)
+        _compute_layout_of_lane_bars_and_marks(lane, name, TOP + ROW * index, scale)
+        for index, (lane, name) in enumerate(zip(lanes, names, strict=True))
     )
     return Drawing(
         rows, WIDTH, TOP + ROW * len(rows), start, end, words, since is not None, omitted, scale.shortens_gaps
@@ -190,13 +201,13 @@ def _get_drawn_end_of_lane(lane: Lane) -> int:
 
 
 class _LogScale:
-    def __init__(self, instants: Sequence[int]) -> None:
+    def __init__(self, instants: Sequence[int], left: float) -> None:
         distances = [_compute_log_distance(before, after) for before, after in pairwise(instants)]
         longest = max(distances, default=0.0)
         limit = (sum(distances) - longest) / 2 or longest  # so that the longest one takes about a third
         places = [0.0, *accumulate(min(distance, limit) for distance in distances)]
-        self._instants, self._places = instants, places
-        self._unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
+        self._instants, self._places, self._left = instants, places, left
+        self._unit = (WIDTH - left - 8) / (places[-1] or 1.0)
 
     @property
     def start(self) -> int:
@@ -218,14 +229,14 @@ class _LogScale:
         place = self._places[index]
         if index + 1 < len(self._instants):
             place = min(place + _compute_log_distance(self._instants[index], instant), self._places[index + 1])
-        return round(LEFT + place * self._unit, 1)
+        return round(self._left + place * self._unit, 1)
 
 
 def _compute_log_distance(start: int, end: int) -> float:
     return log1p((end - start) / _GRAIN)
 
 
-def _compute_layout_of_lane_bars_and_marks(lane: Lane, y: float, scale: _LogScale) -> Row:
+def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scale: _LogScale) -> Row:
     begin, end = scale.convert_to_x(lane.start), scale.convert_to_x(_get_drawn_end_of_lane(lane))
     marks = [mark for mark in lane.marks if mark.start >= scale.start]
     stretches = [
@@ -239,12 +250,13 @@ def _compute_layout_of_lane_bars_and_marks(lane: Lane, y: float, scale: _LogScal
         _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(stretches, starts, strict=True)
     )
     return Row(
-        name=_("run %(number)s") % {"number": lane.run.number},
+        name=name,
         title=_format_lane_title(lane),
         y=y,
         x=begin,
         width=max(_LEAST, end - begin),
         lost=lane.run.status == "lost",
+        is_copied=lane.copied_from is not None,
         takeover=None if lane.takeover is None else _compute_takeover_mark(end),
         bars=bars,
         ticks=tuple(Tick(scale.convert_to_x(mark.start), mark.version) for mark in marks),
@@ -293,7 +305,15 @@ def _choose_bar_label_and_side(labels: Sequence[str], inside_room: float, outsid
     return "", False
 
 
+def _format_lane_name(lane: Lane) -> str:
+    if lane.copied_from is not None:
+        return shorten_text(format_copied_lane_name(lane.copied_from), _LONGEST_NAME)
+    return _("run %(number)s") % {"number": lane.run.number}
+
+
 def _format_lane_title(lane: Lane) -> str:
+    if lane.copied_from is not None:
+        return format_copied_lane_title(lane)
     run, takeover = lane.run, lane.takeover
     values = {"number": run.number, "host": mask_and_reveal_hidden(run.host)}
     if takeover is None:
@@ -317,14 +337,12 @@ def _describe_lane(lane: Lane) -> str:
     lost, waits = (sum(stretch.kind == kind for stretch in lane.stretches) for kind in ("lost", "wait"))
     calls = sum(stretch.kind != "wait" for stretch in lane.stretches)
     status = _("Taken over") if lane.takeover else status_labels.get_status_shape_and_label(lane.run.status)[1]
-    sentences = [
-        ngettext(
-            "Run %(number)s (%(status)s) made %(calls)s tool call.",
-            "Run %(number)s (%(status)s) made %(calls)s tool calls.",
-            calls,
-        )
-        % {"number": lane.run.number, "status": status, "calls": calls}
-    ]
+    run_sentence = ngettext(
+        "Run %(number)s (%(status)s) made %(calls)s tool call.",
+        "Run %(number)s (%(status)s) made %(calls)s tool calls.",
+        calls,
+    ) % {"number": lane.run.number, "status": status, "calls": calls}
+    sentences = [run_sentence if lane.copied_from is None else format_copied_lane_title(lane)]
     if lost:
         sentence = ngettext(
             "The outcome of %(count)s call is unknown.", "The outcome of %(count)s calls is unknown.", lost

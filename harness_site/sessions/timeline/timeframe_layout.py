@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.timeline import bar_packing
 from harness_site.sessions.timeline.bar_packing import PackedBar
 from harness_site.sessions.timeline.list_timeline_items import (
@@ -25,6 +25,8 @@ from harness_site.sessions.timeline.list_timeline_items import (
     TimelineItem,
     build_timeline_item,
     count_occurrences_by_kind,
+    format_copied_lane_name,
+    format_copied_lane_title,
     get_item_texts_in_current_language,
     list_wait_label_candidates,
 )
@@ -48,6 +50,9 @@ _BETWEEN = 3
 _LANE_GAP = 14
 #: Width of one letter, to test whether a label fits.
 _LETTER = 7.0
+#: Largest number of letters of the name of a lane, and of one on a phone.
+_LONGEST_NAME: Final = 20
+_LONGEST_NAME_ON_PHONE: Final = 11
 #: Smallest number of letters of a shortened label.
 _SHORTEST_LABEL = 5
 #: Half the width of a sign and of a version mark.
@@ -99,6 +104,7 @@ class Lane:
     width: float
     life: float
     lost: bool
+    is_copied: bool
     bars: tuple[Bar, ...]
     signs: tuple[Bar, ...]
     versions: tuple[Bar, ...]
@@ -131,12 +137,16 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems],
     """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
     instants = _iterate_timeframe_instants(frame.courses, items_by_run)
     busy = _iterate_busy_periods(items_by_run)
-    axis = Axis(instants, frame.since, frame.until, left=LEFT, right=width - MARGIN, busy=busy)
+    names = [_format_lane_name(run_course, width) for run_course in frame.courses]
+    pairs = zip(frame.courses, names, strict=True)
+    copied = (name for run_course, name in pairs if run_course.lane.copied_from is not None)
+    left = max([LEFT, *(len(name) * _LETTER + 8 for name in copied)])
+    axis = Axis(instants, frame.since, frame.until, left=left, right=width - MARGIN, busy=busy)
     texts = get_item_texts_in_current_language()
     lanes: list[Lane] = []
     y = float(TOP)
-    for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
-        lane, y = _compute_lane_layout_and_next_y(run_course, run_items, axis, y, texts)
+    for run_course, run_items, name in zip(frame.courses, items_by_run, names, strict=True):
+        lane, y = _compute_lane_layout_and_next_y(run_course, run_items, name, axis, y, texts)
         lanes.append(lane)
     kinds = count_occurrences_by_kind(entry for run_items in items_by_run for row in run_items.rows for entry in row)
     return Drawing(
@@ -175,7 +185,7 @@ def _iterate_busy_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]
 
 
 def _compute_lane_layout_and_next_y(
-    run_course: RunCourse, run_items: RunItems, axis: Axis, y: float, texts: ItemTexts
+    run_course: RunCourse, run_items: RunItems, name: str, axis: Axis, y: float, texts: ItemTexts
 ) -> tuple[Lane, float]:
     """Lay out a lane; return it with the y position of the next lane."""
     run = run_course.lane.run
@@ -189,19 +199,29 @@ def _compute_lane_layout_and_next_y(
     life = round(below + _SIGNS / 2, 1)
     state = _("Taken over") if run_course.lane.takeover else status_labels.get_status_shape_and_label(run.status)[1]
     lane = Lane(
-        name=_("run %(number)s") % {"number": run.number},
+        name=name,
         title=_("Run %(number)s on %(host)s: %(status)s")
-        % {"number": run.number, "host": mask_and_reveal_hidden(run.host), "status": state},
+        % {"number": run.number, "host": mask_and_reveal_hidden(run.host), "status": state}
+        if run_course.lane.copied_from is None
+        else format_copied_lane_title(run_course.lane),
         y=y,
         x=begin,
         width=round(max(bar_packing.MIN_BAR_WIDTH, end - begin), 1),
         life=life,
         lost=run.status == "lost",
+        is_copied=run_course.lane.copied_from is not None,
         bars=(*turns, *calls),
         signs=tuple(items.compute_sign_layouts(run_items.signs, life, _SIGN)),
         versions=tuple(items.compute_sign_layouts(run_items.versions, life, _MARK)),
     )
     return lane, below + _SIGNS + _LANE_GAP
+
+
+def _format_lane_name(run_course: RunCourse, width: int) -> str:
+    if run_course.lane.copied_from is not None:
+        longest = _LONGEST_NAME if width == WIDTHS[0] else _LONGEST_NAME_ON_PHONE
+        return shorten_text(format_copied_lane_name(run_course.lane.copied_from), longest)
+    return _("run %(number)s") % {"number": run_course.lane.run.number}
 
 
 class _RunItemsLayout:

@@ -90,6 +90,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
             "rows": rows,
+            "copied": list_timeline_items.format_copied_lane_name(head.origin_id or "") if head.row.is_fork else None,
             "sentences": _load_sentences_of_calls(rows.items),
             "here": build_time_range_query_string(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query_string(since, frame.cut)

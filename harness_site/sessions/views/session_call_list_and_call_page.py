@@ -11,10 +11,14 @@ from checkpoints.formats.parse_message_parts import CallPart
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
-from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, skip_unreadable_records
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
-from harness_site.sessions.call_row_display import build_session_call_lines, has_any_line_decisions_to_show
+from harness_site.sessions.call_row_display import (
+    build_session_call_lines,
+    format_run_of_call,
+    has_any_line_decisions_to_show,
+)
 from harness_site.sessions.selectors import call_records, find_words_errors_and_decisions
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
@@ -39,7 +43,8 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
     page = call_records.load_session_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
-    rows = build_session_call_lines(pk, page.rows)
+    original_runs = call_records.load_run_numbers_of_originals(head.stored, skip_unreadable_records(page.rows))
+    rows = build_session_call_lines(pk, page.rows, original_runs, head.origin_id)
     context = {
         "head": head,
         "tab": "calls",
@@ -90,6 +95,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "head": head,
         "tab": "calls",
         "record": call,
+        "run_name": _format_run_name(head, call),
         "attempts": attempts,
         "neighbours": call_records.find_previous_and_next_call(pk, call.pk),
         "spot": find_words_errors_and_decisions.find_message_of_call(head.stored, call.call_id, call.step),
@@ -98,6 +104,11 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "words": words,
     }
     return render(request, "sessions/call.html", context)
+
+
+def _format_run_name(head: SessionHead, call: CallRecord) -> str:
+    original_runs = call_records.load_run_numbers_of_originals(head.stored, [call])
+    return format_run_of_call(call, original_runs, head.origin_id) if call.is_copied else str(call.run_number)
 
 
 def _load_step_shift_of_copied_calls(head: SessionHead, records: Iterable[CallRecord | UnreadableRecord]) -> int | None:

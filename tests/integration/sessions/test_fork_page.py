@@ -210,10 +210,65 @@ def test_fork_has_no_process_and_no_duration_before_it_is_resumed(session: Sessi
     words = visible_text(approver.get(f"/sessions/{fork.pk}/"))
     assert "No process yet" in words
     assert "Duration" not in words
-    make_run(session=fork, number=2)
+    make_run(session=fork, number=1)
     words = visible_text(approver.get(f"/sessions/{fork.pk}/"))
     assert "No process yet" not in words
     assert "Duration" in words
+
+
+def test_page_of_a_new_fork_confirms_it_and_says_how_to_continue(session: Session, approver: Client) -> None:
+    fork = fork_by_form(session, approver)
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/"))
+    line = 'with cp.session("origin-fork", registry=registry) as session:'
+    sentence = "No process works on it yet. A program continues it by the id of the session:"
+    assert f"Created from v2 of origin. {sentence} {line}" in words
+    assert "Created from" not in visible_text(approver.get(f"/sessions/{fork.pk}/plan/"))
+    make_run(session=fork, number=1)
+    assert "Created from" not in visible_text(approver.get(f"/sessions/{fork.pk}/"))
+
+
+def test_page_of_a_new_fork_says_that_a_call_has_to_be_decided_first(session: Session, approver: Client) -> None:
+    call(session, CallStatus.INTERRUPTED, 2)
+    words = visible_text(approver.get(f"/sessions/{fork_by_form(session, approver).pk}/"))
+    assert "It can continue when the 2 calls that were undecided in the original are decided here." in words
+
+
+def test_copied_calls_name_the_runs_of_their_original(session: Session, approver: Client) -> None:
+    run = make_run(session=session, number=7)
+    make_call(session=session, call_id="paid", run=run, step=1, status=CallStatus.COMPLETED, settled_at=THEN)
+    fork = fork_by_form(session, approver)
+    copy = ToolCall.objects.get(session=fork)
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/calls/"))
+    assert "run 7 of origin" in words
+    assert "Run run 7 of origin" in visible_text(approver.get(f"/sessions/{fork.pk}/calls/{copy.pk}/"))
+    approver.post(path(fork), {"version": 1, "session_id": "again"})
+    again = Session.objects.get(session_id="again")
+    assert "from origin-fork" in visible_text(approver.get(f"/sessions/{again.pk}/calls/"))
+
+
+@pytest.mark.parametrize("page", ["", "timeline/"])
+def test_copied_calls_are_drawn_apart_from_the_runs_of_the_fork(session: Session, approver: Client, page: str) -> None:
+    call(session, CallStatus.COMPLETED, settled_at=THEN + timedelta(seconds=1))
+    fork = fork_by_form(session, approver)
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/{page}"))
+    assert "from origin The fork has copied 1 tool call from origin." in words
+    assert "run 0" not in words
+    make_run(session=fork, number=1)
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/{page}"))
+    assert "from origin The fork" in words
+    assert "run 1 " in words
+
+
+def test_version_that_a_fork_has_copied_names_the_original(session: Session, approver: Client) -> None:
+    fork = fork_by_form(session, approver)
+    assert "the fork copied from origin" in visible_text(approver.get(f"/sessions/{fork.pk}/versions/"))
+
+
+def test_transcript_of_a_fork_has_no_handover_from_what_was_copied(session: Session, approver: Client) -> None:
+    fork = fork_by_form(session, approver)
+    make_messages(session=fork, texts=["More."])
+    make_checkpoint(session=fork, run=make_run(session=fork, number=1), length=3)
+    assert "took over" not in visible_text(approver.get(f"/sessions/{fork.pk}/"))
 
 
 @pytest.mark.parametrize(

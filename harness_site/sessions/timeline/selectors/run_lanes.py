@@ -136,12 +136,16 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True)
 class Lane:
-    """One run from `start` to its end or last heartbeat; `takeover` is set if another run took its session."""
+    """One run from `start` to its end or last heartbeat; `takeover` is set if another run took its session.
+
+    In a fork, one lane is no run: it has what was copied, and names the id of the original (empty if that is deleted).
+    """
 
     run: RunFacts
     start: int
     end: int
     takeover: Takeover | None = None
+    copied_from: str | None = None
     stretches: list[Stretch] = field(default_factory=list)
     marks: list[VersionMark] = field(default_factory=list)
 
@@ -272,7 +276,7 @@ def iterate_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Ite
     merged = merge_periods([*stretches, *waits])
     starts, ends = [start for start, _ in merged], [end for _, end in merged]
     since = lane.start
-    for mark in lane.marks:
+    for mark in lane.marks if lane.copied_from is None else ():
         kind = "model" if mark.has_answer else _TURN_KINDS.get(mark.phase)
         if kind is not None and mark.by_run:
             start = min(since if mark.prompted is None else max(since, mark.prompted), mark.end)
@@ -319,7 +323,8 @@ def select_call_rows_newest_first() -> QuerySet[ToolCall, tuple[Any, ...]]:
 @cache
 def select_lane_runs_newest_first() -> QuerySet[Run]:
     """Select what a lane shows of all runs, and the column that `convert_run_key_to_text` reads, newest first."""
-    runs = Run.objects.annotate(key=cast_field_to_text("pk")).order_by("-number")
+    origin = F("session__forked_from__session_id")
+    runs = Run.objects.annotate(key=cast_field_to_text("pk"), origin=origin).order_by("-number")
     return runs.only("number", "status", "host", "pid", "started_at", "heartbeat_at", "ended_at")
 
 
@@ -359,6 +364,8 @@ def add_calls_to_run_lanes(
         lane.end = max(
             [lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_return_times_of_tools(lane)]
         )
+        if lane.copied_from is not None:
+            lane.start = min([lane.start, *(stretch.start for stretch in lane.stretches)])
 
 
 def _list_return_times_of_tools(lane: Lane) -> list[int]:
@@ -367,10 +374,11 @@ def _list_return_times_of_tools(lane: Lane) -> list[int]:
 
 
 def build_empty_run_lane(run: Run, remembered: RunEvents) -> Lane:
-    end = convert_to_microseconds(run.ended_at or run.heartbeat_at)
-    return Lane(
-        build_run_facts(run), convert_to_microseconds(run.started_at), end, remembered.takeovers.get(run.number)
-    )
+    facts, end = build_run_facts(run), convert_to_microseconds(run.ended_at or run.heartbeat_at)
+    takeover = remembered.takeovers.get(run.number)
+    origin: str | None = run.origin  # type: ignore[attr-defined]
+    copied_from = (origin or "") if facts.stands_for_fork else None
+    return Lane(facts, convert_to_microseconds(run.started_at), end, takeover, copied_from)
 
 
 def group_decisions_by_call(decisions: Iterable[CallDecisionRow]) -> dict[int, list[CallDecisionRow]]:

@@ -13,7 +13,7 @@ from checkpoints.exceptions import (
     SessionNotFound,
     VersionNotFound,
 )
-from checkpoints.models import AuditEvent, Message, Session
+from checkpoints.models import AuditEvent, Message, Run, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
@@ -54,6 +54,14 @@ def test_fork_is_a_session_with_the_forked_version(origin: SyncCheckpointer) -> 
         assert first[key] == source[key]
     row = Session.objects.get(session_id="fork")
     assert (row.forked_from_id, row.forked_version) == (Session.objects.get(session_id="origin").pk, 2)
+
+
+def test_first_process_of_a_fork_is_run_1(origin: SyncCheckpointer) -> None:
+    origin.fork_session("origin", "fork")
+    runs = Run.objects.filter(session__session_id="fork").order_by("number").values_list("number", "status")
+    assert list(runs) == [(0, "released")]
+    origin.resume("fork")
+    assert list(runs.all()) == [(0, "released"), (1, "running")]
 
 
 def test_fork_of_the_newest_version(origin: SyncCheckpointer) -> None:
