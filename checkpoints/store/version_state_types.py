@@ -10,6 +10,7 @@ from checkpoints.enums import Phase
 from checkpoints.exceptions import InvalidInput, NotRepresentable
 from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
+from checkpoints.formats.token_counts import parse_token_counts
 
 
 class Unchanged:
@@ -89,9 +90,5 @@ def _dump_dict_as_json(value: dict[str, Any] | None, what: str) -> str | None:
 
 
 def count_total_tokens(usage: str | None) -> int:
-    """Return the headline number of a stored usage object: its total, or the sum of input and output tokens."""
-    counts = parse_json(usage) if usage else {}
-    total = counts.get("total_tokens")
-    if total is None:
-        total = sum(counts[key] for key in ("input_tokens", "output_tokens") if isinstance(counts.get(key), int))
-    return total if isinstance(total, int) and 0 <= total < 2**62 else 0
+    """Return the headline number of a stored usage object: all its tokens, those of the cache included."""
+    return (parse_token_counts(parse_json(usage)).total or 0) if usage else 0

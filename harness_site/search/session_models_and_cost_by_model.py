@@ -8,25 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from checkpoints.enums import Phase
 from checkpoints.formats import exact_amounts, parse_json
+from checkpoints.formats.token_counts import parse_token_counts
 from checkpoints.models import Checkpoint
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.search import index_writer
 from harness_site.search.models import Fact, Kind, Trait
 
-#: Numbers of tokens of a usage object that add up to its total.
-_COUNTED_TOKENS: Final = (
-    "input_tokens",
-    "output_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-)
 #: Number of newest versions that are read: the phases of one step of a loop.
 _VERSIONS: Final = 8
 #: Number of sessions that one statement looks up.
@@ -132,24 +126,11 @@ def divide_tokens_by_model_with_rest(total: int, usage: str | None) -> tuple[dic
     tokens = {
         _make_storable_name(model): number
         for model, counts in list(by_model.items() if isinstance(by_model, dict) else ())[:_MOST_MODELS]
-        if _make_storable_name(model) and (number := _sum_token_counts(counts))
+        if _make_storable_name(model) and (number := parse_token_counts(counts).total)
     }
     rest = total - sum(tokens.values())
     # More than all tokens is no division of them.
     return (tokens, rest) if rest >= 0 else ({}, total)
-
-
-def _sum_token_counts(counts: Any) -> int:
-    """Return the total of the part of a usage object that is about one model, else the sum of its numbers of tokens."""
-    if not isinstance(counts, dict):
-        return 0
-    total = counts.get("total_tokens")
-    numbers = [total] if _is_token_count(total) else [counts.get(name) for name in _COUNTED_TOKENS]
-    return sum(number for number in numbers if _is_token_count(number))
-
-
-def _is_token_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
 
 
 def get_stated_or_estimated_model_cost(counts: Any, estimate: Any) -> Decimal | None:

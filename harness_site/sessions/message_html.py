@@ -16,11 +16,11 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from checkpoints.formats.parse_message_parts import Part, TextPart
+from checkpoints.formats.token_counts import parse_token_counts
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_formatting
-from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.folded_text_html import render_foldable_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.templatetags.harness_tags import render_button_copying_text_at_url, render_time
@@ -91,7 +91,7 @@ def _render_time_and_date_if_new(moment: datetime, previous: datetime | None) ->
 
 def _render_token_usage_counts(usage: Mapping[str, Any]) -> SafeString:
     """Format the tokens of one request by kind, one line each; only what is known."""
-    tokens = usage_by_turn.parse_token_counts(usage)
+    tokens = parse_token_counts(usage)
     counts = (
         (_("in %(count)s"), tokens.input),
         (_("out %(count)s"), tokens.output),

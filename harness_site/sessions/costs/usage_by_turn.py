@@ -9,53 +9,15 @@ from decimal import Decimal
 from typing import Any, Final
 
 from checkpoints.formats import parse_json
+from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
 from checkpoints.models import Checkpoint
 from harness_site.search.session_models_and_cost_by_model import get_stated_or_estimated_model_cost
-from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
+from harness_site.sessions.selectors.version_list import parse_cost
 from harness_site.sessions.session_formatting import count_common_decimal_places
 
 PAGE: Final = 50
-#: Names of the kinds of tokens in the usage objects of providers. Input does not include the cache.
-_INPUT: Final = ("input_tokens", "prompt_tokens")
-_OUTPUT: Final = ("output_tokens", "completion_tokens")
-_CACHE_READ: Final = ("cache_read_input_tokens", "cached_tokens", "cache_read_tokens")
-_CACHE_WRITE: Final = ("cache_creation_input_tokens", "cache_write_tokens")
 #: Models of one session that are listed.
 _MAX_MODELS: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """Tokens by kind; None if unknown. `total` may be known without the others."""
-
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-    total: int | None = None
-
-    @property
-    def cache(self) -> int | None:
-        """Return the tokens read from and written to the cache; None if neither number is known."""
-        known = [count for count in (self.cache_read, self.cache_write) if count is not None]
-        return sum(known) if known else None
-
-    @property
-    def cache_hit_ratio(self) -> float | None:
-        """Return the part of the input that came from the cache, from 0 to 1; None if unknown."""
-        if self.cache_read is None and self.cache_write is None:
-            return None
-        everything = (self.input or 0) + (self.cache_read or 0) + (self.cache_write or 0)
-        return (self.cache_read or 0) / everything if everything else None
-
-    def subtract(self, earlier: TokenCounts) -> TokenCounts:
-        return TokenCounts(
-            _subtract_earlier_if_known(self.input, earlier.input),
-            _subtract_earlier_if_known(self.output, earlier.output),
-            _subtract_earlier_if_known(self.cache_read, earlier.cache_read),
-            _subtract_earlier_if_known(self.cache_write, earlier.cache_write),
-            _subtract_earlier_if_known(self.total, earlier.total),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +106,12 @@ class UsagePage:
         return any(count.cache_read is not None or count.cache_write is not None for count in counts)
 
     @property
+    def has_other_counts(self) -> bool:
+        """Whether a total on this page has tokens of a kind that nothing states."""
+        counts = [self.totals, *(turn.tokens for turn in self.turns), *(model.tokens for model in self.models)]
+        return any(count.other > 0 for count in counts)
+
+    @property
     def cost_decimal_places(self) -> int:
         """Number of decimal places with which each cost of this page can be written exactly, so that they align."""
         turns = [cost for turn in self.turns for cost in (turn.cost, turn.spent)]
@@ -170,7 +138,7 @@ def load_usage_page(
         listed,
         len(turns) - len(listed),
         turns[-1].version if len(rows) > PAGE else None,
-        parse_token_counts(usage, newest),
+        parse_token_counts(usage),
         tuple(_list_model_usages(usage, estimate or {})),
     )
 
@@ -180,10 +148,10 @@ def _compute_turn_usage_since_previous_version(
 ) -> TurnUsage:
     version, at, usage, spent = row
     parsed_usage, total = _parse_usage_or_empty(usage), parse_cost(spent) if knows_cost else None
-    tokens, cost, model = parse_token_counts(parsed_usage, usage), total, parsed_usage.get("model")
+    tokens, cost, model = parse_token_counts(parsed_usage), total, parsed_usage.get("model")
     if earlier:
         _version, _at, previous_usage, previous_spent = earlier[0]
-        tokens = tokens.subtract(parse_token_counts(_parse_usage_or_empty(previous_usage), previous_usage))
+        tokens = tokens.subtract(parse_token_counts(_parse_usage_or_empty(previous_usage)))
         previous = parse_cost(previous_spent)
         cost = None if cost is None else cost - (previous or Decimal())
     return TurnUsage(version, at, tokens, cost, total, model if isinstance(model, str) else "")
@@ -197,25 +165,6 @@ def _parse_usage_or_empty(stored: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def parse_token_counts(usage: Mapping[str, Any], stored: str | None = None) -> TokenCounts:
-    """Count the tokens of a usage object; `stored` is its JSON text, if its total counts."""
-    counts = (
-        _find_token_count(usage, _INPUT),
-        _find_token_count(usage, _OUTPUT),
-        _find_token_count(usage, _CACHE_READ),
-        _find_token_count(usage, _CACHE_WRITE),
-    )
-    total = parse_total_tokens(stored) if stored else None
-    if total is None and any(count is not None for count in counts):
-        total = sum(count or 0 for count in counts)
-    return TokenCounts(*counts, total)
-
-
-def _find_token_count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
-    values = (usage.get(name) for name in names)
-    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
-
-
 def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) -> list[ModelUsage]:
     by_model = usage.get("by_model")
     if not isinstance(by_model, dict):
@@ -226,7 +175,3 @@ def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) ->
         if isinstance(counts, dict)
     ]
     return sorted(models, key=lambda row: -(row.tokens.total or 0))
-
-
-def _subtract_earlier_if_known(now: int | None, earlier: int | None) -> int | None:
-    return None if now is None else now - (earlier or 0)

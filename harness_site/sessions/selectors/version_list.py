@@ -13,6 +13,7 @@ from django.db.models import Count, F, Q, QuerySet
 
 from checkpoints.enums import IMPORTED_RUN_HOST, CostBasis, Phase
 from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
+from checkpoints.formats.token_counts import parse_token_counts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.translated_enum_choices import translate_label
@@ -342,14 +343,9 @@ def parse_cost(stored: str) -> Decimal | None:
 
 
 def parse_total_tokens(stored: str | None) -> int | None:
-    """Return the total of a usage object, or the sum of its input and output tokens."""
+    """Return all tokens of a stored usage object, those of the cache included; None if it states none."""
     try:
         usage: Any = parse_json(stored) if stored else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(usage, dict):
-        return None
-    total = usage.get("total_tokens")
-    counts = [total] if isinstance(total, int) else [usage.get(key) for key in ("input_tokens", "output_tokens")]
-    numbers = [count for count in counts if isinstance(count, int)]
-    return sum(numbers) if numbers else None
+    return parse_token_counts(usage).total

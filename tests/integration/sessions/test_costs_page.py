@@ -1,3 +1,6 @@
+import json
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -54,3 +57,48 @@ def test_turns_have_their_cost_and_the_total_without_columns_for_unknown_tokens(
     assert "Running totals by version Cost $0.05" in page
     assert "The bars compare the cost. Version Model Cost Cost so far v2" in page
     assert "large-1 $0.03 $0.05 v1" in page
+
+
+@pytest.mark.parametrize(
+    ("usage", "cells"),
+    [
+        (
+            {
+                "input_tokens": 100,
+                "output_tokens": 10,
+                "cache_read_input_tokens": 900,
+                "cache_creation_input_tokens": 50,
+            },
+            "100 10 900 50 86 % 1,060",
+        ),
+        (
+            {"input_tokens": 1050, "output_tokens": 10, "input_tokens_details": {"cached_tokens": 900}},
+            "150 10 900 – 86 % 1,060",
+        ),
+    ],
+)
+def test_kinds_of_tokens_add_up_to_the_total_with_the_cache(client: Client, usage: dict[str, Any], cells: str) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.UNKNOWN)
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session, usage=json.dumps({**usage, "by_model": {"small-1": usage}}))
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("History")[2]
+    input_tokens, output, read, written, _share, _sign, total = cells.split()
+    cards = (
+        f"Tokens{total} Input{input_tokens}without the cache Output{output} "
+        f"Cache read{read}86 % of 1,050 read in all Cache write{written} "
+    )
+    assert cards in page
+    assert f"Model Input Output Cache read Cache write Cache share Total small-1 {cells} By turn" in page
+    assert page.partition("By turn")[2].count(cells) == 1
+
+
+def test_tokens_of_unstated_kind_have_a_column(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.UNKNOWN)
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session, usage='{"input_tokens":7,"output_tokens":5,"total_tokens":20}')
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("History")[2]
+    assert "Tokens20 Input7 Output5 Other tokens8only in the total" in page
+    assert "Version Input Output Other tokens Total v1" in page
+    assert "7 5 8 20" in page

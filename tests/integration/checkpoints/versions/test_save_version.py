@@ -139,6 +139,26 @@ def test_session_counts_versions_messages_and_usage(cp: SyncCheckpointer) -> Non
 
 
 @pytest.mark.parametrize(
+    "usage",
+    [
+        {
+            "input_tokens": 100,
+            "output_tokens": 10,
+            "cache_read_input_tokens": 900,
+            "cache_creation_input_tokens": 50,
+        },
+        {"input_tokens": 1050, "output_tokens": 10, "input_tokens_details": {"cached_tokens": 900}},
+        {"prompt_tokens": 1050, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 900}},
+    ],
+)
+def test_tokens_of_a_session_include_the_cache_once(cp: SyncCheckpointer, usage: dict[str, Any]) -> None:
+    start_session(cp)
+    cp.save_checkpoint("s", conversation("ab"), None, 0.5, usage=usage)
+    assert Session.objects.get().total_tokens == 1060
+    assert cp.list_sessions()[0]["total_tokens"] == 1060
+
+
+@pytest.mark.parametrize(
     ("arguments", "error"),
     [
         pytest.param({"transcript": [{"a": float("nan")}]}, NotRepresentable, id="NaN in a message"),

@@ -1,0 +1,115 @@
+"""Numbers of tokens in the usage objects of model providers, with one meaning whatever their names are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeGuard
+
+_OUTPUT: Final = ("output_tokens", "completion_tokens")
+#: Anthropic's names. The input beside them does not include the cache, unless it is called `prompt_tokens`.
+_CACHE_READ_BESIDE_INPUT: Final = "cache_read_input_tokens"
+_CACHE_WRITE_BESIDE_INPUT: Final = "cache_creation_input_tokens"
+#: Names of other programs, at the top or in the details of the input. Their input includes the cache.
+_CACHE_READ_IN_INPUT: Final = ("cached_tokens", "cached_input_tokens", "cache_read_tokens", "cache_read")
+_CACHE_WRITE_IN_INPUT: Final = ("cache_write_tokens", "cache_creation_tokens", "cache_creation")
+#: Objects that divide the input: OpenAI's Responses, OpenAI's Chat Completions, LangChain.
+_INPUT_DETAILS: Final = ("input_tokens_details", "prompt_tokens_details", "input_token_details")
+_LIMIT: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens by kind; None if unknown. `input` leaves out what came from or went to the cache.
+
+    `total` is the sum of the kinds, or more if the usage states a larger one; it may be known without the kinds.
+    """
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    total: int | None = None
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether the number of any kind is known."""
+        return any(count is not None for count in self._get_kinds())
+
+    @property
+    def other(self) -> int:
+        """Tokens of the total whose kind the usage does not state; 0 if it states no kind at all."""
+        return (self.total or 0) - sum(count or 0 for count in self._get_kinds()) if self.has_kinds else 0
+
+    @property
+    def whole_input(self) -> int | None:
+        """Return the tokens that the model read: input and cache; None if none of them is known."""
+        known = [count for count in (self.input, self.cache_read, self.cache_write) if count is not None]
+        return sum(known) if known else None
+
+    @property
+    def cache_hit_ratio(self) -> float | None:
+        """Return the part of the whole input that came from the cache, from 0 to 1; None if unknown."""
+        if self.cache_read is None and self.cache_write is None:
+            return None
+        return (self.cache_read or 0) / self.whole_input if self.whole_input else None
+
+    def subtract(self, earlier: TokenCounts) -> TokenCounts:
+        """Return what was added since `earlier`."""
+        return TokenCounts(
+            _subtract_earlier_if_known(self.input, earlier.input),
+            _subtract_earlier_if_known(self.output, earlier.output),
+            _subtract_earlier_if_known(self.cache_read, earlier.cache_read),
+            _subtract_earlier_if_known(self.cache_write, earlier.cache_write),
+            _subtract_earlier_if_known(self.total, earlier.total),
+        )
+
+    def _get_kinds(self) -> tuple[int | None, ...]:
+        return (self.input, self.output, self.cache_read, self.cache_write)
+
+
+def parse_token_counts(usage: Any) -> TokenCounts:
+    """Count the tokens of a usage object by kind.
+
+    A cache is counted once: Anthropic's `input_tokens` leave it out, the input of OpenAI and of others includes it.
+    """
+    if not isinstance(usage, Mapping):
+        return TokenCounts()
+    prompt = _find_count(usage, ("prompt_tokens",))
+    whole_input = _find_count(usage, ("input_tokens",))
+    whole_input = prompt if whole_input is None else whole_input
+    details: Mapping[str, Any] = next(
+        (usage[name] for name in _INPUT_DETAILS if isinstance(usage.get(name), Mapping)), {}
+    )
+    read_in_input = _find_count({**usage, **details}, _CACHE_READ_IN_INPUT)
+    written_in_input = _find_count({**usage, **details}, _CACHE_WRITE_IN_INPUT)
+    read = _find_count(usage, (_CACHE_READ_BESIDE_INPUT,))
+    written = _find_count(usage, (_CACHE_WRITE_BESIDE_INPUT,))
+    is_cache_in_input = read_in_input is not None or written_in_input is not None or prompt is not None
+    read = read_in_input if read is None else read
+    written = written_in_input if written is None else written
+    if is_cache_in_input and whole_input is not None:
+        # More cache than input is no part of it.
+        rest = whole_input - (read or 0) - (written or 0)
+        whole_input = rest if rest >= 0 else whole_input
+    counts = (whole_input, _find_count(usage, _OUTPUT), read, written)
+    totals = [total for total in (_find_count(usage, ("total_tokens",)), _sum_known(counts)) if _is_count(total)]
+    return TokenCounts(*counts, max(totals, default=None))
+
+
+def _sum_known(counts: tuple[int | None, ...]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _find_count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    values = (usage.get(name) for name in names)
+    return next((value for value in values if _is_count(value)), None)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LIMIT
+
+
+def _subtract_earlier_if_known(now: int | None, earlier: int | None) -> int | None:
+    return None if now is None else now - (earlier or 0)
