@@ -42,6 +42,11 @@ class SessionFilter:
     keys: QuerySet[Any, Any] | None = None
     sort: Sort = Sort.UPDATED
 
+    @property
+    def is_cost_range_reversed(self) -> bool:
+        """Whether the lowest cost is above the highest one, so that no session matches."""
+        return self.least is not None and self.most is not None and self.least > self.most
+
     def __bool__(self) -> bool:
         return bool(self.among) or self.has_column_conditions
 

@@ -48,6 +48,11 @@ class TimeRange:
         return bool(self.since or self.until)
 
     @property
+    def is_reversed(self) -> bool:
+        """Whether the range ends before it begins, so that nothing can be in it."""
+        return self.since is not None and self.until is not None and self.since > self.until
+
+    @property
     def zone_label(self) -> str:
         """The name of the zone without that of its continent."""
         return self.zone.rpartition("/")[2].replace("_", " ")

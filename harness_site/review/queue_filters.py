@@ -1,5 +1,6 @@
 """Filters and order of the review queue, parsed from the query string."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -9,15 +10,18 @@ from django.http import QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import CallStatus, Risk
+from checkpoints.enums import CallStatus, DecisionKind, Risk
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.status_labels import STATES, get_status_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
 from harness_site.review.selectors.queue_order import QueueSort
+from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence
 
 TABS: Final = ("interrupted", "awaiting", "decided")
 STATUS_OF: Final = {"interrupted": CallStatus.INTERRUPTED, "awaiting": CallStatus.AWAITING_APPROVAL}
@@ -35,8 +39,30 @@ CLAIMED: Final = {
 }
 #: Values of the parameter `by` with their labels: the final decisions of people, and the decisions of the reader.
 DECIDED_BY: Final = {"people": _("People"), "me": _("Me")}
+#: What the parameter `by` begins with if the name of a person follows.
+PERSON_PREFIX: Final = "person:"
+#: Decisions by which the list of decided calls is filtered, in the order of the form.
+ANSWERS: Final = (
+    DecisionKind.CONFIRM_LANDED,
+    DecisionKind.MARK_FAILED,
+    DecisionKind.APPROVE_RERUN,
+    DecisionKind.APPROVE,
+    DecisionKind.EDIT,
+    DecisionKind.REJECT,
+    DecisionKind.RESPOND,
+    DecisionKind.PROBE_LANDED,
+    DecisionKind.PROBE_NOT_LANDED,
+)
 #: Maximum length of a text parameter in characters.
 _MAX_FILTER_LENGTH: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFilter:
+    """Filter of the list in words, masked for the reader, and the URL of the list without it."""
+
+    text: str
+    address_without: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +78,7 @@ class QueueFilters:
     sort: QueueSort
     decided_by: str
     decided: DecisionFilters
+    reader_name: str
 
     @property
     def has_filters(self) -> bool:
@@ -79,17 +106,55 @@ class QueueFilters:
             return ""
         return label if times.is_in_reader_zone else f"{label} ({times.zone_label})"
 
-    @property
-    def risk_label(self) -> str:
-        return str(translate_label(self.risk)) if self.risk else ""
+    def list_active_filters(self, tab: str, query: QueryDict) -> list[ActiveFilter]:
+        """List the filters that apply to the list of this tab, whose query string is `query`."""
+        of_tab = self._describe_decision_filters() if tab == "decided" else self._describe_filters_of_waiting_calls()
+        described = {**self._describe_call_filters(), **of_tab}
+        return [
+            ActiveFilter(text, build_filter_url(query, **dict.fromkeys(parameters, "")))
+            for parameters, text in described.items()
+            if text
+        ]
 
-    @property
-    def age_label(self) -> str:
-        return str(AGES[self.age][1]) if self.age else ""
+    def _describe_call_filters(self) -> dict[tuple[str, ...], str]:
+        """Describe what is filtered in all tabs, by the parameters of each filter; empty where it is not."""
+        tool, agent = mask_and_reveal_hidden(self.tool), mask_and_reveal_hidden(self.agent)
+        return {
+            ("risk",): lowercase_label_in_sentence(str(translate_label(self.risk))) if self.risk else "",
+            ("tool",): gettext("tool %(name)s") % {"name": tool} if tool else "",
+            ("agent",): gettext("agent %(name)s") % {"name": agent} if agent else "",
+        }
 
-    @property
-    def claim_label(self) -> str:
-        return str(CLAIMED.get(self.claimed, ""))
+    def _describe_decision_filters(self) -> dict[tuple[str, ...], str]:
+        person = mask_and_reveal_hidden(self.decided.person)
+        by = {
+            "people": gettext("decisions of people"),
+            "me": gettext("my decisions"),
+            "": gettext("decisions of %(name)s") % {"name": person} if person else "",
+        }
+        return {
+            ("answer",): get_status_shape_and_label(self.decided.kind)[1] if self.decided.kind else "",
+            ("by",): by[self.decided_by if self.decided_by in DECIDED_BY else ""],
+            ("first", "last", "zone"): self.decision_times_label,
+        }
+
+    def _describe_filters_of_waiting_calls(self) -> dict[tuple[str, ...], str]:
+        deadline = lowercase_label_in_sentence(str(self.limit.label)) if self.limit else ""
+        return {
+            ("age",): gettext("waiting %(duration)s") % {"duration": AGES[self.age][1]} if self.age else "",
+            ("deadline",): gettext("deadline %(limit)s") % {"limit": deadline}
+            if deadline and self.limit != DeadlineFilter.NONE
+            else deadline,
+            ("claimed",): str(CLAIMED.get(self.claimed, "")),
+        }
+
+    def list_decider_choices(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """List the values of the parameter `by` with their labels: one for each of these people, beside the reader."""
+        people = sorted({*names, self.decided.person} - {self.reader_name, ""})
+        return [
+            *((value, str(label)) for value, label in DECIDED_BY.items()),
+            *((f"{PERSON_PREFIX}{name}", name) for name in people),
+        ]
 
     def convert_to_call_filters(self, reader: Membership) -> CallFilters:
         """Convert to the filters of the selectors."""
@@ -110,7 +175,9 @@ class QueueFilters:
 
 def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
     risk, limit, sort = (asked.get(name, "") for name in ("risk", "deadline", "sort"))
-    age, claimed, decided_by = (asked.get(name, "") for name in ("age", "claimed", "by"))
+    age, claimed, answer = (asked.get(name, "") for name in ("age", "claimed", "answer"))
+    decided_by = asked.get("by", "").replace("\0", "")[:_MAX_FILTER_LENGTH]
+    person = reader_name if decided_by == "me" else _parse_person_or_empty(decided_by)
     return QueueFilters(
         tool=_read_and_decrypt_text_parameter(asked, "tool"),
         agent=_read_and_decrypt_text_parameter(asked, "agent"),
@@ -119,11 +186,19 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
         limit=DeadlineFilter(limit) if limit in DeadlineFilter.values else None,
         claimed=claimed if claimed in CLAIMED else "",
         sort=QueueSort(sort) if sort in QueueSort.values else QueueSort.OLDEST,
-        decided_by=decided_by if decided_by in DECIDED_BY else "",
+        decided_by=decided_by if decided_by in DECIDED_BY or person else "",
         decided=DecisionFilters(
-            TimeRange.parse_query(asked), decided_by == "people", reader_name if decided_by == "me" else ""
+            TimeRange.parse_query(asked),
+            decided_by == "people",
+            person,
+            DecisionKind(answer) if answer in ANSWERS else None,
         ),
+        reader_name=reader_name,
     )
+
+
+def _parse_person_or_empty(decided_by: str) -> str:
+    return decided_by.removeprefix(PERSON_PREFIX) if decided_by.startswith(PERSON_PREFIX) else ""
 
 
 def _read_and_decrypt_text_parameter(query: QueryDict, name: str) -> str:
@@ -137,5 +212,5 @@ CHOICES: Final = {
     "limits": DeadlineFilter.choices,
     "claims": list(CLAIMED.items()),
     "sorts": [("" if value == QueueSort.OLDEST else value, words) for value, words in QueueSort.choices],
-    "deciders": list(DECIDED_BY.items()),
+    "answers": [(kind, STATES[kind][1]) for kind in ANSWERS],
 }

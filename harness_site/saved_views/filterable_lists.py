@@ -29,7 +29,21 @@ FILTERS: Final = {
         "program",
         "sort",
     ),
-    "review": ("tab", "tool", "agent", "risk", "age", "deadline", "claimed", "first", "last", "zone", "by", "sort"),
+    "review": (
+        "tab",
+        "tool",
+        "agent",
+        "risk",
+        "age",
+        "deadline",
+        "claimed",
+        "first",
+        "last",
+        "zone",
+        "by",
+        "answer",
+        "sort",
+    ),
 }
 #: URL of each list.
 ADDRESSES: Final = {

@@ -24,15 +24,16 @@ class DecisionFilters:
     """Filters of the decisions themselves, beside those of their calls.
 
     `times` are those of the decisions. `only_people` selects the final decisions of people, whose waiting times the
-    overview shows. `person` selects the decisions of one person by name.
+    overview shows. `person` selects the decisions of one person by name, and `kind` those of one kind.
     """
 
     times: TimeRange = field(default_factory=TimeRange)
     only_people: bool = False
     person: str = ""
+    kind: DecisionKind | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.times or self.only_people or self.person)
+        return bool(self.times or self.only_people or self.person or self.kind)
 
 
 def load_page_of_decisions_by_call(
@@ -103,6 +104,8 @@ def _filter_decisions(decisions: QuerySet[Decision], wanted: DecisionFilters) ->
         decisions = decisions.filter(COUNTED_DECISIONS)
     if wanted.person:
         decisions = decisions.filter(actor=wanted.person, actor_kind=ActorKind.PERSON)
+    if wanted.kind is not None:
+        decisions = decisions.filter(kind=wanted.kind)
     if wanted.times.since is not None:
         decisions = decisions.filter(created_at__gte=wanted.times.since)
     if wanted.times.until is not None:

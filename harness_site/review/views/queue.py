@@ -17,7 +17,11 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
-from harness_site.accounts.permissions import MemberRequest, require_member_with_role
+from harness_site.accounts.permissions import (
+    MemberRequest,
+    list_active_usernames_with_role_or_higher,
+    require_member_with_role,
+)
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -68,6 +72,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         **CHOICES,
         "tab": tab,
         "wanted": query_filters,
+        "active_filters": query_filters.list_active_filters(tab, request.GET),
         **counts,
         "urgent": {name: calls.urgent_count for name, calls in due.items()},
         "found": counts["interrupted"] + counts["awaiting"],
@@ -299,6 +304,9 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
         "more": _build_next_page_url(request.GET, next_key),
         "following": following,
         "is_empty": not decided,
+        "deciders": query_filters.list_decider_choices(
+            list_active_usernames_with_role_or_higher(workspace, Role.APPROVER)
+        ),
         **_build_tool_and_agent_suggestions_context(
             (decisions[-1].tool_call.tool, decisions[-1].session.agent) for decisions in decided
         ),

@@ -1,5 +1,6 @@
 """Filters and orders of the review queue in its URL."""
 
+import re
 from datetime import timedelta
 from functools import partial
 
@@ -8,7 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus, InterruptReason, Risk
+from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk
 from checkpoints.models import ToolCall
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.queue_order import QueueSort
@@ -150,3 +151,76 @@ def test_answer_parameter_preselects_without_recording(people: dict[str, Client]
     assert " checked" not in people["alice"].get(f"/review/calls/{call.pk}/?answer=9").content.decode()
     call.refresh_from_db()
     assert (call.status, call.revision) == (CallStatus.INTERRUPTED, 1)
+
+
+def test_decided_calls_are_filtered_by_answer_and_by_a_colleague(people: dict[str, Client], lost: Lost) -> None:
+    for second, (actor, kind) in enumerate(
+        [
+            ("alice", DecisionKind.MARK_FAILED),
+            ("bob", DecisionKind.MARK_FAILED),
+            ("bob", DecisionKind.CONFIRM_LANDED),
+            ("gone", DecisionKind.CONFIRM_LANDED),
+        ]
+    ):
+        make_decision(call=lost(second, status=CallStatus.COMPLETED), actor=actor, kind=kind)
+
+    def list_deciders(query: str) -> list[str]:
+        page = people["alice"].get(f"/review/?tab=decided&{query}")
+        return [row.actor for row in page.context["decisions"]]
+
+    assert list_deciders("answer=mark_failed") == ["bob", "alice"]
+    assert list_deciders("answer=mark_failed&by=person:bob") == ["bob"]
+    assert list_deciders("by=person:bob") == ["bob", "bob"]
+    assert list_deciders("answer=withdraw") == list_deciders("") == ["gone", "bob", "bob", "alice"]
+    page = people["alice"].get("/review/?tab=decided&answer=mark_failed&by=person:bob")
+    assert "Filtered by: It did not happen decisions of bob Clear filters" in visible_text(page)
+    content = page.content.decode()
+    assert '<option value="person:bob" selected>bob</option><option value="person:dora">dora</option>' in content
+    assert "person:alice" not in content  # who is Me
+    assert "person:carol" not in content  # auditors do not decide
+    assert (
+        '<option value="person:gone" selected>'
+        in people["alice"].get("/review/?tab=decided&by=person:gone").content.decode()
+    )
+
+
+def test_each_filter_is_removed_by_itself(people: dict[str, Client], lost: Lost) -> None:
+    lost(tool="ship_parcel", agent="shipping")
+    page = people["carol"].get("/review/?tab=interrupted&tool=ship_parcel&agent=shipping&age=1h&deadline=none")
+    links = dict(re.findall(r'<a href="([^"]*)" aria-label="Remove filter ([^"]*)"', page.content.decode()))
+    assert {words: address.replace("&amp;", "&") for address, words in links.items()} == {
+        "tool ship_parcel": "?tab=interrupted&agent=shipping&age=1h&deadline=none",
+        "agent shipping": "?tab=interrupted&tool=ship_parcel&age=1h&deadline=none",
+        "waiting longer than an hour": "?tab=interrupted&tool=ship_parcel&agent=shipping&deadline=none",
+        "no deadline": "?tab=interrupted&tool=ship_parcel&agent=shipping&age=1h",
+    }
+    page = people["carol"].get("/review/?tab=decided&first=2026-11-01&last=2026-11-03&zone=Europe/Berlin&risk=high")
+    assert '<a href="?tab=decided&amp;risk=high" aria-label="Remove filter from 2026-11-01' in page.content.decode()
+
+
+def test_panel_of_decided_calls_is_named_after_what_it_has(people: dict[str, Client], lost: Lost) -> None:
+    make_decision(call=lost(status=CallStatus.COMPLETED))
+    lost()
+    assert "Filter and sort" in visible_text(people["carol"].get("/review/?tab=interrupted"))
+    decided = visible_text(people["carol"].get("/review/?tab=decided"))
+    assert "Filter and sort" not in decided
+    assert "Filter Tool" in decided
+
+
+@pytest.mark.parametrize("list_address", ["/review/?tab=decided", "/sessions/?", "/calls/?", "/audit/?"])
+def test_reversed_range_of_days_is_an_error_at_the_field(people: dict[str, Client], list_address: str) -> None:
+    query = "first=2026-12-05&last=2026-11-01&zone=UTC"
+    page = people["carol"].get(f"{list_address}&{query}")
+    assert "The start is after the end. Swap them" in visible_text(page)
+    assert 'aria-invalid="true" aria-describedby="first-error"' in page.content.decode()
+    [swapped] = re.findall(r'<a href="([^"]*)">Swap them', page.content.decode())
+    assert "first=2026-11-01&amp;last=2026-12-05" in swapped
+    right = people["carol"].get(f"{list_address}&first=2026-11-01&last=2026-11-01&zone=UTC")
+    assert "The start is after the end." not in visible_text(right)
+
+
+def test_reversed_range_of_costs_is_an_error_at_the_field(people: dict[str, Client]) -> None:
+    page = people["carol"].get("/sessions/?least=5&most=1.50")
+    assert "The range is reversed. Swap them" in visible_text(page)
+    assert '<a href="?least=1.50&amp;most=5">Swap them' in page.content.decode()
+    assert "The range is reversed." not in visible_text(people["carol"].get("/sessions/?least=5&most=5"))
