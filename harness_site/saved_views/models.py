@@ -30,6 +30,6 @@ class SavedView(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def can_be_removed_by(self, member: Membership) -> bool:
+    def can_be_changed_by(self, member: Membership) -> bool:
         """Return True for the creator of the view and for admins."""
         return self.created_by_id == member.user_id or member.has_role(Role.ADMIN)

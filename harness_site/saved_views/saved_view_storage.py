@@ -1,4 +1,4 @@
-"""Creation and deletion of saved views."""
+"""Creation, changes and deletion of saved views."""
 
 from typing import Final
 
@@ -20,8 +20,7 @@ class SavedViewRefused(Exception):
 class NameTaken(SavedViewRefused):
     def __init__(self, name: str) -> None:
         super().__init__(
-            _("A view named “%(name)s” already exists. Choose another name, or remove that view first.")
-            % {"name": name}
+            _("A view named “%(name)s” already exists. Choose another name, or update that view.") % {"name": name}
         )
 
 
@@ -47,6 +46,20 @@ def create_saved_view(member: Membership, *, page: str, name: str, query: str) -
             return SavedView.objects.create(
                 workspace=member.workspace, page=page, name=name, query=query, created_by_id=member.user_id
             )
+    except IntegrityError as error:
+        raise NameTaken(name) from error
+
+
+def update_filters_of_saved_view(view: SavedView, query: str) -> None:
+    """Give a view other filters, for the whole workspace."""
+    SavedView.objects.filter(pk=view.pk).update(query=query)
+
+
+def rename_saved_view(view: SavedView, name: str) -> None:
+    """Rename a view for the whole workspace. Raises `NameTaken`."""
+    try:
+        with transaction.atomic():
+            SavedView.objects.filter(pk=view.pk).update(name=name)
     except IntegrityError as error:
         raise NameTaken(name) from error
 

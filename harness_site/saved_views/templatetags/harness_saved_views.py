@@ -10,6 +10,7 @@ from django.template import Context
 from harness_site.accounts.models import Membership
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.saved_views.models import SavedView
+from harness_site.saved_views.refused_form_in_user_session import load_refused_form
 
 register = template.Library()
 
@@ -20,17 +21,22 @@ def _query_saved_views_of_workspace_page(workspace: int, page: str) -> QuerySet[
 
 @register.inclusion_tag("saved/parts/views.html", takes_context=True, name="saved_views")
 def build_saved_views_context(context: Context, page: str) -> dict[str, Any]:
-    """Render the saved views of `page` and a form to save the current filters. One query."""
+    """Render the saved views of `page` and forms to save the current filters and to change a view. One query."""
     request = context["request"]
     member: Membership = request.membership
     query = normalize_filter_query(page, request.GET)
     views = list(_query_saved_views_of_workspace_page(member.workspace_id, page))
     current = next((view for view in views if view.query == query), None)
+    changeable = [view for view in views if view.can_be_changed_by(member)]
+    refused = load_refused_form(request, page, query)
     return {
         "page": page,
         "views": views,
         "current": current,
-        "removable": current is not None and current.can_be_removed_by(member),
+        "is_changeable": current in changeable,
+        "changeable": changeable,
+        "refused": refused,
+        "same_name": next((view for view in changeable if refused is not None and view.name == refused.name), None),
         "query": query,
         "is_filtered": any(name != "tab" for name in QueryDict(query)) and not context.get("filter_errors"),
         "address": request.path,

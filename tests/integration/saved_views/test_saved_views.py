@@ -30,8 +30,9 @@ def alice() -> Client:
     return signed_in("alice")
 
 
-def keep(client: Client, name: str = "Failed refunds", query: str = "status=failed&agent=desk") -> int:
-    return client.post("/saved/sessions/", {"name": name, "query": query}).status_code
+def keep(client: Client, name: str = "Failed refunds", query: str = "status=failed&agent=desk") -> str:
+    """Save a view; return the text of the list afterwards."""
+    return visible_text(client.post("/saved/sessions/", {"name": name, "query": query}, follow=True))
 
 
 def views(client: Client, address: str = "/sessions/") -> list[tuple[str, str]]:
@@ -46,12 +47,12 @@ def views(client: Client, address: str = "/sessions/") -> list[tuple[str, str]]:
 def test_query_count_is_independent_of_the_views(alice: Client, rows: int, django_assert_num_queries: Queries) -> None:
     for number in range(rows):
         keep(alice, f"View {number}")
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(12):
         assert len(views(alice)) == rows
 
 
 def test_saved_view_is_shown_to_the_workspace(alice: Client) -> None:
-    assert keep(alice) == 302
+    assert "The view “Failed refunds” was saved." in keep(alice)
     assert views(signed_in("bob")) == [("Failed refunds", "/sessions/?status=failed&agent=desk")]
 
 
@@ -76,25 +77,68 @@ def test_only_filters_of_the_list_are_saved() -> None:
     assert normalize_filter_query("sessions", asked) == "q=ab&agent=desk"
 
 
-def test_duplicate_name_is_refused_and_the_input_kept(alice: Client) -> None:
+def test_duplicate_name_is_an_error_at_the_field_of_the_list(alice: Client) -> None:
     keep(alice)
-    response = alice.post("/saved/sessions/", {"name": "Failed refunds", "query": "q=lamp"})
-    assert response.status_code == 422
-    assert "A view named “Failed refunds” already exists." in visible_text(response)
-    assert 'name="query" value="q=lamp"' in response.content.decode()
+    response = alice.post("/saved/sessions/", {"name": "Failed refunds", "query": "q=lamp"}, follow=True)
+    assert response.redirect_chain[0][0].startswith("/sessions/?q=lamp&refused=")
+    page, text = response.content.decode(), visible_text(response)
+    assert "A view named “Failed refunds” already exists. Choose another name, or update that view." in text
+    assert 'value="Failed refunds" maxlength="60" required autocomplete="off" aria-invalid="true"' in page
     assert SavedView.objects.get().query == "status=failed&agent=desk"
+    for elsewhere in ("/sessions/?q=lamp", response.redirect_chain[0][0].replace("lamp", "chair")):
+        assert "already exists" not in visible_text(alice.get(elsewhere))
+
+    assert "Update “Failed refunds”" in text
+    assert "Update “Failed refunds”" not in keep(signed_in("bob"), query="q=lamp")  # it is not bob's
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 61, "a\0b"])
 def test_invalid_name_is_refused(alice: Client, name: str) -> None:
-    assert keep(alice, name) == 422
+    page = alice.post("/saved/sessions/", {"name": name, "query": "q=lamp"}, follow=True).content.decode()
+    assert 'id="view-name-error"' in page
     assert not SavedView.objects.exists()
 
 
 def test_number_of_views_is_limited(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_view_storage, "MAX_VIEWS_PER_LIST", 1)
-    assert keep(alice) == 302
-    assert keep(alice, "Another") == 422
+    keep(alice)
+    assert "This list already has 1 view. Remove it first." in keep(alice, "Another", "q=lamp")
+    assert SavedView.objects.count() == 1
+
+
+def test_author_updates_a_view(alice: Client) -> None:
+    keep(alice)
+    keep(alice, "Cheap", "most=1")
+    view = SavedView.objects.get(name="Cheap")
+    page = visible_text(alice.get("/sessions/?most=2"))
+    assert "Or replace the filters of a view" in page
+    sent = {"view": view.pk, "query": "most=2&evil=1"}
+    page = visible_text(alice.post("/saved/sessions/update/", sent, follow=True))
+    assert "The view “Cheap” was updated." in page
+    assert views(alice) == [
+        ("Cheap", "/sessions/?most=2"),
+        ("Failed refunds", "/sessions/?status=failed&agent=desk"),
+    ]
+    assert "replace the filters" not in visible_text(signed_in("bob").get("/sessions/?most=3"))
+    assert signed_in("carol", Role.APPROVER).post("/saved/sessions/update/", sent).status_code == 403
+    assert alice.post("/saved/review/update/", sent).status_code == 404
+    assert alice.post("/saved/sessions/update/", {"view": "x", "query": ""}).status_code == 404
+
+
+def test_author_renames_a_view(alice: Client) -> None:
+    keep(alice)
+    keep(alice, "Cheap", "most=1")
+    view = SavedView.objects.get(name="Cheap")
+    address = f"/saved/views/{view.pk}/rename/"
+    taken = alice.post(address, {"name": "Failed refunds"}, follow=True)
+    assert "A view named “Failed refunds” already exists." in visible_text(taken)
+    assert 'id="new-view-name-error"' in taken.content.decode()
+    assert taken.redirect_chain[0][0].startswith("/sessions/?most=1&refused=")
+    assert "The view is now named “Up to $1”." in visible_text(alice.post(address, {"name": "Up to $1"}, follow=True))
+    assert views(alice)[1] == ("Up to $1", "/sessions/?most=1")
+    bob = signed_in("bob", Role.APPROVER)
+    assert "Rename this view" not in visible_text(bob.get("/sessions/?most=1"))
+    assert bob.post(address, {"name": "Mine"}).status_code == 403
 
 
 def test_unknown_page_is_not_found(alice: Client) -> None:

@@ -11,7 +11,14 @@ LINES: Final = (
     line("health/ready", "200 200 200 200 200 200", "405 405 405 405 405 405"),
     line("words.js", "200 200 200 200 200 200", "405 405 405 405 405 405"),
     line("overview/", "302 403 200 200 200 302", "302 405 405 405 405 302"),
-    line("saved/<str:page>/", "302 405 405 405 405 302", "302 403 422 422 422 302", "/saved/sessions/"),
+    line("saved/<str:page>/", "302 405 405 405 405 302", "302 403 302 302 302 302", "/saved/sessions/"),
+    line("saved/<str:page>/update/", "302 405 405 405 405 302", "302 403 404 404 404 302", "/saved/sessions/update/"),
+    line(
+        "saved/views/<int:pk>/rename/",
+        "302 405 405 405 405 302",
+        "302 403 403 403 302 302",
+        "/saved/views/{view}/rename/",
+    ),
     line(
         "saved/views/<int:pk>/remove/",
         "302 405 405 405 405 302",
@@ -26,4 +33,7 @@ LINES: Final = (
 )
 
 #: URLs with an object of another workspace.
-FOREIGN: Final = (("/saved/views/{foreign_view}/remove/", "post"),)
+FOREIGN: Final = (
+    ("/saved/views/{foreign_view}/remove/", "post"),
+    ("/saved/views/{foreign_view}/rename/", "post"),
+)
