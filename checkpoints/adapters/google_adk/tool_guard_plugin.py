@@ -23,12 +23,14 @@ from pydantic_core import to_jsonable_python
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.google_adk.event_conversion import CONFIRMATION_CALL
+from checkpoints.adapters.google_adk.open_confirmation_requests import find_open_requests
 from checkpoints.adapters.google_adk.session_service import HarnessSessionService, build_place
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
+from checkpoints.models import ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
@@ -44,6 +46,7 @@ _REPLAYED_ACTIONS: Final = (
     "escalate",
     "set_model_response",
 )
+_UNDECIDED_STATUSES: Final = frozenset({CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL})
 _PART: Final = "google.genai.types.Part"
 
 
@@ -55,11 +58,14 @@ class _OuterCall:
         place: Session that has the calls.
         description: Description of the session.
         call_ids: Identifiers of the calls of the agent.
+        gate: Error of a call of the agent about which a person has to decide first. ADK gives the errors of some agents
+            to the model; the calls around them raise this one again.
     """
 
     place: str
     description: NewSessionFields
     call_ids: list[str] = field(default_factory=list)
+    gate: ReviewRequired | ApprovalRequired | None = None
 
 
 #: Call that runs the agent of the current task.
@@ -119,31 +125,36 @@ class Harness(BasePlugin):
             session_id: Identifier of the session.
 
         Returns:
-            The answers to the requests of this plugin about whose calls people have decided; None if there is none, or
-            if an interrupted call of the session still waits for a decision.
+            The answers to the requests that this plugin has made in one invocation, the oldest one that has some; None
+            if there is none, or if a call of the session still waits for a decision.
 
         Raises:
             CheckpointCorrupted: A stored event cannot be read.
         """
         session = await self._service.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
-        requests = {} if session is None else _find_open_requests(session)
+        requests = [] if session is None else find_open_requests(session.events, self._is_same_operation_under_new_id)
         if not requests:
             return None
         place = build_place(app_name, user_id, session_id)
         pending = await self._client.run_blocking(lambda: self._client.sync.pending_tool_calls(place))
-        if any(call["status"] == CallStatus.INTERRUPTED for call in pending):
+        if any(call["status"] in _UNDECIDED_STATUSES for call in pending):
             return None
         waiting = {call["call_id"] for call in pending}
+        decided = [request for request in requests if request.call_id not in waiting]
         parts = [
             types.Part(
                 function_response=types.FunctionResponse(
-                    id=request_id, name=CONFIRMATION_CALL, response={"confirmed": True}
+                    id=request.request_id, name=CONFIRMATION_CALL, response={"confirmed": True}
                 )
             )
-            for request_id, call_id in requests.items()
-            if call_id not in waiting
+            for request in decided
+            if request.invocation_id == decided[0].invocation_id  # ADK refuses answers to several invocations
         ]
         return types.Content(role="user", parts=parts) if parts else None
+
+    def _is_same_operation_under_new_id(self, tool: str) -> bool:
+        """Return whether an equal call of a tool, with another identifier, is the same operation until its result."""
+        return self._policies.find_options(tool).get("idempotency", self._policies.idempotency) != "call"
 
     # ---- callbacks
 
@@ -197,8 +208,11 @@ class Harness(BasePlugin):
                 return await self._run_agent_tool(run, args, tool_context)
             return await self._run_logged_call(tool, run, args, tool_context)
         except (ReviewRequired, ApprovalRequired) as gate:
+            outer = _find_outer_call(tool_context.session)
+            if outer is not None:
+                outer.gate = gate
             if (
-                _outer_call.get() is not None
+                outer is not None
                 or tool_context.tool_confirmation is not None  # ADK asks once about a call
                 or not tool_context.function_call_id
             ):
@@ -213,7 +227,10 @@ class Harness(BasePlugin):
         """Run an agent that is a tool. Its calls are logged one by one, so that the call itself needs no log."""
         outer = _outer_call.get()
         if outer is not None:
-            return await run(args=args, tool_context=tool_context)
+            result = await run(args=args, tool_context=tool_context)
+            if outer.gate is not None:
+                raise outer.gate
+            return result
         outer = _OuterCall(_get_place(tool_context.session), _build_session_description(tool_context.session))
         token = _outer_call.set(outer)
         try:
@@ -242,6 +259,7 @@ class Harness(BasePlugin):
                     policies=self._policies,
                     codec=_CODEC,
                     failed=_is_failed_value,
+                    step=await self._find_step_of_open_call(place, tool.name, call_id),
                 )
         except _ToolPaused:
             return execution.result
@@ -249,10 +267,27 @@ class Harness(BasePlugin):
             return execution.result
         return _apply_replayed_value(result, tool_context)
 
+    async def _find_step_of_open_call(self, place: str, tool: str, call_id: str) -> int | None:
+        """Return the step in which a call was logged that no event has answered yet; None for any other call.
+
+        The policy `call` identifies a call by its step too, and the request for a confirmation has begun another step.
+        """
+        if self._is_same_operation_under_new_id(tool):
+            return None
+        store = self._client.store
+        rows = ToolCall.objects.using(store.using).filter(
+            session__workspace=store.workspace_id,
+            session__session_id=place,
+            tool=tool,
+            call_id=call_id,
+            answered_version=None,
+        )
+        return await self._client.run_blocking(lambda: rows.order_by("pk").values_list("step", flat=True).last())
+
     @asynccontextmanager
     async def _hold_session(self, session: Session, call_id: str) -> AsyncIterator[str]:
         """Hold the session that logs a call of a session of ADK."""
-        outer = _outer_call.get()
+        outer = _find_outer_call(session)
         if outer is not None:
             outer.call_ids.append(call_id)
         place, description = (
@@ -365,6 +400,13 @@ def _get_place(session: Session) -> str:
     return build_place(session.app_name, session.user_id, session.id)
 
 
+def _find_outer_call(session: Session) -> _OuterCall | None:
+    """Return the call that runs the agent of a session; None if the agent runs in the session of the caller, as one
+    with the mode `single_turn` does."""
+    outer = _outer_call.get()
+    return None if outer is None or outer.place == _get_place(session) else outer
+
+
 def _build_session_description(session: Session) -> NewSessionFields:
     texts = (
         part.text
@@ -374,24 +416,6 @@ def _build_session_description(session: Session) -> NewSessionFields:
         if part.text
     )
     return NewSessionFields(next(texts, ""), session.app_name)
-
-
-def _find_open_requests(session: Session) -> dict[str, str]:
-    """Return the calls about which this plugin has asked and that have no result, by the ids of the requests."""
-    requests: dict[str, str] = {}
-    answered: set[str] = set()
-    for event in session.events:
-        for call in event.get_function_calls():
-            args = call.args or {}
-            payload = (args.get("toolConfirmation") or {}).get("payload")
-            if call.name == CONFIRMATION_CALL and isinstance(payload, dict) and payload.get("type") in _KINDS:
-                requests[str(call.id)] = str((args.get("originalFunctionCall") or {}).get("id"))
-        waiting = event.actions.requested_tool_confirmations
-        answered |= {str(result.id) for result in event.get_function_responses() if result.id not in waiting}
-    return {request_id: call_id for request_id, call_id in requests.items() if call_id not in answered}
-
-
-_KINDS: Final = ("approval_required", "review_required")
 
 
 def _build_details_of_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.google_adk import Harness, HarnessSessionService
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, SessionBusy
 from checkpoints.models import Run, ToolCall
+from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.conftest import Open
 
 ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount}"}})
@@ -27,10 +28,11 @@ PLACE = "office/ann/s"
 
 
 class _Script(BaseLlm):
-    """Model that makes the given calls, one in each answer, and then says the last result."""
+    """Model that makes the given calls, one in each answer or all at once, and then says the last result."""
 
     model: str = "script"
     calls: Sequence[tuple[str, dict[str, Any]]] = ()
+    makes_all_at_once: bool = False
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -47,11 +49,11 @@ class _Script(BaseLlm):
             if part.function_response is not None
         ]
         if len(results) < len(self.calls):
-            name, args = self.calls[len(results)]
-            part = types.Part(function_call=types.FunctionCall(name=name, args=args))
+            following = self.calls[len(results) :] if self.makes_all_at_once else [self.calls[len(results)]]
+            parts = [types.Part(function_call=types.FunctionCall(name=name, args=args)) for name, args in following]
         else:
-            part = types.Part(text=f"It is: {results[-1]}" if results else "Nothing to do.")
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+            parts = [types.Part(text=f"It is: {results[-1]}" if results else "Nothing to do.")]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
 class _Desk:
@@ -64,15 +66,19 @@ class _Desk:
         calls: Sequence[tuple[str, dict[str, Any]]],
         policies: ToolPolicies | None = None,
         plugins: Sequence[BasePlugin] = (),
+        *,
+        makes_all_at_once: bool = False,
         **options: Any,
     ) -> None:
-        self.cp, self._tools, self._calls = cp, tools, calls
+        self.cp, self._tools = cp, tools
+        self._model = _Script(calls=calls, makes_all_at_once=makes_all_at_once)
         self._policies, self._plugins, self._options = policies, plugins, options
 
     def _build(self) -> tuple[Runner, Harness]:
         service = HarnessSessionService(self.cp)
         harness = Harness(service, self._policies)
-        agent = LlmAgent(name="desk", model=_Script(calls=self._calls), tools=list(self._tools), **self._options)
+        options = {**self._options, "sub_agents": [agent.clone() for agent in self._options.get("sub_agents", ())]}
+        agent = LlmAgent(name="desk", model=self._model, tools=list(self._tools), **options)
         app = App(name="office", root_agent=agent, plugins=[harness, *self._plugins])
         return Runner(app=app, session_service=service, auto_create_session=True), harness
 
@@ -185,6 +191,112 @@ def test_approval_behind_a_confirmation_of_adk_itself_raises(cp: SyncCheckpointe
     with pytest.raises(ApprovalRequired):
         desk._run(types.Content(role="user", parts=[types.Part(function_response=answer)]))
     assert done == []
+
+
+# ---- requests that a later prompt has left open
+
+
+def _make_payer(done: list[str]) -> Callable[[str], str]:
+    def pay(amount: str) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    return pay
+
+
+def test_call_that_two_prompts_have_asked_for_runs_once(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+    desk = _Desk(cp, [_make_payer(done)], [("pay", {"amount": "5"})], ASKS)
+    assert len(_requests(desk.ask())) == 1
+    assert len(_requests(desk.ask("What about my payment?"))) == 1
+    (call,) = cp.pending_tool_calls(PLACE)
+    _approve(cp, call)
+    assert _say(desk.go_on()) == "It is: {'result': 'paid 5'}"
+    assert desk.build_confirmations() is None
+    assert done == ["5"]
+    assert not cp.pending_tool_calls(PLACE)
+
+
+@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
+def test_interrupted_call_does_not_run_again_in_a_session_that_continues(
+    cp: SyncCheckpointer, idempotency: IdempotencyPolicy
+) -> None:
+    tries: list[int] = []
+
+    def send() -> str:
+        """Send."""
+        tries.append(1)
+        raise TimeoutError("No answer.")
+
+    desk = _Desk(cp, [send], [("send", {})], ToolPolicies(idempotency=idempotency))
+    assert len(_requests(desk.ask())) == 1
+    if idempotency == "unanswered":  # by the other policy, the call of another prompt is another operation
+        assert len(_requests(desk.ask("Was it sent?"))) == 1
+    (call,) = cp.pending_tool_calls(PLACE)
+    cp.confirm_landed(PLACE, call["call_id"], "It was sent.", revision=call["revision"], **ABOUT)
+    assert _say(desk.go_on()) == "It is: {'result': 'It was sent.'}"
+    assert desk.build_confirmations() is None
+    assert len(tries) == 1
+
+
+def test_requests_of_two_prompts_are_answered_one_after_the_other(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+    first, second = (_Desk(cp, [_make_payer(done)], [("pay", {"amount": amount})], ASKS) for amount in ("5", "7"))
+    first.ask()
+    second.ask("And the other bill.")
+    _approve(cp, *cp.pending_tool_calls(PLACE))
+    assert len((first.build_confirmations() or types.Content()).parts or ()) == 1
+    second.go_on()
+    assert done == ["5"]
+    with pytest.raises(ApprovalRequired):  # the other call waited behind this one, and was not logged yet
+        second.go_on()
+    _approve(cp, *cp.pending_tool_calls(PLACE))
+    second.go_on()
+    assert done == ["5", "7"]
+    assert second.build_confirmations() is None
+
+
+def test_equal_call_that_is_another_operation_keeps_its_request(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+    policies = ToolPolicies({"pay": {"requires_approval": True}}, idempotency="call")
+    desk = _Desk(cp, [_make_payer(done)], [("pay", {"amount": "5"})], policies)
+    desk.ask()
+    desk.ask("And another one.")
+    _approve(cp, *cp.pending_tool_calls(PLACE))
+    desk.go_on()
+    assert done == ["5"]
+    with pytest.raises(ApprovalRequired):  # the other call waited behind this one, and was not logged yet
+        desk.go_on()
+    _approve(cp, *cp.pending_tool_calls(PLACE))
+    desk.go_on()
+    assert done == ["5", "5"]
+
+
+def test_run_continues_only_after_all_its_calls_are_decided(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+    calls = [("pay", {"amount": "5"}), ("pay", {"amount": "7"})]
+    desk = _Desk(cp, [_make_payer(done)], calls, ASKS, makes_all_at_once=True)
+    desk.ask()
+    first, second = cp.pending_tool_calls(PLACE)
+    _approve(cp, first)
+    assert desk.build_confirmations() is None
+    _approve(cp, second)
+    desk.go_on()
+    assert sorted(done) == ["5", "7"]
+
+
+def test_request_that_was_rewound_is_not_answered(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+    desk = _Desk(cp, [_make_payer(done)], [("pay", {"amount": "5"})], ASKS)
+    asked = desk.ask()
+    runner, _ = desk._build()
+    asyncio.run(runner.rewind_async(user_id="ann", session_id="s", rewind_before_invocation_id=asked[0].invocation_id))
+    (call,) = cp.pending_tool_calls(PLACE)
+    _approve(cp, call)
+    assert desk.build_confirmations() is None
+    assert _say(desk.ask()) == "It is: {'result': 'paid 5'}"
+    assert done == ["5"]
 
 
 # ---- replays
@@ -377,6 +489,50 @@ def test_calls_of_an_agent_that_is_a_tool_are_logged_in_the_session_and_closed(c
     assert done == ["5"]
     assert not ToolCall.objects.filter(answered_version=None).exists()
     assert not Run.objects.filter(status="running").exists()
+
+
+def _build_single_turn_agent(tool: Callable[..., Any], **options: Any) -> LlmAgent:
+    return LlmAgent(
+        name="payer",
+        model=_Script(calls=[("pay", {"amount": "5"})]),
+        tools=[tool],
+        description="Pays bills.",
+        mode="single_turn",
+        **options,
+    )
+
+
+def test_call_of_a_single_turn_agent_stops_the_run(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+    payer = _build_single_turn_agent(_make_payer(done))
+    desk = _Desk(cp, [], [("payer", {"request": "Pay 5."})], ASKS, sub_agents=[payer])
+    (request,) = _requests(desk.ask())
+    assert request["type"] == "approval_required"
+    assert done == []
+    (call,) = cp.pending_tool_calls(PLACE)
+    _approve(cp, call)
+    assert "paid 5" in _say(desk.go_on())
+    assert done == ["5"]
+    assert desk.build_confirmations() is None
+    assert not ToolCall.objects.filter(answered_version=None).exists()
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")  # ADK gives it itself
+def test_call_of_a_single_turn_agent_of_an_agent_that_is_a_tool_stops_the_run(cp: SyncCheckpointer) -> None:
+    done: list[str] = []
+    office = LlmAgent(
+        name="office",
+        model=_Script(calls=[("payer", {"request": "Pay 5."})]),
+        sub_agents=[_build_single_turn_agent(_make_payer(done))],
+        description="Knows a payer.",
+    )
+    desk = _Desk(cp, [AgentTool(office)], [("office", {"request": "Pay 5."})], ASKS)
+    (request,) = _requests(desk.ask())
+    assert request["type"] == "approval_required"
+    (call,) = cp.pending_tool_calls(PLACE)
+    _approve(cp, call)
+    assert "paid 5" in _say(desk.go_on())
+    assert done == ["5"]
 
 
 def test_tool_that_a_program_runs_itself_is_logged_under_an_identifier_of_its_own(cp: SyncCheckpointer) -> None:
