@@ -13,7 +13,7 @@ from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.session_file_reader_and_writer import FileHeader, SessionFileWriter
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.batched_reads import iterate_rows_read_in_batches
+from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verification

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from django.db.models.functions import Now
 
-from checkpoints.audit.hash_chain import compute_event_seal
+from checkpoints.audit.chained_event_seal import compute_event_seal
 from checkpoints.audit.number_and_chain_events import seal_events_of_workspace
 from checkpoints.exceptions import IntegrityError, InvalidInput
 from checkpoints.models import AuditChain, AuditEvent

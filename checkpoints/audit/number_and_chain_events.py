@@ -11,7 +11,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints.audit.hash_chain import compute_event_seal
+from checkpoints.audit.chained_event_seal import compute_event_seal
 from checkpoints.models import AuditChain, AuditEvent
 
 #: Batch size: sealing holds a lock, on SQLite the write lock.

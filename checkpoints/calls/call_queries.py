@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_dicts, log_completeness, require_unaltered_call, signed_decisions
+from checkpoints.calls import call_dicts, missing_call_detection, require_unaltered_call, signed_decisions
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
@@ -63,7 +63,7 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
             error.session_pk = call.session_id
             raise
         if store.find_owned_session(call.session.session_id) is None:
-            log_completeness.verify_other_session_and_list_live_calls(store.using, call.session_id)
+            missing_call_detection.verify_other_session_and_list_live_calls(store.using, call.session_id)
         return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
 
 
@@ -123,7 +123,7 @@ def list_unanswered_calls_and_require_complete_log(store: Store, session_pk: int
         return list_unanswered_calls_matched_by_arguments(store, session_pk)
     with database_operation(store.using, writes=False):
         calls = ToolCall.objects.using(store.using).filter(session=session_pk)
-        return log_completeness.require_no_row_missing_and_list_wanted_rows(
+        return missing_call_detection.require_no_row_missing_and_list_wanted_rows(
             calls, session_pk, keys, _is_unanswered_call_matched_by_arguments
         )
 

@@ -19,7 +19,7 @@ from checkpoints.calls import (
     call_dicts,
     call_queries,
     call_seals,
-    log_completeness,
+    missing_call_detection,
     require_unaltered_call,
     signed_decisions,
     unfinished_call_queries,
@@ -73,7 +73,7 @@ def issue_call_or_find_live_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = log_completeness.does_run_remember_live_call_key(owned_session, intent.key)
+                is_repeated = missing_call_detection.does_run_remember_live_call_key(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_call_sealed_if_enabled(store, connection, owned_session, intent.step, values)
@@ -86,7 +86,7 @@ def issue_call_or_find_live_call(
             call = _read_intent_after_lost_commit(store, owned_session, intent, error)
         store.unanswered.discard(intent.key)
         status = CallStatus.ISSUED if isinstance(call, IssuedCall) else call.status
-        log_completeness.remember_or_forget_live_call_key(owned_session, intent.key, status)
+        missing_call_detection.remember_or_forget_live_call_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
             owned_session.operations.remember_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
@@ -95,7 +95,7 @@ def issue_call_or_find_live_call(
             if executing:
                 store.executing.add(call.pk)
         else:
-            log_completeness.remember_other_session_of_replay(owned_session, call)
+            missing_call_detection.remember_other_session_of_replay(owned_session, call)
         return call
 
 
@@ -220,7 +220,7 @@ def _issue_call_under_session_lock(
         last = _find_last_attempt_or_raise_conflict(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
-            log_completeness.require_no_remembered_call_missing(
+            missing_call_detection.require_no_remembered_call_missing(
                 store.using, owned_session, session, intent.key, intent.scope
             )
         rejected_call = (
@@ -236,7 +236,7 @@ def _issue_call_under_session_lock(
         _require_call_may_start(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
-            log_completeness.require_call_in_complete_log(store.using, session, live_call)
+            missing_call_detection.require_call_in_complete_log(store.using, session, live_call)
         if live_call is not None and live_call.status == call_transitions_by_agent_or_system.BEGIN.before:
             return _consume_approval_and_issue_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
@@ -303,7 +303,7 @@ def _require_complete_log_if_other_session(store: Store, owned_session: OwnedSes
     """Require that the session of a call that answers this run is complete and in its newest state, if it is another
     one: what a resume has verified is this run's own session. A call without a result answers nothing."""
     if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
-        log_completeness.verify_other_session_and_list_live_calls(store.using, call.session_id)
+        missing_call_detection.verify_other_session_and_list_live_calls(store.using, call.session_id)
 
 
 def _find_last_attempt_or_raise_conflict(
@@ -421,7 +421,7 @@ def _use_up_approval(store: Store, approved: ToolCall, **changes: Any) -> None:
         pk=approved.pk, status=approved.status, revision=approved.revision
     )
     if unused_call.update(revision=approved.revision + 1, **changes) != 1:
-        raise log_completeness.build_hidden_call_error(approved)
+        raise missing_call_detection.build_hidden_call_error(approved)
 
 
 def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent) -> ToolCall | None:

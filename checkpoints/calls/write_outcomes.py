@@ -10,7 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_queries, call_seals, log_completeness
+from checkpoints.calls import call_queries, call_seals, missing_call_detection
 from checkpoints.db import hot_statements
 from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import (
@@ -154,7 +154,7 @@ def _try_write_sealed_outcome(
         if call_after is not None:
             call_seals.remember_sealed_call(owned_session, call_pk, call_after)
         if values["status"] not in LIVE_CALL_STATUSES:
-            log_completeness.remember_or_forget_live_call_key(owned_session, call.key, values["status"])
+            missing_call_detection.remember_or_forget_live_call_key(owned_session, call.key, values["status"])
     return is_settled
 
 
@@ -204,7 +204,7 @@ def store_late_result_and_build_refusal(
         session = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         call = ToolCall.objects.using(store.using).select_for_update().filter(pk=call_pk).first()
         if call is None:
-            log_completeness.verify_complete_log_and_list_live_calls(store.using, session)
+            missing_call_detection.verify_complete_log_and_list_live_calls(store.using, session)
             raise SessionNotFound(session_id)
         row_seals.verify_row(call)
         LateResult.objects.using(store.using).create(

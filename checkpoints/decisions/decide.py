@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 
 from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import log_completeness, require_unaltered_call, signed_decisions, unfinished_call_queries
+from checkpoints.calls import missing_call_detection, require_unaltered_call, signed_decisions, unfinished_call_queries
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.calls.signed_decisions import DecisionTerms
@@ -385,7 +385,7 @@ def _list_decisions_and_require_none_missing(store: Store, session: Session, cal
     if keys is None:
         about_call = decisions.filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
         return list(about_call.order_by(*Decision.IN_ORDER))
-    found = log_completeness.require_no_row_missing_and_list_wanted_rows(
+    found = missing_call_detection.require_no_row_missing_and_list_wanted_rows(
         decisions,
         session.pk,
         keys,

@@ -2,9 +2,9 @@
 
 from checkpoints import configure_django_on_import as configure_django_on_import
 from checkpoints.importers.import_errors import FormatRefused, ImportRefused, NothingToImport
+from checkpoints.importers.import_from_path_or_memory import import_transcripts
 from checkpoints.importers.import_report import DamagedPlace, ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.price_table import PriceTable, load_price_table
-from checkpoints.importers.transcript_import import import_transcripts
 
 __all__ = [
     "DamagedPlace",

@@ -22,12 +22,12 @@ from checkpoints.importers.find_and_read_transcript_files import (
 )
 from checkpoints.importers.folder_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, FolderImport
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
-from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
-from checkpoints.importers.path_text import format_path
-from checkpoints.importers.transcript_import import (
+from checkpoints.importers.import_from_path_or_memory import (
     import_files_in_processes_or_one_by_one,
     import_files_unless_unchanged,
 )
+from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
+from checkpoints.importers.path_text import format_path
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from django.db import connections, models, transaction
 
-from checkpoints.calls import log_completeness, require_unaltered_call, signed_decisions
-from checkpoints.db.batched_reads import BATCH_SIZE, iterate_rows_read_in_batches
+from checkpoints.calls import missing_call_detection, require_unaltered_call, signed_decisions
+from checkpoints.db.batched_row_iteration import BATCH_SIZE, iterate_rows_read_in_batches
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
 from checkpoints.formats import digests
@@ -150,7 +150,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
             row_seals.verify_row(row)
             _append_row_if_sealed(rows, model, getattr(row, "row_seal", None))
             if isinstance(row, ToolCall):
-                live_keys |= log_completeness.list_live_key_hashes([row])
+                live_keys |= missing_call_detection.list_live_key_hashes([row])
     for model in COUNTED_MODELS:
         of_session = model._default_manager.using(using).filter(session=session)
         for seal in of_session.values_list("row_seal", flat=True):

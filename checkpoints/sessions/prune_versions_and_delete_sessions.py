@@ -16,7 +16,7 @@ from django.db.models import F, Max, Model, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.batched_reads import iterate_rows_read_in_batches
+from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound

@@ -31,7 +31,7 @@ _SKIPPED_MODULES = (
     f"{LIBRARY_PACKAGE}.testing",
     f"{LIBRARY_PACKAGE}.db.hot_statements",
     f"{LIBRARY_PACKAGE}.db.errors",
-    f"{LIBRARY_PACKAGE}.db.guard_within_write_statement",
+    f"{LIBRARY_PACKAGE}.db.caller_guarded_write",
     f"{LIBRARY_PACKAGE}.seals",
 )
 

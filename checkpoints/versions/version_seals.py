@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
-from checkpoints.db.batched_reads import iterate_rows_read_in_batches
+from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
 from checkpoints.db.hot_statements import AnsweredCall, NewMessage, NewVersion, SaveBase
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests

@@ -7,7 +7,7 @@ from typing import Final
 from django.db import connection
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db.guard_within_write_statement import find_guard_of_next_write
+from checkpoints.db.caller_guarded_write import find_guard_of_next_write
 from checkpoints.enums import KeyPolicy, RunStatus
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.models import Run, Session, ToolCall

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.audit.hash_chain import compute_event_seal
+from checkpoints.audit.chained_event_seal import compute_event_seal
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_json_or_return_text

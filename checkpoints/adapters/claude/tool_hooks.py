@@ -31,7 +31,7 @@ from checkpoints.adapters.claude.calls_between_hooks import (
     OutcomeUnknown,
     Turn,
 )
-from checkpoints.adapters.claude.claim_sessions_of_repeated_subagent_calls import SubagentSessionClaims
+from checkpoints.adapters.claude.calls_repeated_after_subagent_death import SubagentSessionClaims
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey

@@ -10,7 +10,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db import batched_reads, clock
+from checkpoints.db import batched_row_iteration, clock
 from checkpoints.exceptions import InvalidInput, SessionNotFound, StillNeeded, VersionNotFound
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session, ToolCall
 from checkpoints.sessions.prune_versions_and_delete_sessions import find_removal_counts_in_audit_trail_since
@@ -164,7 +164,7 @@ def test_recorded_removal_is_found_without_reading_the_whole_audit_trail(
     ten: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trail of a workspace may be large; PostgreSQL would copy all of it for a cursor outside of a transaction."""
-    monkeypatch.setattr(batched_reads, "BATCH_SIZE", 2)
+    monkeypatch.setattr(batched_row_iteration, "BATCH_SIZE", 2)
     began = clock.now() - timedelta(seconds=1)
     removed = ten.prune("s", keep_last=3)
     for number in range(5):

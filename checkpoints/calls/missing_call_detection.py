@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from django.db import models
 
-from checkpoints.db.batched_reads import iterate_rows_read_in_batches
+from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
 from checkpoints.enums import LIVE_CALL_STATUSES
 from checkpoints.exceptions import CallInProgress, IntegrityError
 from checkpoints.models import Session, ToolCall
