@@ -18,6 +18,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
+from harness_site.core.shell_command_arguments import format_command_without_shell_wrapper_or_empty
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,16 @@ _FILE_ARGUMENTS: Final = (
 )
 #: Names of a first argument that say no more than the name of the tool does: “Bash: make lint”.
 _COMMAND_ARGUMENTS: Final = frozenset({"command", "cmd"})
+#: Arguments beside a command, in small letters without signs, that a list leaves out: they say how it is run.
+_COMMAND_SETTINGS: Final = frozenset(
+    {
+        *("workdir", "cwd", "dirpath", "directory", "timeout", "timeoutms", "yieldtimems", "maxoutputtokens"),
+        *("login", "shell", "tty", "runinbackground", "withescalatedpermissions", "sandboxpermissions"),
+        *("description", "justification"),
+    }
+)
+#: Maximum characters of a command in a list, which says no more about the call than it.
+_MAX_COMMAND_LENGTH: Final = 160
 _MARKDOWN_LINE: Final = re.compile(r"^(?:#{1,6} |[ \t]*\|.*\|[ \t]*$)", re.MULTILINE)
 _SPACE_BETWEEN_WORDS: Final = str.maketrans("_-.", "   ")
 
@@ -154,6 +165,8 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
     if path is not None:
         return f"{_put_tool_in_words(tool)} {_shorten_path(path)}"
     (first_name, first), *others = mask_secret_fields_only(args).items()
+    if first_name in _COMMAND_ARGUMENTS and (command := format_command_without_shell_wrapper_or_empty(first)):
+        return _describe_command_in_list(tool, command, dict(others))
     chosen = {
         first_name: _cut_to_first_line_if_markdown(first),
         **{name: value for name, value in others[: _MAX_ARGUMENTS - 1] if not _is_long_text(value)},
@@ -161,8 +174,23 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
     return "".join(text for text, _ in _generate_default_sentence_pieces(tool, chosen, omitted=len(args) - len(chosen)))
 
 
+def _describe_command_in_list(tool: str, command: str, others: dict[str, Any]) -> str:
+    said = formatting.mask_and_shorten_to_one_line(command, _MAX_COMMAND_LENGTH)
+    further = {
+        name: value
+        for name, value in others.items()
+        if _remove_signs_and_capitals(name) not in _COMMAND_SETTINGS and not _is_long_text(value)
+    }
+    words = [f"{_put_tool_in_words(tool)}: {said}", *(_put_argument_in_words(*item) for item in further.items())]
+    return ", ".join(words[:_MAX_ARGUMENTS])
+
+
+def _remove_signs_and_capitals(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 def _find_path_argument_of_file_tool(tool: str, args: dict[str, Any]) -> str | None:
-    if "".join(filter(str.isalnum, tool)).lower() not in _FILE_TOOLS:
+    if _remove_signs_and_capitals(tool) not in _FILE_TOOLS:
         return None
     path = next((args[name] for name in _FILE_ARGUMENTS if name in args), None)
     return path if isinstance(path, str) and path and not _is_long_text(path, _SCANNED_PATH) else None
@@ -221,11 +249,12 @@ def _generate_default_sentence_pieces(tool: str, args: Any, *, omitted: int = 0)
             yield formatting.mask_and_shorten_to_one_line(args), True
         return
     for number, (key, value) in enumerate(islice(args.items(), _MAX_ARGUMENTS)):
-        is_command = number == 0 and key in _COMMAND_ARGUMENTS and isinstance(value, str)
+        is_first_command = number == 0 and key in _COMMAND_ARGUMENTS
+        command = format_command_without_shell_wrapper_or_empty(value) if is_first_command else ""
         yield ", " if number else ": ", False
-        if not is_command:
+        if not command:
             yield f"{_put_name_in_words(key)} ", False
-        yield _put_value_in_words(value), True
+        yield _put_value_in_words(command or value), True
     omitted += max(len(args) - _MAX_ARGUMENTS, 0)
     if omitted > 0:
         yield gettext(", and %(count)s more") % {"count": omitted}, False

@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
-from harness_site.core.call_sentences import format_short_call_sentence
+from harness_site.core.call_sentences import describe_call_beside_tool_name, format_short_call_sentence
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
@@ -29,8 +29,9 @@ from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
+from harness_site.sessions.tool_views.tool_view_registry import is_shell_command_tool
 from harness_site.sessions.tool_views.tool_view_types import remove_error_tag
-from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_time
+from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_relative_deadline, render_time
 
 #: Largest number of characters of a sentence, of a call id, and of the name of a session.
 _LONGEST_SENTENCE: Final = 160
@@ -61,6 +62,7 @@ class CallLine:
     status_reason: str
     error: str
     logged: SafeString
+    due: SafeString | str
     repeats: str
     run: str
     duration: str
@@ -165,18 +167,25 @@ def _make_call_line_builder(
             address=urls.build_call_url(session_pk, record.pk),
             tool=question if record.is_question else _render_tool_name(record.tool),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
-            sentence=shorten_text(format_short_call_sentence(record), _LONGEST_SENTENCE),
+            sentence=shorten_text(_describe_call(record), _LONGEST_SENTENCE),
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
             error=formatting.mask_and_shorten_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when),  # noqa: S308 - escaped above
+            due=render_relative_deadline(record.deadline) if record.deadline else "",
             repeats=_format_attempt_and_replays(record),
             run=format_run_of_call(record, original_runs or {}, origin_id),
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
 
     return build_line
+
+
+def _describe_call(record: CallRecord) -> str:
+    """Describe a call in a list: a shell command by itself, as the transcript does; its tool stands below."""
+    describe = describe_call_beside_tool_name if is_shell_command_tool(record.tool) else format_short_call_sentence
+    return describe(record)
 
 
 def _render_tool_name(name: str) -> SafeString:

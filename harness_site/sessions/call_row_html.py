@@ -30,12 +30,13 @@ def render_session_cell(line: WorkspaceCallLine) -> SafeString:
 def render_call_status_cell(call: CallLine, run: str = "") -> SafeString:
     """Render status and time of a call and why it failed, with the name of its `run` in a list of one session."""
     return build_html(
-        '<td class="state"><span class="chip {}">{}</span> <small>{}<span>{}{}</span>{}</small>{}</td>',
+        '<td class="state"><span class="chip {}">{}</span> <small>{}<span>{}{}</span>{}{}</small>{}</td>',
         call.status_shape,
         call.status,
         build_html("<span>{}</span> ", call.status_reason) if call.status_reason else "",
         call.logged,
         f" · {run}" if run else "",
+        build_html(' <span class="due">{}</span>', call.due) if call.due else "",
         build_html(" <span>{}</span>", call.repeats) if call.repeats else "",
         build_html(' <small class="error" dir="auto" title="{}">{}</small>', call.error, call.error)
         if call.error

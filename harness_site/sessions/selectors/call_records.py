@@ -108,6 +108,8 @@ class CallRecord:
     issued_at: datetime
     interrupted_at: datetime | None
     settled_at: datetime | None
+    #: Latest time of a decision; None if none is awaited, or if there is no limit.
+    deadline: datetime | None
     #: Whether a framework's interrupt asks for a value, as `ToolCall.is_question` tells.
     is_question: bool
     #: Digest of the arguments before people changed them; empty without a change.
@@ -432,6 +434,7 @@ def _build_verified_call_record(
         issued_at=call.issued_at,
         interrupted_at=call.interrupted_at,
         settled_at=call.settled_at,
+        deadline=call.deadline,
         is_question=call.is_question,
         asked_args_digest=call.asked_args_digest,
         rulings=tuple(map(_build_call_decision, decisions)),

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db.models import (
     BooleanField,
@@ -72,6 +72,8 @@ PAGE = 30
 COUNT_LIMIT = 1000
 #: Number of rows that an export loads at once.
 _CHUNK = 500
+#: Key of a call that blocks a session, its status, whether it is a question, when it was made and interrupted.
+_BlockingCall: TypeAlias = tuple[int, str, bool, datetime, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +120,18 @@ class SessionRow:
 
     @property
     def duration(self) -> timedelta:
-        """Return the time from start to end, or until now if a process may go on with the session.
+        """Return the time from start to end; without an end, until now if a process works on it, else until that ended.
 
-        An imported transcript that may go on is known until its last entry.
+        A process that waits for a decision does no work, and an imported transcript is known until its last entry.
         """
-        if self.is_finished_or_quarantined:
-            end = self.ended_at or self.updated_at
-        else:
-            end = self.owner.seen_at if self.owner and self.owner.is_imported else clock.now()
-        return max(end - self.created_at, timedelta())
+        return max(self._get_end_of_work() - self.created_at, timedelta())
+
+    def _get_end_of_work(self) -> datetime:
+        if self.is_finished_or_quarantined or self.owner is None:
+            return self.ended_at or self.updated_at
+        if self.owner.is_waiting:
+            return self.updated_at
+        return clock.now() if self.owner.alive and not self.owner.is_imported else self.owner.seen_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,8 @@ class SessionHead:
     labels: tuple[str, ...]
     result: str | None
     undecided_call: int | None
+    #: When the first of the calls was made or interrupted that wait for a decision now; None without one.
+    waiting_since: datetime | None
     forked_from: int | None
     forked_version: int | None
     origin_id: str | None
@@ -156,6 +163,11 @@ class SessionHead:
     waiting: PeerWaitSummary | None
     #: Event that cancelled the session; None if it was not cancelled.
     cancellation: HistoryItem | None
+
+    @property
+    def waiting_time(self) -> timedelta | None:
+        """Return how long a person's decision has been awaited; None if none is."""
+        return None if self.waiting_since is None else max(clock.now() - self.waiting_since, timedelta())
 
     @property
     def is_fork_without_process(self) -> bool:
@@ -253,7 +265,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         return None
     blocking_calls = list(_query_blocking_calls(pk)) if session.has_blocking_calls else []  # type: ignore[attr-defined]
     undecided = [call_pk for call_pk, *_ in blocking_calls]
-    questions = sum(asks for _pk, _status, asks in blocking_calls)
+    questions = sum(asks for _pk, _status, asks, *_ in blocking_calls)
     origin_id: str | None = session.origin_id  # type: ignore[attr-defined]
     return SessionHead(
         row=_build_session_row(session, Counter(status for _, status, *_ in blocking_calls), questions),
@@ -264,6 +276,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         labels=deserialize_labels(session.labels),
         result=session.result,
         undecided_call=undecided[0] if undecided else None,
+        waiting_since=min((interrupted or issued for *_, issued, interrupted in blocking_calls), default=None),
         forked_from=None if origin_id is None else session.forked_from_id,
         forked_version=session.forked_version,
         origin_id=origin_id,
@@ -308,16 +321,17 @@ def _annotate_sessions_with_displayed_values() -> QuerySet[Session]:
     return _annotate_related_counts(_annotate_related_row_flags(_annotate_owner_and_last_run(Session.objects.all())))
 
 
-def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str, bool]]:
+def _query_blocking_calls(session: int) -> QuerySet[ToolCall, _BlockingCall]:
     """Query the calls that block a session, longest waiting first."""
     return _select_blocking_calls().filter(session=session)[:COUNT_LIMIT]
 
 
 @cache
-def _select_blocking_calls() -> QuerySet[ToolCall, tuple[int, str, bool]]:
+def _select_blocking_calls() -> QuerySet[ToolCall, _BlockingCall]:
     calls = ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES)
     asks = ExpressionWrapper(IS_QUESTION, BooleanField())
-    return calls.order_by("interrupted_at", "pk").annotate(asks=asks).values_list("pk", "status", "asks")
+    columns = ("pk", "status", "asks", "issued_at", "interrupted_at")
+    return calls.order_by("interrupted_at", "pk").annotate(asks=asks).values_list(*columns)
 
 
 def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:

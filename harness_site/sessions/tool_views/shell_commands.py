@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from django.utils.translation import gettext as _
 
 from checkpoints.formats import parse_json
 from harness_site.core.rendering import ansi_colors
+from harness_site.core.shell_command_arguments import get_command_without_shell_wrapper_or_empty
 from harness_site.sessions.tool_views import file_edits
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
@@ -39,7 +40,6 @@ _FILE_NAME: Final = re.compile(r"(?!-)[^\s*?$`<>|{}=,]*[A-Za-z_][^\s*?$`<>|{}=,]
 _ERROR_REDIRECTION: Final = re.compile(r"(?<!\S)2>(?:&1|>?\s*[^\s;&|<>\"'`$()]+)")
 #: Largest number of characters of a command in which files that it reads are looked for.
 _MAX_READ_COMMAND_CHARS: Final = 2_000
-_WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"})
 
 
 def build_command_view(use: ToolUse) -> ToolView | None:
@@ -96,18 +96,6 @@ def build_background_command_view(use: ToolUse) -> ToolView | None:
         is_complete=returned.whole,
         size=returned.size,
     )
-
-
-def get_command_without_shell_wrapper_or_empty(args: Mapping[str, Any]) -> str:
-    """Return the command in the arguments of a call, without the shell that runs it; empty if there is none."""
-    given: Any = next((args[name] for name in ("command", "cmd", "script", "input") if args.get(name)), "")
-    if isinstance(given, dict):
-        given = given.get("command", "")
-    if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
-        if len(given) == 3 and given[0] in _WRAPPERS and given[1] in {"-c", "-lc"}:
-            return str(given[2])
-        return shlex.join(given) if sum(map(len, given)) < 20_000 and given[0] != "apply_patch" else "\n".join(given)
-    return given if isinstance(given, str) else ""
 
 
 def list_files_displayed_by_command(command: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.models import ToolCall
+from harness_site.core.shell_command_arguments import get_command_without_shell_wrapper_or_empty
 from harness_site.sessions.tool_views import (
     file_change_parsing,
     file_edits,
@@ -149,9 +150,7 @@ def iterate_file_reads_and_changes(tool: str, args: dict[str, Any]) -> Iterator[
         read_files = (
             []
             if changes
-            else shell_commands.list_files_displayed_by_command(
-                shell_commands.get_command_without_shell_wrapper_or_empty(args)
-            )
+            else shell_commands.list_files_displayed_by_command(get_command_without_shell_wrapper_or_empty(args))
         )
         yield from changes or (FileChange(path, "edited") for path in read_files)
         return

@@ -418,3 +418,12 @@ def test_call_of_a_tool_without_a_sentence_is_put_in_words(session: Session, rea
         assert html.count("why ") < 50
         assert "hunter22" not in html
     assert reader.get(address).content.decode().count("why ") >= 500
+
+
+def test_shell_command_is_listed_by_itself(session: Session, reader: Client) -> None:
+    args = {"command": ["bash", "-lc", "git status -sb"], "workdir": ".", "timeout_ms": 120000}
+    make_call(session=session, tool="shell", args=args)
+    for page in ("/calls/", f"/sessions/{session.pk}/calls/"):
+        words = visible_text(reader.get(page))
+        assert " git status -sb shell " in words
+        assert "3 entries" not in words

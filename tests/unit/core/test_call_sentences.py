@@ -18,6 +18,10 @@ from harness_site.core import call_sentences
         ("many", dict.fromkeys("abcdefgh", 1), "Many: a 1, b 1, c 1, d 1, e 1, f 1, and 2 more"),
         ("long", {"text": "word " * 40}, f"Long: text {('word ' * 12)[:59]}…"),
         ("broken", "not json", "Broken: not json"),
+        ("shell", {"command": ["bash", "-lc", "git status -sb"], "workdir": "."}, "Shell: git status -sb, workdir ."),
+        ("shell", {"command": ["git", "commit", "-m", "a b"]}, "Shell: git commit -m 'a b'"),
+        ("shell", {"command": [1, 2, 3]}, "Shell: command (3 entries)"),
+        ("deploy", {"host": "a", "command": ["x", "y"]}, "Deploy: host a, command (x, y)"),
         ("hidden", {"to": "a\u202eb\x00"}, "Hidden: to a‹U+202E›b␀"),
     ],
 )
@@ -50,12 +54,27 @@ def test_each_value_of_an_argument_is_a_piece() -> None:
         ("note", {"text": "# **Q2**\n\n| a | b |\n|---|---|\n", "to": "ann"}, "Note: text Q2 …, to ann"),
         ("run_query", {"sql": "select a,\n  b from c"}, "Run query: sql select a, b from c"),
         ("mail", {"to": "ann", "text": "word " * 40, "copy": ["a"]}, "Mail: to ann, copy (a), and 1 more"),
+        (
+            "shell",
+            {"command": ["bash", "-lc", "git status -sb"], "workdir": ".", "timeout_ms": 120000},
+            "Shell: git status -sb",
+        ),
+        ("Bash", {"command": "rg a |\n  head", "description": "Look for a"}, "Bash: rg a | head"),
+        ("exec", {"cmd": "word " * 40}, f"Exec: {('word ' * 40)[:159]}…"),
+        ("deploy", {"command": "rollback", "replicas": 6}, "Deploy: rollback, replicas 6"),
         ("ping", {}, "Ping, without arguments"),
         ("broken", "not json", "Broken: not json"),
     ],
 )
 def test_sentence_of_a_list_has_the_file_or_the_short_arguments(tool: str, args: object, sentence: str) -> None:
     assert call_sentences.build_short_call_sentence(tool, args) == sentence
+
+
+def test_command_in_a_list_is_masked() -> None:
+    args = {"command": ["bash", "-lc", "curl -H 'Authorization: Bearer sk-ant-hunter2hunter2' a.example"]}
+    sentence = call_sentences.build_short_call_sentence("shell", args)
+    assert sentence.startswith("Shell: curl -H 'Authorization:")
+    assert "hunter2" not in sentence
 
 
 def test_sentence_of_a_list_masks_secrets() -> None:

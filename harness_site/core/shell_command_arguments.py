@@ -1,0 +1,27 @@
+"""Shell command in the arguments of a call."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+_WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"})
+#: Largest number of characters of the words of a command that are quoted.
+_MAX_QUOTED_CHARS: Final = 20_000
+
+
+def get_command_without_shell_wrapper_or_empty(args: Mapping[str, Any]) -> str:
+    """Return the command in the arguments of a call, without the shell that runs it; empty if there is none."""
+    given: Any = next((args[name] for name in ("command", "cmd", "script", "input") if args.get(name)), "")
+    return format_command_without_shell_wrapper_or_empty(given.get("command", "") if isinstance(given, dict) else given)
+
+
+def format_command_without_shell_wrapper_or_empty(command: Any) -> str:
+    """Format a text or a list of words as a command, without the shell that runs it; empty for anything else."""
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+        return command if isinstance(command, str) else ""
+    if len(command) == 3 and command[0] in _WRAPPERS and command[1] in {"-c", "-lc"}:
+        return str(command[2])
+    is_quoted = sum(map(len, command)) < _MAX_QUOTED_CHARS and command[0] != "apply_patch"
+    return shlex.join(command) if is_quoted else "\n".join(command)
