@@ -27,11 +27,11 @@ _MAX_PK = 2**63 - 1
 class PageNotFound(Exception):
     """Raised if an object that a page needs does not exist.
 
-    `what` and `hint` are sentences for the reader.
+    `what` and `hint` are sentences for the reader. With `offers_calls`, the page leads to the calls of the session.
     """
 
-    def __init__(self, what: str, hint: str, head: SessionHead | None = None) -> None:
-        self.what, self.hint, self.head = what, hint, head
+    def __init__(self, what: str, hint: str, head: SessionHead | None = None, *, offers_calls: bool = False) -> None:
+        self.what, self.hint, self.head, self.offers_calls = what, hint, head, offers_calls
         super().__init__(what)
 
 

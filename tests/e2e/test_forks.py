@@ -1,4 +1,4 @@
-"""Forks without JavaScript."""
+"""Forks, also without JavaScript."""
 
 from playwright.sync_api import expect
 
@@ -36,3 +36,23 @@ def test_fork_without_javascript(
     page.goto(f"{session_page.url}history/")
     forked = f"alice forked order-{order_number} at v2 into copy-{order_number}"
     expect(page.locator("main").get_by_text(forked)).to_be_visible()
+
+
+def test_back_after_a_corrected_form_shows_the_form_again(
+    site: Site, order_number: int, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    start_agent(site, order_number)
+    page = open_page("alice")
+    page_monitors[0].ignore("status of 422")
+    page_actions.open_refund_card(page, order_number)
+    page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
+    page.wait_for_url("**/sessions/*/")
+    page.goto(f"{page.url}fork/?v=2")
+    page.get_by_role("textbox", name="Id of the new session").fill(f"order-{order_number}")
+    page.get_by_role("button", name="Create the fork").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose an id that is not taken.")
+    page.get_by_role("textbox", name="Id of the new session").fill(f"again-{order_number}")
+    page.get_by_role("button", name="Create the fork").click()
+    expect(page.get_by_text(f"Created from v2 of order-{order_number}.")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Fork from version 2")).to_be_visible()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
+from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.sessions.compare.compare_versions import Comparison
 from harness_site.sessions.compare.message_alignment import (
@@ -47,6 +48,8 @@ class ComparedCalls:
     def build_compared_call(self, call: CallPart) -> ComparedCall:
         """Find what is known about a call, which has to be an object of one of the lines."""
         result, record = self._results.get(id(call)), self._find_record(call)
+        if record is not None:
+            call = replace(call, args=restore_argument_order(call.args, record.args_order))
         card = CallCard(call, result, None, () if record is None else (record,))
         return ComparedCall(card, is_outcome_known=result is not None or record is not None)
 

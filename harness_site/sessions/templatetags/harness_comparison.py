@@ -99,7 +99,7 @@ def render_role_link_and_time(message: ComparedMessage, version: int, reading: s
 
 @register.simple_tag
 def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[str, Any]:
-    """Build the status of a call, and its difference if it changes files.
+    """Build the status and the arguments of a call, and its difference if it changes files.
 
     The result is not a part of it: it is a line of its own.
     """
@@ -107,6 +107,7 @@ def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[st
     card = compared_call.card
     view = tool_view_registry.build_first_fitting_tool_view(CallCard(call, None, None, ()))
     return {
+        "args": card.call.args,
         "view": view if view is not None and view.kind == "diff" else None,
         "state": session_formatting.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None,
         "reason": ""

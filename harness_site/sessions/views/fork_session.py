@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
@@ -38,6 +39,8 @@ class ForkForm(forms.Form):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         set_field_labels_styles_and_errors(self)
         self.fields["session_id"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
+        if self.is_bound:  # shown again for a correction
+            self.fields["session_id"].widget.attrs["autofocus"] = True
 
 
 @require_http_methods(["GET", "POST"])
@@ -85,9 +88,13 @@ def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: F
     except (VersionNotFound, SessionNotFound):
         raise build_missing_version_error(head, str(version)) from None
     fork_pk = session_rows.find_session_pk(workspace.pk, name)
-    return (
-        redirect("harness_sessions:session", fork_pk) if fork_pk is not None else redirect("harness_sessions:sessions")
+    address = (
+        reverse("harness_sessions:sessions") if fork_pk is None else reverse("harness_sessions:session", args=[fork_pk])
     )
+    if request.headers.get("HX-Request"):
+        # The form was sent by a script, which leaves no sent form in the history of the browser.
+        return HttpResponse(headers={"HX-Redirect": address})
+    return redirect(address)
 
 
 def _get_requested_version_or_404(request: MemberRequest, head: SessionHead) -> Version:

@@ -100,7 +100,11 @@ def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> 
 
 
 def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
-    """Send the stored data unmasked, and record that. Members to whom secrets are masked get a page about that."""
+    """Send the stored data unmasked, and record that. Members to whom secrets are masked get a page about that.
+
+    That page leads to the confirmation of the password, and from there back with the parameter `ready`: a download
+    would leave the form of the password open.
+    """
     if masker.is_masking_active():
         role = Role(load_masking_rules.load_masking_settings_or_defaults(request.membership.workspace).reveal_role)
         may_unmask = unmasking.get_unmasking_state(request, request.membership).may_show
@@ -112,6 +116,8 @@ def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHea
             "able": list_active_usernames_with_role_or_higher(request.membership.workspace, role),
         }
         return render(request, "sessions/export_masked.html", context, status=403)
+    if request.GET.get("ready"):  # somebody comes back from a confirmation of the password
+        return render(request, "sessions/export_masked.html", {"head": head, "tab": "", "ready": True})
     store = SyncCheckpointer(workspace=request.membership.workspace.slug).store
     with TemporaryDirectory() as folder:
         path = Path(folder) / "session"

@@ -67,7 +67,10 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
     call = call_records.load_call_record(pk, call_pk) if call_pk < 2**63 else None
     if call is None:
         raise PageNotFound(
-            _("This session has no such call."), _("The list of its tool calls shows those it has."), head
+            _("This session has no such call."),
+            _("The list of its tool calls shows those it has."),
+            head,
+            offers_calls=True,
         )
     mask_values_until_response(collect_secret_values(parse_json_or_text(call.args)))
     attempts = [

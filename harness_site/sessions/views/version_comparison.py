@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.selectors import prompt_outline, session_rows, version_list
@@ -51,12 +52,17 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
 
     Query parameter `a` is a version of this session and `b` one of it or of the session whose key is `with`. Without
     versions, the newest is compared with the one before it, or the newest versions of both sessions. `other` is the id
-    of another session, as entered in the form.
+    of another session, as entered in the form, which shows a message for an unknown one.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    if session_id := request.GET.get("other", "").strip():
-        return redirect(_build_other_session_url_or_404(request, head, session_id))
     other = _get_other_session_head_or_404(request, head)
+    entered_id = request.GET.get("other", "").strip() if "other" in request.GET else None
+    if entered_id is not None and entered_id != _get_id_in_form(head, other):
+        address = _build_other_session_url_or_none(request, head, entered_id)
+        if address is not None:
+            return redirect(address)
+    else:
+        entered_id = None
     numbers_a = numbers_b = version_list.list_version_choices(pk, around=head.row.version)
     if other is not head:
         numbers_b = version_list.list_version_choices(other.row.pk, around=other.row.version)
@@ -81,8 +87,15 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         "opened": open_positions,
         "numbers_a": numbers_a,
         "numbers_b": numbers_b,
+        "other_id": _get_id_in_form(head, other) if entered_id is None else entered_id,
+        "is_other_id_unknown": entered_id is not None,
     }
-    return render(request, "sessions/compare.html", context)
+    return render(request, "sessions/compare.html", context, status=200 if entered_id is None else 404)
+
+
+def _get_id_in_form(head: SessionHead, other: SessionHead) -> str:
+    """Return the id of the other session as the form shows it; empty if both versions are of one session."""
+    return "" if other is head else mask_and_reveal_hidden(other.row.session_id)
 
 
 def _parse_open_folds(request: MemberRequest) -> list[int]:
@@ -102,15 +115,14 @@ def _get_other_session_head_or_404(request: MemberRequest, head: SessionHead) ->
     return head if pk == head.row.pk else get_session_head_and_mask_secrets_or_404(request, pk)
 
 
-def _build_other_session_url_or_404(request: MemberRequest, head: SessionHead, session_id: str) -> str:
-    """Return the URL of this page with another session. Raises `PageNotFound`."""
-    session_pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
-    if session_pk is None:
-        raise PageNotFound(
-            _("There is no session with this id here."),
-            _("Ids have to match exactly, including case, spaces and slashes."),
-            head,
-        )
+def _build_other_session_url_or_none(request: MemberRequest, head: SessionHead, session_id: str) -> str | None:
+    """Return the URL of this page with another session, or with this one for an empty id; None for an unknown one."""
+    session_pk = head.row.pk
+    if session_id:
+        found = session_rows.find_session_pk(request.membership.workspace_id, session_id)
+        if found is None:
+            return None
+        session_pk = found
     version = parse_number_parameter_or_none(request, "a")
     return f"{request.path}?{urlencode({'with': session_pk} | ({} if version is None else {'a': version}))}"
 

@@ -204,6 +204,18 @@ def test_calls_of_a_transcript_without_times_are_counted_by_version(session: Ses
     assert [row.calls for row in rows] == [1, 2, 1]
 
 
+def test_arguments_are_in_the_order_of_the_caller(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    args = {"amount": "40.00", "currency": "EUR", "order": 17}
+    call = {"kind": "tool_call", "id": "c1", "name": "refund_card", "args": args}
+    make_message(session=session, body={"role": "assistant", "blocks": [call]})
+    make_call(session=session, call_id="c1", args={"order": 17, "amount": "40.00", "currency": "EUR"}, step=1)
+    make_checkpoint(session=session)
+    Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=1))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert "order 17 amount 40.00 currency EUR" in words
+
+
 def test_edit_is_shown_as_a_difference_with_its_status(session: Session, reader: Client) -> None:
     make_checkpoint(session=session)
     args = {"file_path": "/srv/lamp.py", "old_string": "lamp = off", "new_string": "lamp = on\nlight = 1"}

@@ -72,9 +72,23 @@ def test_other_session_is_selected_by_its_id(reader: Client) -> None:
         f"{address}?with={other.pk}&a=1"
     )
     foreign = make_session(workspace=make_workspace(slug="elsewhere"))
-    missing = reader.get(address, {"other": foreign.session_id})
+    missing = reader.get(address, {"a": "1", "b": "1", "other": foreign.session_id})
     assert missing.status_code == 404
     assert "There is no session with this id here." in visible_text(missing)
+    assert f'name="other" value="{foreign.session_id}"' in missing.content.decode()
+    assert "Version 1" in visible_text(missing)
+
+
+def test_id_of_the_other_session_stays_in_the_form(reader: Client) -> None:
+    one, other = saved({}), saved({})
+    address = f"/sessions/{one.pk}/compare/"
+    html = reader.get(f"{address}?with={other.pk}&a=1&b=1").content.decode()
+    assert f'name="other" value="{other.session_id}"' in html
+    again = reader.get(address, {"with": str(other.pk), "a": "1", "b": "1", "other": other.session_id})
+    assert again.status_code == 200
+    assert f"Version of {other.session_id}" in visible_text(again)
+    emptied = reader.get(address, {"with": str(other.pk), "a": "1", "b": "1", "other": ""})
+    assert emptied.headers["Location"] == f"{address}?with={one.pk}&a=1"
 
 
 def test_secrets_in_deep_differences_are_masked(reader: Client) -> None:

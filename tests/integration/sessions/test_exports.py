@@ -209,9 +209,13 @@ def test_session_file_requires_permission_for_secrets(client: Client, tmp_path: 
     pk = Session.objects.get().pk
     refused = client.get(f"/sessions/{pk}/export/file/")
     assert refused.status_code == 403
-    assert "Press “Show secrets”" in refused.content.decode()
-    record_reauthentication(client).post("/accounts/secrets/")
-    response = client.get(f"/sessions/{pk}/export/file/")
+    assert "Show secrets and export" in refused.content.decode()
+    address = f"/sessions/{pk}/export/file/"
+    assert f'name="next" value="{address}?ready=1"' in refused.content.decode()
+    shown = record_reauthentication(client).post("/accounts/secrets/", {"next": f"{address}?ready=1"}, follow=True)
+    assert shown.redirect_chain == [(f"{address}?ready=1", 302)]
+    assert "The session file is ready" in shown.content.decode()
+    response = client.get(address)
     path = tmp_path / "s.session"
     path.write_bytes(body(response).encode())
     assert response.headers["Content-Length"] == str(path.stat().st_size)

@@ -194,6 +194,16 @@ def test_fork_is_created_and_recorded_with_its_author(session: Session, approver
     assert "alice forked origin at v1 into copy" in visible_text(approver.get(f"/sessions/{session.pk}/history/"))
 
 
+def test_form_that_a_script_has_sent_is_answered_with_the_address_of_the_fork(
+    session: Session, approver: Client
+) -> None:
+    sent = {"version": 1, "session_id": "copy"}
+    response = approver.post(path(session), sent, headers={"HX-Request": "true"})
+    copy = Session.objects.get(session_id="copy")
+    assert (response.status_code, response.headers["HX-Redirect"]) == (200, f"/sessions/{copy.pk}/")
+    assert approver.post(path(session), sent, headers={"HX-Request": "true"}).status_code == 422
+
+
 def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None:
     approver.post(path(session), {"version": 1, "session_id": "copy"})
     copy = Session.objects.get(session_id="copy")

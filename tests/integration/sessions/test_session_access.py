@@ -127,3 +127,7 @@ def test_call_of_another_session_is_not_found(client: Client) -> None:
     response = client.get(f"/sessions/{session.pk}/calls/{foreign}/")
     assert response.status_code == 404
     assert "This session has no such call." in visible_text(response)
+    assert (
+        f'<a class="btn primary" href="/sessions/{session.pk}/calls/">See its tool calls</a>'
+        in response.content.decode()
+    )
