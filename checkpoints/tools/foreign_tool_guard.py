@@ -242,7 +242,7 @@ def guard(
     in_progress: WaitMode = "wait",
     approval: WaitMode = "raise",
 ) -> ToolResult:
-    """Make one call of a foreign tool, blocking. Its intent is durable before it runs, and its outcome is logged after.
+    """Make one call of a foreign tool. Its intent is durable before it runs, and its outcome is logged after.
 
     A completed call of the same operation is replayed instead of run. What `run` raises is logged and raised again.
 
