@@ -158,6 +158,24 @@ def test_columns_keep_their_widths_while_arguments_are_edited(
     assert page.evaluate(get_columns) == columns
 
 
+def test_head_of_a_card_that_two_people_read_is_not_cut_on_a_phone(
+    site: Site, start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer = start_payer()
+    pages = [open_page(name, viewport={"width": 390, "height": 844}, locale="de-DE") for name in ("alice", "bob")]
+    for page in pages:
+        page.goto("/review/?tab=awaiting")
+        page.locator("a.open", has_text=payer.session_id).or_(
+            page.locator("li", has_text=payer.session_id).locator("a.open")
+        ).first.click()
+        expect(page.locator("#people")).to_be_attached()
+    pages[1].reload()
+    expect(pages[1].locator("#people")).to_contain_text("alice hat diese Seite auch geöffnet")
+    assert pages[1].evaluate(
+        "[...document.querySelectorAll('.crumbs, #people p > span')].every(e => e.scrollWidth <= e.clientWidth)"
+    )
+
+
 def test_offline_and_sign_out_are_reported_beside_the_button(
     private_site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
