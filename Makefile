@@ -33,7 +33,7 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
-		$(addprefix integrity/test_,mistyped_values.py signed_decisions.py witnessed_session_names.py missing_sessions.py)) \
+		$(addprefix integrity/test_,mistyped_values.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)) \
 		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page_content.py test_bad_input.py)) \
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
 
@@ -41,7 +41,7 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
 	integration/hostile/test_forged_texts.py \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py $(addprefix integrity/test_, \
-	mistyped_values.py sessions_verified_together.py signed_decisions.py witnessed_session_names.py missing_sessions.py)))
+	mistyped_values.py sessions_verified_together.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py

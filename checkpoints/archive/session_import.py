@@ -45,7 +45,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import Blob, Checkpoint, FrameworkWrite, Message, Run, Segment, Session, ToolCall, Workspace
-from checkpoints.seals import witnessed_session_names
+from checkpoints.seals import session_name_reuse_prevention
 from checkpoints.store.database_client_state import Store
 
 #: Number of rows that are written at once.
@@ -135,7 +135,9 @@ class _SessionImport:
         row.pk, row.workspace_id, row.head_segment_id = None, store.workspace_id, None
         row.owner_id, row.forked_from_id, row.fence = None, None, row.fence + 1
         row.save(using=store.using, force_insert=True)
-        witnessed_session_names.record_new_session_name_or_raise(store.workspace, row.session_id, row.key_space, row.pk)
+        session_name_reuse_prevention.record_new_session_name_or_raise(
+            store.workspace, row.session_id, row.key_space, row.pk
+        )
         self.keys[Session] = {old: row.pk}
         return row
 

@@ -38,8 +38,8 @@ from checkpoints.peers import (
     take_paused_task,
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
+from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.peers.claim_and_settle_agent_notices import DatabaseOutbox
 from checkpoints.peers.deliver_notices import SendNotice
 from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.resume import resume_preview, start_or_resume

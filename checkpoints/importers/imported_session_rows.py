@@ -27,7 +27,7 @@ from checkpoints.importers.find_and_read_transcript_files import LIVE_SECONDS
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import Cost
 from checkpoints.models import Run, Segment, Session
-from checkpoints.seals import witnessed_session_names
+from checkpoints.seals import session_name_reuse_prevention
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 
@@ -138,7 +138,9 @@ def insert_sessions_with_runs_and_events(
     rows = [row for _, row, _ in sessions]
     insert_rows_and_set_keys(store.using, rows)
     for row in rows:
-        witnessed_session_names.record_new_session_name_or_raise(store.workspace, row.session_id, row.key_space, row.pk)
+        session_name_reuse_prevention.record_new_session_name_or_raise(
+            store.workspace, row.session_id, row.key_space, row.pk
+        )
     segments = [Segment(session=row) for row in rows]
     insert_rows_sealed_if_enabled(store.using, segments)
     events = []

@@ -43,7 +43,7 @@ from checkpoints.seals.session_heads import CountedRow
 from checkpoints.versions import (
     opaque_bytes_as_differences,
     read_messages_along_segments,
-    state_channel_digests,
+    stored_state_channels,
     version_seals,
 )
 
@@ -613,7 +613,7 @@ def _find_unreadable_channel_problems(using: str, session: Session) -> Iterator[
     )
     for state in iterate_rows_read_in_batches(states):
         try:
-            state_channel_digests.parse_channels(session.session_id, state.channels)
+            stored_state_channels.parse_channels(session.session_id, state.channels)
         except CheckpointCorrupted as error:
             yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
@@ -631,6 +631,6 @@ def _lock_session_and_find_missing_blob_problems(using: str, session: Session) -
 
 def _list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     try:
-        return state_channel_digests.list_digests_of_missing_blobs(using, session)
+        return stored_state_channels.list_digests_of_missing_blobs(using, session)
     except CheckpointCorrupted:  # an altered row, which is reported already
         return []

@@ -33,7 +33,7 @@ from checkpoints.peers.response_acceptance_types import (
 )
 from checkpoints.seals import row_seals, sealed_model
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import check_and_close_paused_tasks
+from checkpoints.sessions import session_blocking_by_paused_tasks
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
@@ -119,7 +119,9 @@ def _answer_call_or_store_late_response(store: Store, row: Session, call: PeerCa
     if call.status == PeerCallStatus.ANSWERED:
         if call.receipt == response.receipt:
             return _build_acceptance(call, call.join.completed_by == response.receipt)
-        ready = check_and_close_paused_tasks.select_complete_unsaved_joins(store, row).filter(pk=call.join_id).exists()
+        ready = (
+            session_blocking_by_paused_tasks.select_complete_unsaved_joins(store, row).filter(pk=call.join_id).exists()
+        )
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _store_late_response(store, call, response):

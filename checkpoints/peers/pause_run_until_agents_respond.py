@@ -25,7 +25,7 @@ from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Sessio
 from checkpoints.peers import agent_call_join_counters, call_join_and_pause_types, secret_value_encryption
 from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
-from checkpoints.sessions import check_and_close_paused_tasks, create_finish_release, take_and_release_ownership
+from checkpoints.sessions import create_finish_release, session_blocking_by_paused_tasks, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -124,7 +124,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
     lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
-    check_and_close_paused_tasks.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
+    session_blocking_by_paused_tasks.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
     task = _create_paused_task_and_supersede_others(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
@@ -147,7 +147,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
         owned_session.session_id,
         task.number,
         tuple(complete),
-        check_and_close_paused_tasks.select_complete_unsaved_joins(store, row).exists(),
+        session_blocking_by_paused_tasks.select_complete_unsaved_joins(store, row).exists(),
     )
 
 
@@ -155,7 +155,7 @@ def _create_paused_task_and_supersede_others(
     store: Store, owned_session: OwnedSession, row: Session, state: str
 ) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
-    check_and_close_paused_tasks.supersede_paused_tasks(tasks)
+    session_blocking_by_paused_tasks.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
@@ -264,7 +264,7 @@ def _load_stored_pause(store: Store, task: PausedTask) -> Paused:
         task.session.session_id,
         task.number,
         tuple(complete.order_by("pk").values_list("join_id", flat=True)),
-        check_and_close_paused_tasks.select_complete_unsaved_joins(store, task.session).exists(),
+        session_blocking_by_paused_tasks.select_complete_unsaved_joins(store, task.session).exists(),
     )
 
 

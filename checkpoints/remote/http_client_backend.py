@@ -33,7 +33,7 @@ from checkpoints.remote.remote_client_state import RemoteClientState, build_tran
 from checkpoints.remote.remote_workflow_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
 from checkpoints.remote.transport import escape_path_part
-from checkpoints.resume.log_wait_for_decisions import log_wait_for_decisions
+from checkpoints.resume.decision_wait_warning import log_wait_for_decisions
 from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact

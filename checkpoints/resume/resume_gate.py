@@ -32,7 +32,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
-from checkpoints.resume.log_wait_for_decisions import log_wait_for_decisions
+from checkpoints.resume.decision_wait_warning import log_wait_for_decisions
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import take_and_release_ownership

@@ -22,7 +22,7 @@ from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
-from checkpoints.seals import row_seals, witnessed_session_names
+from checkpoints.seals import row_seals, session_name_reuse_prevention
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
@@ -176,7 +176,9 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, *
             fork.save(using=store.using, force_insert=True)
     except IntegrityError as error:  # another process has just created it
         raise SessionExists(new_session_id) from error
-    witnessed_session_names.record_new_session_name_or_raise(store.workspace, new_session_id, fork.key_space, fork.pk)
+    session_name_reuse_prevention.record_new_session_name_or_raise(
+        store.workspace, new_session_id, fork.key_space, fork.pk
+    )
     return fork
 
 

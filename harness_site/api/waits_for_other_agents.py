@@ -13,14 +13,14 @@ from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import PeerCallNotFound, SessionFinished
 from checkpoints.peers import (
     accept_agent_response,
+    agent_notice_outbox,
     cancel_paused_session,
-    claim_and_settle_agent_notices,
     pause_run_until_agents_respond,
     take_paused_task,
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
+from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.call_join_and_pause_types import Join, Paused, PeerCall
-from checkpoints.peers.claim_and_settle_agent_notices import DatabaseOutbox
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.api import request_schemas, response_schemas, session_read_audit
@@ -138,7 +138,7 @@ def settle_notice(
     store = get_client_checkpointer(request).store
     if not models.PeerCall.objects.filter(workspace_id=store.workspace_id, call_id=peer_call_id).exists():
         raise PeerCallNotFound(peer_call_id)
-    claim_and_settle_agent_notices.delete_or_postpone_notice(
+    agent_notice_outbox.delete_or_postpone_notice(
         store, peer_call_id, body.kind, body.attempt, delivered=body.delivered
     )
     return mark_response_as_storable(build_json_response({"delivered": body.delivered}))

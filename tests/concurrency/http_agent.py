@@ -17,7 +17,7 @@ CLAIM = timedelta(seconds=2)
 def live(boundary: int, arguments: list[str]) -> Never:
     """Run the agent, and die at a write boundary; with `boundary` 0 it does not die."""
     with (
-        patch("checkpoints.peers.claim_and_settle_agent_notices.CLAIM_DURATION", CLAIM),
+        patch("checkpoints.peers.agent_notice_outbox.CLAIM_DURATION", CLAIM),
         fault_at(boundary, Fault.KILL),
     ):
         sys.exit(main(arguments))

@@ -12,8 +12,8 @@ WRITING = {
     "peers.extend_and_sweep_agent_deadlines._expire_overdue_calls_and_complete_joins",
     "peers.pause_run_until_agents_respond._pause_run_in_transaction",
     "peers.take_paused_task._mark_task_and_joins_taken",
-    "peers.claim_and_settle_agent_notices._claim_calls_with_due_notices",
-    "peers.claim_and_settle_agent_notices._delete_notice",
+    "peers.agent_notice_outbox._claim_calls_with_due_notices",
+    "peers.agent_notice_outbox._delete_notice",
 }
 
 
