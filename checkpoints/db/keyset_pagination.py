@@ -114,10 +114,24 @@ def build_before_cursor_condition(cursor: Cursor, field: str) -> LessThan:
     return LessThan(_RowValue(F(field), F("pk")), _build_row_value_of_cursor(cursor))
 
 
+def build_after_cursor_condition(cursor: Cursor, field: str) -> GreaterThan:
+    """Condition for the rows that follow `cursor` in a list that is ordered by `field, pk`."""
+    return GreaterThan(_RowValue(F(field), F("pk")), _build_row_value_of_cursor(cursor))
+
+
 def build_below_amount_cursor_condition(cursor: AmountCursor, field: str) -> LessThan:
     """Condition for the rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
+    return LessThan(_RowValue(F(field), F("pk")), _build_row_value_of_amount(cursor))
+
+
+def build_above_amount_cursor_condition(cursor: AmountCursor, field: str) -> GreaterThan:
+    """Condition for the rows that follow `cursor` in a list that is ordered by `field, pk`."""
+    return GreaterThan(_RowValue(F(field), F("pk")), _build_row_value_of_amount(cursor))
+
+
+def _build_row_value_of_amount(cursor: AmountCursor) -> _RowValue:
     amount = Value(cursor.amount, output_field=DecimalField(max_digits=18, decimal_places=6))
-    return LessThan(_RowValue(F(field), F("pk")), _RowValue(amount, Value(cursor.pk)))
+    return _RowValue(amount, Value(cursor.pk))
 
 
 def build_after_row_condition(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
@@ -16,11 +16,35 @@ from checkpoints.sessions.display_status import STANDING_CONDITIONS, Standing
 
 
 class Sort(TextChoices):
-    """Sort key of a list, largest or newest first."""
+    """Order of a list. Both directions of a column are read from the same indexes."""
 
     UPDATED = "updated", _("Newest activity")
+    UPDATED_ASCENDING = "updated-asc", _("Oldest activity")
     STARTED = "started", _("Newest start")
+    STARTED_ASCENDING = "started-asc", _("Oldest start")
     COST = "cost", _("Highest cost")
+    COST_ASCENDING = "cost-asc", _("Lowest cost")
+
+    @property
+    def is_ascending(self) -> bool:
+        """Whether the oldest or the smallest comes first."""
+        return self.value.endswith("-asc")
+
+    @property
+    def is_by_cost(self) -> bool:
+        return self.column == "budget_spent_usd"
+
+    @property
+    def is_by_start(self) -> bool:
+        return self.column == "created_at"
+
+    @property
+    def column(self) -> str:
+        """Column that the list is ordered by."""
+        return _SORT_COLUMNS[self.value.removesuffix("-asc")]
+
+
+_SORT_COLUMNS: Final = {"updated": "updated_at", "started": "created_at", "cost": "budget_spent_usd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +79,6 @@ class SessionFilter:
         return bool(self.standing or self.field_lookups)
 
     @property
-    def time_field(self) -> str:
-        return get_sort_time_field(self.sort)
-
-    @property
     def field_lookups(self) -> dict[str, Any]:
         """Field lookups on the session's own columns."""
         lookups = {
@@ -91,15 +111,11 @@ def split_into_indexed_querysets(workspace_id: int, session_filter: SessionFilte
     The few active ones are selected by a queryset of their own; a small index has their order by cost.
     """
     sessions = select_sessions_by_filter(workspace_id, session_filter)
-    if session_filter.standing or not (session_filter.agent or session_filter.sort is Sort.COST):
+    if session_filter.standing or not (session_filter.agent or session_filter.sort.is_by_cost):
         return [sessions]
     return [sessions.exclude(status=SessionStatus.ACTIVE), sessions.filter(status=SessionStatus.ACTIVE)]
 
 
 def get_order_fields(sort: Sort) -> tuple[str, str]:
     """Return the two fields to order by."""
-    return ("-budget_spent_usd" if sort is Sort.COST else f"-{get_sort_time_field(sort)}"), "-pk"
-
-
-def get_sort_time_field(sort: Sort) -> str:
-    return "created_at" if sort is Sort.STARTED else "updated_at"
+    return (sort.column, "pk") if sort.is_ascending else (f"-{sort.column}", "-pk")

@@ -54,8 +54,8 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     the list is sorted by start, else by activity. With `interrupted`, `lost` or `decided`, the activity is an
     interrupted call, a lost run, or a decision of a person.
     """
-    status, sort = asked.get("status", ""), asked.get("sort", "")
-    times, by_start = TimeRange.parse_query(asked), sort == Sort.STARTED
+    status, sort = asked.get("status", ""), parse_sort(asked)
+    times, by_start = TimeRange.parse_query(asked), sort.is_by_start
     activity_times = TimeRange() if by_start else times
     traits = _parse_trait_parameters(asked)
     if asked.get("interrupted") and not activity_times:
@@ -76,8 +76,14 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
         most=_parse_amount(asked.get("most", "")),
         among=tuple(conditions),
         keys=_query_sessions_with_trait(workspace, *traits[0]) if len(traits) == len(conditions) == 1 else None,
-        sort=Sort(sort) if sort in Sort.values else Sort.UPDATED,
+        sort=sort,
     )
+
+
+def parse_sort(asked: QueryDict) -> Sort:
+    """Parse the order of the session list; by the newest activity if it is absent or invalid."""
+    sort = asked.get("sort", "")
+    return Sort(sort) if sort in Sort.values else Sort.UPDATED
 
 
 def count_given_filters(asked: QueryDict) -> int:
@@ -117,7 +123,7 @@ def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
 
 def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
     """Return the kinds of text that must be indexed completely for the list to be complete."""
-    has_activity_time = asked.get("sort") != Sort.STARTED and bool(TimeRange.parse_query(asked))
+    has_activity_time = not parse_sort(asked).is_by_start and bool(TimeRange.parse_query(asked))
     if has_activity_time and not (asked.get("interrupted") or asked.get("lost")):
         return set(Kind)
     traits = {trait for trait, _value in _parse_trait_parameters(asked)}

@@ -156,4 +156,4 @@ def _render_owner_host_or_duration(row: SessionRow) -> SafeString | str:
 def _render_time_ago_of_row(row: SessionRow, sort: Sort) -> SafeString | str:
     if not row.has_times:
         return _("no times")
-    return render_time_ago(row.created_at if sort is Sort.STARTED else row.updated_at)
+    return render_time_ago(row.created_at if sort.is_by_start else row.updated_at)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from django.db.models import QuerySet
+from django.db.models import Lookup, QuerySet
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import AmountCursor, Cursor
@@ -41,7 +41,7 @@ SessionListCursor: TypeAlias = Cursor | UntimedCursor | AmountCursor
 
 def parse_page_cursor(token: str, sort: Sort) -> SessionListCursor | None:
     """Parse the cursor of a page from its URL; None if it is invalid."""
-    if sort is Sort.COST:
+    if sort.is_by_cost:
         return AmountCursor.parse(token)
     place = Cursor.parse(token.removeprefix(_UNTIMED_MARK))
     return UntimedCursor(place) if place is not None and token.startswith(_UNTIMED_MARK) else place
@@ -51,7 +51,7 @@ def build_cursor_of_session_or_none(session: Session | UnreadableRecord, sort: S
     """Return the cursor of a session in the list; None of one whose place cannot be read."""
     if isinstance(session, UnreadableRecord):
         return None
-    if sort is Sort.COST:
+    if sort.is_by_cost:
         return AmountCursor(session.budget_spent_usd, session.pk)
     place = Cursor(str(session.stored_time), session.pk)  # type: ignore[attr-defined]
     return place if session.has_times else UntimedCursor(place)
@@ -65,7 +65,7 @@ def load_partial_sessions_after_cursor(
     In an order of time, sessions whose source has no times come last. Those whose place cannot be read come first.
     """
     parts = split_into_indexed_querysets(workspace_id, wanted)
-    if isinstance(after, AmountCursor) or wanted.sort is Sort.COST:
+    if isinstance(after, AmountCursor) or wanted.sort.is_by_cost:
         return _load_first_sessions_of_querysets(parts, wanted, size, after)
     if after is None and len(wanted.among) > 1:
         # Each statement evaluates a combination of conditions completely, so one is enough if it finds all sessions.
@@ -86,7 +86,7 @@ def load_partial_sessions_after_cursor(
 def _load_first_sessions_of_querysets(
     parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: SessionListCursor | None
 ) -> list[Session | UnreadableRecord]:
-    column = _get_sort_column(wanted.sort)
+    column = wanted.sort.column
     rows: list[Session | UnreadableRecord] = []
     for part in _filter_querysets_after_cursor(parts, wanted, after):
         rows += load_rows_or_mark_unreadable(
@@ -99,7 +99,7 @@ def _load_first_sessions_of_querysets(
             unplaced.append(row)
         else:
             placed.append(row)
-    return (unplaced + sorted(placed, key=attrgetter(column, "pk"), reverse=True))[:size]
+    return (unplaced + sorted(placed, key=attrgetter(column, "pk"), reverse=not wanted.sort.is_ascending))[:size]
 
 
 def count_sessions_up_to_limit(workspace_id: int, wanted: SessionFilter) -> int:
@@ -115,24 +115,30 @@ def count_sessions_up_to_limit(workspace_id: int, wanted: SessionFilter) -> int:
 def _filter_querysets_after_cursor(
     parts: list[QuerySet[Session]], filters: SessionFilter, after: SessionListCursor | None
 ) -> list[QuerySet[Session]]:
+    if not isinstance(after, AmountCursor | Cursor):
+        return parts
+    condition = _build_condition_after_cursor(after, filters.sort)
+    return [part.filter(condition) for part in parts]
+
+
+def _build_condition_after_cursor(after: AmountCursor | Cursor, sort: Sort) -> Lookup[Any]:
     if isinstance(after, AmountCursor):
-        return [
-            part.filter(keyset_pagination.build_below_amount_cursor_condition(after, "budget_spent_usd"))
-            for part in parts
-        ]
-    if isinstance(after, Cursor):
-        return [
-            part.filter(keyset_pagination.build_before_cursor_condition(after, filters.time_field)) for part in parts
-        ]
-    return parts
+        build_for_amount = (
+            keyset_pagination.build_above_amount_cursor_condition
+            if sort.is_ascending
+            else keyset_pagination.build_below_amount_cursor_condition
+        )
+        return build_for_amount(after, sort.column)
+    build_for_time = (
+        keyset_pagination.build_after_cursor_condition
+        if sort.is_ascending
+        else keyset_pagination.build_before_cursor_condition
+    )
+    return build_for_time(after, sort.column)
 
 
 def _order_sessions_with_sort_columns(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
-    rows = sessions.order_by(*get_order_fields(wanted.sort)).only(_get_sort_column(wanted.sort), "has_times")
-    if wanted.sort is Sort.COST:
+    rows = sessions.order_by(*get_order_fields(wanted.sort)).only(wanted.sort.column, "has_times")
+    if wanted.sort.is_by_cost:
         return rows
-    return rows.annotate(stored_time=keyset_pagination.cast_field_to_text(wanted.time_field))
-
-
-def _get_sort_column(sort: Sort) -> str:
-    return get_order_fields(sort)[0].removeprefix("-")
+    return rows.annotate(stored_time=keyset_pagination.cast_field_to_text(wanted.sort.column))

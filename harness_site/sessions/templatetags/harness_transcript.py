@@ -46,6 +46,7 @@ from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSumma
 from harness_site.sessions.selectors.workflow_steps import StepRow
 from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
 from harness_site.sessions.session_row_html import render_session_rows
+from harness_site.sessions.sortable_heading import render_sortable_heading
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
 
 register = template.Library()
@@ -77,6 +78,7 @@ register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_resu
 register.simple_tag(markdown.mask_and_render_markdown)
 register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_rows)
+register.simple_tag(render_sortable_heading)
 for _render_cell in (
     call_row_html.render_call_link_and_tool,
     call_row_html.render_call_id,

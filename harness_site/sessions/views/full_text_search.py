@@ -108,7 +108,7 @@ def _search_or_refresh_displayed_sessions(
     """Search, or load an open page again. Returns the page and the keys of its sessions."""
     workspace = request.membership.workspace_id
     newest = _parse_passage_key(request.GET.get("newest", ""))
-    times = TimeRange() if wanted.sort is Sort.STARTED else TimeRange.parse_query(request.GET)
+    times = TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
     if within is not None:
         found = passage_search.search_passages_of_session(
             workspace, query, within, cursor=cursor, newest=newest, times=times

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
 from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
+from checkpoints.sessions.session_list_filters import Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.page_links import build_first_previous_and_next_links
@@ -32,6 +33,7 @@ from harness_site.sessions.session_lookup import (
     parse_displayed_session_keys,
     require_member_and_handle_page_not_found,
 )
+from harness_site.sessions.sortable_heading import SortableHeading
 from harness_site.sessions.views.full_text_search import show_hits_or_redirect_to_correction
 
 #: Parameters that select a part of the list, not its contents.
@@ -80,9 +82,15 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "rows": lines,
         "known": page.known,
         "fresh": _count_first_page_sessions_not_displayed(page, displayed_pks)
-        if displayed_pks and after is None
+        if displayed_pks and after is None and not filters.sort.is_ascending
         else 0,
         "first_time": not rows and not filters and after is None,
+        "heads": {
+            "cost": _build_sortable_heading(request, filters.sort, Sort.COST, _("Cost"), "number"),
+            "time": _build_sortable_heading(request, filters.sort, Sort.STARTED, _("Started"))
+            if filters.sort.is_by_start
+            else _build_sortable_heading(request, filters.sort, Sort.UPDATED, _("Updated")),
+        },
         "here": _build_list_url_with_changes(request, rows=""),
         "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
         "links": build_first_previous_and_next_links(request, "after", page.after, without=("rows",)),
@@ -103,6 +111,18 @@ def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
             _("Ids have to match exactly, including case, spaces and slashes. The list finds parts of an id."),
         )
     return redirect("harness_sessions:session", pk)
+
+
+def _build_sortable_heading(
+    request: HttpRequest, current: Sort, descending: Sort, words: str, css_class: str = ""
+) -> SortableHeading:
+    """Build the heading of a column; its link sorts by the column, or the other way round if the list is already."""
+    is_sorted = current.column == descending.column
+    following = Sort(f"{descending.value}-asc") if is_sorted and not current.is_ascending else descending
+    sort = "" if following is Sort.UPDATED else following.value
+    url = _build_list_url_with_changes(request, **dict.fromkeys(_OF_A_PAGE, ""), sort=sort)
+    direction = ("ascending" if current.is_ascending else "descending") if is_sorted else ""
+    return SortableHeading(words, url, direction, str(following.label), css_class)
 
 
 def _count_first_page_sessions_not_displayed(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:

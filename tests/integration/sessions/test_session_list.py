@@ -2,6 +2,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -203,12 +204,13 @@ def test_pages_of_equal_times_have_no_gaps_or_repeats(micro: int) -> None:
     assert seen == pks[::-1]
 
 
-def test_sessions_by_cost_are_read_in_the_order_of_indexes() -> None:
+@pytest.mark.parametrize("sort", Sort)
+def test_sessions_of_every_order_are_read_in_the_order_of_indexes(sort: Sort) -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":  # which sorts an empty table rather than reading an index
             cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
-    parts = split_into_indexed_querysets(make_workspace().pk, SessionFilter(sort=Sort.COST))
-    plans = [part.order_by(*get_order_fields(Sort.COST)).values("pk")[:2].explain() for part in parts]
+    parts = split_into_indexed_querysets(make_workspace().pk, SessionFilter(sort=sort))
+    plans = [part.order_by(*get_order_fields(sort)).values("pk")[:2].explain() for part in parts]
     assert [plan for plan in plans if "Sort" in plan or "TEMP B-TREE" in plan] == []
 
 
@@ -273,3 +275,34 @@ def test_unknown_id_is_explained(reader: Client, session_id: str) -> None:
     response = reader.get("/sessions/find/", {"id": session_id})
     assert response.status_code == 404
     assert "There is no session with the id" in visible_text(response)
+
+
+def read_headings(reader: Client, address: str) -> list[tuple[str, str, str]]:
+    """Read the words, `aria-sort` and the link of the headings of the list that sort it."""
+    head = reader.get(address).content.decode().split("<thead>")[1].split("</thead>")[0]
+    pattern = r'(?: aria-sort="(\w+)")?><a class="sort" href="([^"]+)" title="[^"]+">(\w+)</a></th>'
+    return [(words, direction, unescape(url)) for direction, url, words in re.findall(pattern, head)]
+
+
+def test_headings_sort_in_both_directions_and_keep_the_filter(reader: Client) -> None:
+    make_session(agent="desk")
+    assert read_headings(reader, "/sessions/?agent=desk&after=2999-01-01%2010:00:00~1") == [
+        ("Cost", "", "/sessions/?agent=desk&sort=cost"),
+        ("Updated", "descending", "/sessions/?agent=desk&sort=updated-asc"),
+    ]
+    assert read_headings(reader, "/sessions/?sort=cost") == [
+        ("Cost", "descending", "/sessions/?sort=cost-asc"),
+        ("Updated", "", "/sessions/"),
+    ]
+    assert read_headings(reader, "/sessions/?sort=started-asc")[1] == (
+        "Started",
+        "ascending",
+        "/sessions/?sort=started",
+    )
+
+
+def test_lowest_cost_and_oldest_activity_come_first(reader: Client) -> None:
+    newer, oldest = at(3, budget_spent_usd=1), at(1, budget_spent_usd=2)
+    assert listed(reader, "/sessions/?sort=updated-asc") == [oldest.pk, newer.pk]
+    assert listed(reader, "/sessions/?sort=cost-asc") == [newer.pk, oldest.pk]
+    assert "All agent sessions, the lowest cost first." in visible_text(reader.get("/sessions/?sort=cost-asc"))

@@ -79,7 +79,7 @@ def test_combined_filters_keep_the_order(sort: str) -> None:
         made(created=number, budget_spent_usd=number, agent=f"desk-{number // 4}", labels=label)
     complete()
     workspace, found = make_workspace().pk, []
-    days = "&first=2025-03-05&last=2025-03-12" if sort == Sort.STARTED else ""
+    days = "&first=2025-03-05&last=2025-03-12" if Sort(sort).is_by_start else ""
     for asked in ("agent=desk-0&label=label-1&least=2", "agent=desk-1&label=label-0&least=5"):
         filters = parse_session_filter(workspace, QueryDict(f"{asked}&sort={sort}{days}"))
         anew = (
@@ -239,9 +239,10 @@ def test_pages_of_every_order_have_no_gaps_or_repeats(
         after = session_list_pages.parse_page_cursor(str(page.after), order.sort)
     assert sorted(seen) == pks
     ranks = {"updated": [-(n // 2) for n in range(7)], "started": [n // 2 for n in range(7)]}
-    key = ranks.get(sort, [n // 3 for n in range(7)])
-    last = untimed if sort in ranks else set()
-    assert seen == [pks[n] for n in sorted(range(7), key=lambda n: (n not in last, key[n], n), reverse=True)]
+    key = ranks.get(sort.removesuffix("-asc"), [n // 3 for n in range(7)])
+    last = set() if order.sort.is_by_cost else untimed
+    ordered = sorted(range(7), key=lambda n: (key[n], n), reverse=not order.sort.is_ascending)
+    assert seen == [pks[n] for n in sorted(ordered, key=lambda n: n in last)]
 
 
 def test_next_page_keeps_filters_and_order(reader: Client) -> None:

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
@@ -427,3 +427,18 @@ def test_shell_command_is_listed_by_itself(session: Session, reader: Client) -> 
         words = visible_text(reader.get(page))
         assert " git status -sb shell " in words
         assert "3 entries" not in words
+
+
+def test_deadline_of_a_call_that_waits_is_listed(session: Session, reader: Client) -> None:
+    waiting: dict[str, Any] = {
+        "status": CallStatus.AWAITING_APPROVAL,
+        "issued_at": datetime.now(UTC) - timedelta(minutes=90),
+    }
+    make_call(session=session, decide_within=timedelta(minutes=30), **waiting)
+    make_call(session=session, call_id="call_10", decide_within=timedelta(hours=3, seconds=59), **waiting)
+    make_call(session=session, call_id="call_11", tool="ship", **waiting)
+    for page in ("/calls/", f"/sessions/{session.pk}/calls/"):
+        words = visible_text(reader.get(page))
+        assert words.count("overdue for 1 h") == 1
+        assert words.count("due in 1 h 30 min") == 1
+        assert words.count("due") == 2
