@@ -18,8 +18,8 @@ from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 from checkpoints.server_address import API_PATH  # noqa: E402
-from harness_site.api.batched_heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
+from harness_site.api.heartbeat_request_batching import Heartbeats  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
 from harness_site.api.refused_body_response import build_refused_body_response  # noqa: E402
 from harness_site.api.token_check_before_body import has_valid_token  # noqa: E402
@@ -28,6 +28,7 @@ from harness_site.live.routing import build_websocket_application  # noqa: E402
 from harness_site.live.server_lifespan import handle_lifespan  # noqa: E402
 from harness_site.live.websocket_access import is_member_request  # noqa: E402
 from harness_site.mcp_server.streamable_http_endpoint import McpEndpoint  # noqa: E402
+from harness_site.serving.asgi_to_wsgi_bridge import RequestThreads  # noqa: E402
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from harness_site.serving.forged_client_address_middleware import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.garbage_collection import (  # noqa: E402
@@ -35,7 +36,6 @@ from harness_site.serving.garbage_collection import (  # noqa: E402
     freeze_loaded_objects,
 )
 from harness_site.serving.request_body_buffering_middleware import RequestBodyMiddleware  # noqa: E402
-from harness_site.serving.run_wsgi_in_threads import RequestThreads  # noqa: E402
 from harness_site.serving.slow_client_response_limits import ResponseDeadlines, wrap_wsgi_to_stop_on_disconnect  # noqa: E402
 
 THREADS = 8

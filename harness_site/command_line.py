@@ -16,7 +16,7 @@ from harness_site.command_overview import (
     does_command_need_site_packages,
     format_overview,
 )
-from harness_site.database_environment_variable import find_database_variable
+from harness_site.database_variable_name import find_database_variable
 
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
 SITE_PACKAGES = ("allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")

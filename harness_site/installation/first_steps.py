@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from checkpoints.models import Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.installation.failed_mail_test import format_failed_mail_test
+from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
 from harness_site.installation.installation_checks import (
     Level,
     Status,

@@ -18,7 +18,10 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
-from harness_site.installation.failed_mail_test import forget_failed_mail_test, remember_failed_mail_test
+from harness_site.installation.failed_test_mail_in_user_session import (
+    forget_failed_mail_test,
+    remember_failed_mail_test,
+)
 from harness_site.installation.first_steps import find_oldest_session, has_few_sessions, list_first_steps
 from harness_site.installation.installation_checks import Level, run_installation_checks
 from harness_site.link_email import compose_link_email

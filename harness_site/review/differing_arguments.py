@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Set
 from typing import Any
 
-from harness_site.core.call_amounts import find_amount_argument_name
 from harness_site.core.call_sentences import describe_arguments_not_in_sentence
+from harness_site.core.money_amounts_in_call_arguments import find_amount_argument_name
 
 
 def find_names_of_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:

@@ -22,15 +22,15 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.call_amounts import (
+from harness_site.core.masking.masker import (
+    mask_values_of_secret_fields_in_context,
+    use_masking_rules_with_extra_values,
+)
+from harness_site.core.money_amounts_in_call_arguments import (
     Amount,
     find_amount_argument_name,
     find_visible_amount,
     sum_amounts_in_one_currency,
-)
-from harness_site.core.masking.masker import (
-    mask_values_of_secret_fields_in_context,
-    use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden

@@ -5,7 +5,7 @@ import asyncio
 from channels.db import database_sync_to_async
 
 from harness_site.core.background_task import BackgroundTask
-from harness_site.search import indexer, recount_session_sums
+from harness_site.search import daily_session_sums_recount, indexer
 
 #: Pause while the index is up to date, and so its maximum delay.
 PAUSE_SECONDS = 1.0
@@ -32,9 +32,9 @@ class IndexerTask(BackgroundTask):
                 count = await database_sync_to_async(indexer.index_next_batch_of_each_kind)()
                 if clock() >= next_days:
                     next_days = clock() + DAYS_SECONDS
-                    days = await database_sync_to_async(recount_session_sums.recount_changed_days_and_record_models)(
-                        days
-                    )
+                    days = await database_sync_to_async(
+                        daily_session_sums_recount.recount_changed_days_and_record_models
+                    )(days)
                 self.record_successful_round()
             except Exception as error:
                 self.record_failure(error)

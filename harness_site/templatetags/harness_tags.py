@@ -31,7 +31,7 @@ from harness_site.accounts.permissions import find_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_url, list_language_paths_of_page
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
-from harness_site.core.management_command_format import prefix_management_command_with_program
+from harness_site.core.management_command_invocation import prefix_management_command_with_program
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_text,

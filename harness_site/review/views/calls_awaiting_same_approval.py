@@ -20,7 +20,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
-from harness_site.core.call_amounts import Amount, find_visible_amount
+from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,

@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
 from harness_site import send_email
-from harness_site.installation import failed_mail_test
+from harness_site.installation import failed_test_mail_in_user_session
 from harness_site.installation.first_steps import Step
 from harness_site.installation.installation_checks import Level, Status, get_mail_settings_status
 from harness_site.mail_settings import MailServer, Security
@@ -276,5 +276,5 @@ def test_failed_test_is_told_for_an_hour(admin: Client, settings: Settings, monk
     settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", free_port())
     admin.post("/settings/system/mail/", {"address": "dora@example.com"})
     assert get_mail_part(admin.get("/settings/system/")).hint
-    monkeypatch.setattr(failed_mail_test, "_LIFETIME", timedelta(0))
+    monkeypatch.setattr(failed_test_mail_in_user_session, "_LIFETIME", timedelta(0))
     assert get_mail_part(admin.get("/settings/system/")).hint == ""

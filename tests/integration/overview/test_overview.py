@@ -39,9 +39,9 @@ from harness_site.overview.templatetags import harness_overview
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import (
     call_and_decision_sums,
+    daily_session_sums_recount,
     hourly_sums_retention,
     indexer,
-    recount_session_sums,
 )
 from harness_site.search.models import DecisionSums, ModelSums, Progress, SessionSums, ToolSums
 from harness_site.sessions.session_formatting import render_rounded_money
@@ -102,7 +102,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         make_call(session=session, tool=f"tool-{number}")
         settled(f"other-{number}")
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     with django_assert_num_queries(24):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
@@ -139,7 +139,7 @@ def test_numbers_of_sessions_agree_with_the_lists_that_they_link_to(reader: Clie
         for status in set(SessionStatus) - {SessionStatus.ACTIVE, SessionStatus.CANCELLED}:
             begun(0, status=status, quarantined_at=quarantined_at)
         make_run(session=begun(0, quarantined_at=quarantined_at), owner=False, status=RunStatus.LOST)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     found = current_session_counts.load_current_session_counts(make_workspace().pk)
     assert [each.number for each in (found.stalled, found.ready, found.paused, found.quarantined)] == [1, 1, 2, 6]
     assert load().total == SessionTotals(sessions=12, completed=1, failed=1, undecided=1, ready=1)
@@ -249,10 +249,10 @@ def test_first_days_are_shown_in_a_short_period(age: timedelta | None, key: str)
 
 def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
     begun(0)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert "The last 24 hours" in visible_text(reader.get("/overview/"))
     begun(20)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert "days in UTC" in visible_text(reader.get("/overview/"))
 
 
@@ -260,7 +260,7 @@ def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
 def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str) -> None:
     begun(0, "1.234", status=SessionStatus.COMPLETED)
     make_call(session=make_session(), issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     response = reader.get(f"/overview/?period={period}")
     page = response.content.decode()
     names = ["sessions", "waits", "failures", "interruptions", "costs"]
@@ -278,7 +278,7 @@ def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str)
 def test_page_says_as_of_when_its_sums_are(reader: Client) -> None:
     begun(0)
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     before = datetime.now(UTC) - timedelta(minutes=7)
     Progress.objects.filter(sums_at__isnull=False).update(sums_at=before)
     page = reader.get("/overview/").content.decode()
@@ -323,11 +323,11 @@ def test_sessions_that_are_ready_to_resume_are_counted(reader: Client) -> None:
 
 def test_agents_are_a_choice_once_there_are_two(reader: Client) -> None:
     begun(0, agent="desk")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert 'id="agent"' not in reader.get("/overview/").content.decode()
     assert 'id="agent"' in reader.get("/overview/?agent=other").content.decode()
     begun(0, agent="mail")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert 'id="agent"' in reader.get("/overview/").content.decode()
 
 
@@ -336,7 +336,7 @@ def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     begun(0, "2", agent="desk", status=SessionStatus.FAILED)
     begun(13, "4", agent="mail")
     begun(14, "8", agent="old")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     found = load()
     assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, 0, Decimal("3.25"))
     assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, 0, Decimal(4))
@@ -362,10 +362,10 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
     for model in ("large-1", "small-1"):
         make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
-        recount_session_sums.recount_changed_days_and_record_models(None)
+        daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert load().models == ()  # the messages have not been read yet
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(datetime.now(UTC))
+    daily_session_sums_recount.recount_changed_days_and_record_models(datetime.now(UTC))
     rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load().models}
     assert rows == {
         "large-1": (3, Decimal(6)),
@@ -416,7 +416,7 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     spend("counts anew", "0.25", model="large-1", total_tokens=20_000)
     spend("of two", "5", by_model={"large-1": {"cost_usd": 4}, "small-1": {"cost_usd": 1}}, total_tokens=1_000_500)
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     found = load()
     assert (found.total.sessions, found.total.tokens) == (6, 1_000_000 + 200_000 + 400_000 + 20_000 + 500)
     assert found.total.cost == Decimal(4) + Decimal("0.5") + 2 + Decimal("0.25") + 1
@@ -452,7 +452,7 @@ def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     begun(0, "2")
     settled("slow")
     complete()
-    now = recount_session_sums.recount_changed_days_and_record_models(None)
+    now = daily_session_sums_recount.recount_changed_days_and_record_models(None)
     settled("slow")
     complete()
     for sums in (SessionSums, ToolSums):
@@ -534,7 +534,7 @@ def test_invalid_period_is_explained(query: str, sentence: str) -> None:
 def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -> None:
     for days in (0, 0.1, 1):
         begun(days, "1.25", agent="desk", status=SessionStatus.FAILED)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get(f"/overview/?{period}").content.decode()
     swap = 'href="?first=2026-03-01&amp;last=2026-03-02">Swap the two days<' in page
     assert swap == ('name="first" value="2026-03-02"' in page) == ("first" in period)
@@ -559,7 +559,7 @@ def test_a_cost_says_what_is_estimated_and_what_is_missing(reader: Client) -> No
     make_session(agent="mail", budget_spent_usd="3")
     for _ in range(2):
         make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert "2 have no known cost" in visible_text(page)
     html = page.content.decode()
@@ -573,7 +573,7 @@ def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, 
     make_session(agent="desk", budget_spent_usd="2")
     for _ in range(2):
         make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     sentence = "The cost of 2 of 3 sessions is unknown: neither their agents nor a price table state it."
     page = visible_text(reader.get("/overview/"))
     assert f"{sentence} An admin sees under Settings, System how to set up a price table." in page
@@ -599,7 +599,7 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
         make_message(session=session, body={"role": "assistant", "model": f"model-of-{tool}"})
     make_call(session=mail, tool="undecided", call_id="undecided")
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     period, _problem = periods.parse_period_and_problem(QueryDict(""), now)
     found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
     assert found.total == SessionTotals(1, 0, 1, 0, 0, Decimal(2))
@@ -630,7 +630,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
         call = make_call(session=session, issued_at=moment, interrupted_at=moment, status=CallStatus.FAILED)
         make_decision(call=call, created_at=moment)
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?period=24h").content.decode()
     first, last = f"{hour:%Y-%m-%dT%H}:00", f"{hour + timedelta(hours=1):%Y-%m-%dT%H}:00"
     bars = re.findall(f'href="([^"]*[?]first={first}&amp;last={last}&amp;[^"]*)" aria-label=', page)
@@ -649,7 +649,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
 def test_a_session_without_times_is_in_no_list_of_started_sessions(reader: Client) -> None:
     begun(0, title="imported", has_times=False)
     begun(0, title="known")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert load().total.sessions == 1
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     listed = reader.get(f"/sessions/?sort=started&first={today}&last={today}").content.decode()
@@ -738,11 +738,11 @@ def test_axes_name_the_zone_of_their_steps(reader: Client) -> None:
 
 def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     begun(0, agent="desk")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "desk 1 0 % 0 –" in page
     begun(0, "0.5", agent="desk")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
 
 
@@ -771,7 +771,7 @@ def test_waiting_times_are_at_their_labels_of_the_axis(
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     begun(0)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     reader.cookies["harness_zone"] = "Asia/Kolkata"
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     page = reader.get("/overview/?period=24h").content.decode()
@@ -782,29 +782,29 @@ def test_hours_are_those_of_the_reader(reader: Client) -> None:
 
 def test_changed_day_is_counted_again() -> None:
     session = begun(3, "1", agent="desk")
-    since = recount_session_sums.recount_changed_days_and_record_models(None)
+    since = daily_session_sums_recount.recount_changed_days_and_record_models(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
-    recount_session_sums.recount_changed_days_and_record_models(since)
+    daily_session_sums_recount.recount_changed_days_and_record_models(since)
     assert set(SessionSums.objects.values_list("agent", "sessions", "cost")) == {("mail", 1, Decimal(5))}
 
 
 def test_deleted_sessions_are_removed_from_the_sums() -> None:
     session = begun(3, "1")
-    since = recount_session_sums.recount_changed_days_and_record_models(None)
+    since = daily_session_sums_recount.recount_changed_days_and_record_models(None)
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
-    recount_session_sums.recount_changed_days_and_record_models(since - timedelta(hours=1))
+    daily_session_sums_recount.recount_changed_days_and_record_models(since - timedelta(hours=1))
     assert not SessionSums.objects.exists()
 
 
 def test_days_without_sessions_are_not_counted() -> None:
     """A server that starts does not spend seconds on days on which nothing has happened."""
     begun(3, "1")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     with CaptureQueriesContext(connection) as one_day:
-        recount_session_sums.recount_changed_days_and_record_models(None)
+        daily_session_sums_recount.recount_changed_days_and_record_models(None)
     begun(100, "1")
     with CaptureQueriesContext(connection) as two_days:
-        recount_session_sums.recount_changed_days_and_record_models(None)
+        daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert len(one_day) < 40
     assert len(two_days) < 60
     assert {start.date() for start in SessionSums.objects.values_list("start", flat=True)} == {
@@ -859,7 +859,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     settled(evil)
     make_call(session=make_session(), sentence=evil)
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/").content.decode().replace("<wbr>", "")
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 5
@@ -884,7 +884,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     begun(0, "1", agent="desk", status=SessionStatus.FAILED)
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 % of 2 started" in page
     assert "$2.00 Waiting" not in page
@@ -893,7 +893,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     begun(40, "1", agent="desk")
     lost = datetime.now(UTC) - timedelta(days=15)
     make_run(session=begun(15, agent="desk"), owner=False, status=RunStatus.LOST, ended_at=lost)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
@@ -901,7 +901,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     assert "Last 14 days, compared with the period before Sessions started2+100 %, was 1 Failed" in page
     for _ in range(3):
         begun(0, "2", agent="desk")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started5" in page
     assert "×5, was 1" in page
@@ -939,7 +939,7 @@ def test_only_a_real_change_of_waiting_times_is_marked(
 
 def test_tables_without_rows_are_left_out(reader: Client) -> None:
     begun(0, agent="desk")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "Cost by agent" in page
     assert "Slowest tools" not in page
@@ -958,7 +958,7 @@ def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None
         for number in range(calls):
             settled(tool, status=CallStatus.FAILED if number < failed else CallStatus.COMPLETED)
     complete()
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     html = reader.get("/overview/").content.decode()
     table = html.partition("Tools that fail most</h2>")[2].partition("</table>")[0]
     assert re.findall(r'<a class="mono"[^>]*>(\w+)</a>', table) == ["mail", "pay", "rare"]
@@ -972,7 +972,7 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
     monkeypatch.setattr(totals, "MAX_LISTED", 1)
     for name in ("desk", "mail", "bills"):
         begun(0, agent=name)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?period=7d")
     assert 'href="?period=7d&amp;all=agents#agents">Show 2 more agents</a>' in page.content.decode()
     page = reader.get("/overview/?period=7d&all=agents")
@@ -1028,7 +1028,7 @@ def test_every_number_is_that_of_the_list_behind_it_in_each_zone(zone: str, days
         for number, moment in enumerate(moments)
     )
     for day in {moment.date() for moment in moments}:
-        recount_session_sums.recount_session_sums_of_day(session.workspace_id, day)
+        daily_session_sums_recount.recount_session_sums_of_day(session.workspace_id, day)
     found = totals.load_period_totals(session.workspace_id, period)
 
     def get_numbers_in(query: str) -> set[int]:
@@ -1083,7 +1083,7 @@ def test_few_hours_make_up_the_days_of_a_zone() -> None:
 def test_a_period_without_sessions_keeps_the_choice_of_agents(reader: Client) -> None:
     begun(0, "1", agent="desk")
     begun(0, "1", agent="mail")
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?first=2026-03-01&last=2026-03-02")
     assert page.context["agents"] == ["desk", "mail"]
 
@@ -1119,7 +1119,7 @@ def test_an_installation_without_sessions_leads_to_the_first_agent(client: Clien
 def test_tokens_stand_where_the_cost_is_unknown(reader: Client) -> None:
     make_session(agent="desk", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN, total_tokens=1_234_567)
     make_session(agent="mail", budget_spent_usd="2", total_tokens=8)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     for address in ("/overview/", "/sessions/"):
         response = reader.get(address)
         assert "1.2 M tokens" in visible_text(response)
@@ -1130,7 +1130,7 @@ def test_tokens_stand_where_the_cost_is_unknown(reader: Client) -> None:
 def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: Client) -> None:
     make_session(status=SessionStatus.CANCELLED)
     make_session(status=SessionStatus.NEEDS_REVIEW)
-    recount_session_sums.recount_changed_days_and_record_models(None)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
     assert "1 cancelled, 0 other" in page.content.decode()

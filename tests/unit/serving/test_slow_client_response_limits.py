@@ -5,8 +5,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from harness_site.serving.asgi_to_wsgi_bridge import RequestThreads
 from harness_site.serving.asgi_types import Message
-from harness_site.serving.run_wsgi_in_threads import RequestThreads
 from harness_site.serving.server_limits_from_environment import ServerLimits
 from harness_site.serving.slow_client_response_limits import ResponseDeadlines, wrap_wsgi_to_stop_on_disconnect
 

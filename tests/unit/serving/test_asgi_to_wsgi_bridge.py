@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from harness_site.serving.asgi_to_wsgi_bridge import RequestThreads, build_wsgi_environ
 from harness_site.serving.asgi_types import Message
 from harness_site.serving.request_body_buffering_middleware import BODY
-from harness_site.serving.run_wsgi_in_threads import RequestThreads, build_wsgi_environ
 
 
 def request(**changes: Any) -> dict[str, Any]:

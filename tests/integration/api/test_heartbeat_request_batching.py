@@ -16,9 +16,9 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.db import clock
 from checkpoints.models import Run
 from harness_site.accounts.models import TokenRole
-from harness_site.api import batched_heartbeats as heartbeat_module
+from harness_site.api import heartbeat_request_batching as heartbeat_module
 from harness_site.api import rate_limit
-from harness_site.api.batched_heartbeats import (
+from harness_site.api.heartbeat_request_batching import (
     Heartbeat,
     Heartbeats,
     parse_plain_heartbeat_or_none,

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from harness_site.core.call_amounts import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.core.masking.masker import build_masking_rules_from_names_and_words, use_masking_rules
+from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
 
 
 @pytest.mark.parametrize(
