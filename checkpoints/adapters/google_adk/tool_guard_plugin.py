@@ -13,11 +13,16 @@ from typing import Any, Final
 from uuid import uuid4
 
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm.task._finish_task_tool import FinishTaskTool
 from google.adk.plugins import BasePlugin
 from google.adk.sessions import Session
-from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.agent_tool import AgentTool, _SingleTurnAgentTool
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.exit_loop_tool import exit_loop
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.adk.tools.tool_context import ToolContext
+from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool, transfer_to_agent
 from google.genai import types
 from pydantic_core import to_jsonable_python
 
@@ -36,8 +41,9 @@ from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: Fields of a waiting call that the payload of a confirmation has.
 _SHOWN_FIELDS: Final = ("call_id", "step", "tool_name", "args_json", "status", "reason", "started_at")
-#: Tools of ADK itself that steer the agent and have no effect outside.
-_CONTROL_TOOLS: Final = frozenset({"exit_loop", "finish_task", "set_model_response", "transfer_to_agent"})
+#: Tools of ADK itself that steer the agent and have no effect outside: their classes, and functions.
+_CONTROL_TOOLS: Final = (FinishTaskTool, SetModelResponseTool, TransferToAgentTool)
+_CONTROL_FUNCTIONS: Final = (exit_loop, transfer_to_agent)
 #: What a tool can change beside the state. A replay makes the same changes.
 _REPLAYED_ACTIONS: Final = (
     "skip_summarization",
@@ -162,7 +168,7 @@ class Harness(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Guard the tool that runs next, so that all callbacks and ADK's own confirmations are as without the guard."""
-        if tool.name not in _CONTROL_TOOLS and not isinstance(tool.run_async, _GuardedRun):
+        if not _is_control_tool(tool) and not isinstance(tool.run_async, _GuardedRun):
             tool.run_async = _GuardedRun(tool)  # type: ignore[method-assign]
         return None
 
@@ -208,14 +214,14 @@ class Harness(BasePlugin):
                 return await self._run_agent_tool(run, args, tool_context)
             return await self._run_logged_call(tool, run, args, tool_context)
         except (ReviewRequired, ApprovalRequired) as gate:
-            outer = _find_outer_call(tool_context.session)
-            if outer is not None:
-                outer.gate = gate
             if (
-                outer is not None
+                _find_outer_call(tool_context.session) is not None
                 or tool_context.tool_confirmation is not None  # ADK asks once about a call
                 or not tool_context.function_call_id
+                or isinstance(tool, _SingleTurnAgentTool)  # its agent has asked already
             ):
+                if (outer := _outer_call.get()) is not None:
+                    outer.gate = gate
                 raise
             tool_context.request_confirmation(hint=str(gate), payload=_build_details_of_calls_awaiting_decision(gate))
             tool_context.actions.skip_summarization = True
@@ -237,6 +243,8 @@ class Harness(BasePlugin):
             result = await run(args=args, tool_context=tool_context)
         finally:
             _outer_call.reset(token)
+        if outer.gate is not None:
+            raise outer.gate
         if tool_context.function_call_id:
             self._service.remember_inner_calls(outer.place, tool_context.function_call_id, outer.call_ids)
         return result
@@ -299,6 +307,13 @@ class Harness(BasePlugin):
             if outer is None:
                 await self._client.run_blocking(partial(self._service.require_newest_revision, session))
             yield place
+
+
+def _is_control_tool(tool: BaseTool) -> bool:
+    """Return whether a tool is one of ADK itself by which it steers agents; a tool of a program may have its name."""
+    if isinstance(tool, FunctionTool) and tool.func in _CONTROL_FUNCTIONS:
+        return True
+    return isinstance(tool, _CONTROL_TOOLS)
 
 
 class _GuardedRun:

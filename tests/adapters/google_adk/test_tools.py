@@ -11,13 +11,13 @@ from google.adk.events.event import Event
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.plugins import BasePlugin
 from google.adk.runners import InMemoryRunner, Runner
-from google.adk.tools import FunctionTool, ToolContext
+from google.adk.tools import FunctionTool, ToolContext, exit_loop
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.google_adk import Harness, HarnessSessionService
-from checkpoints.exceptions import ApprovalRequired, InvalidInput, SessionBusy
+from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired, SessionBusy
 from checkpoints.models import Run, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.conftest import Open
@@ -425,6 +425,29 @@ def test_reading_tools_and_the_tools_of_adk_are_not_logged(cp: SyncCheckpointer)
     assert not ToolCall.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["exit_loop", "finish_task", "set_model_response", "transfer_to_agent"])
+def test_tool_that_has_the_name_of_one_of_adk_is_guarded(cp: SyncCheckpointer, name: str) -> None:
+    done: list[int] = []
+
+    def close_ticket() -> str:
+        """Close the ticket."""
+        done.append(1)
+        return "closed"
+
+    tool = FunctionTool(close_ticket)
+    tool.name = name
+    desk = _Desk(cp, [tool], [(name, {})], ToolPolicies({"*": {"requires_approval": True}}))
+    (request,) = _requests(desk.ask())
+    assert request["type"] == "approval_required"
+    assert done == []
+
+
+def test_tool_that_ends_a_loop_is_not_logged(cp: SyncCheckpointer) -> None:
+    events = _Desk(cp, [exit_loop], [("exit_loop", {})]).ask()
+    assert any(event.actions.escalate for event in events)
+    assert not ToolCall.objects.exists()
+
+
 def test_other_callbacks_see_what_they_see_without_the_guard(cp: SyncCheckpointer) -> None:
     seen: list[str] = []
 
@@ -515,6 +538,25 @@ def test_call_of_a_single_turn_agent_stops_the_run(cp: SyncCheckpointer) -> None
     assert done == ["5"]
     assert desk.build_confirmations() is None
     assert not ToolCall.objects.filter(answered_version=None).exists()
+
+
+def test_call_of_a_single_turn_agent_that_fails_after_its_approval_raises(cp: SyncCheckpointer) -> None:
+    tries: list[str] = []
+
+    def pay(amount: str) -> str:
+        """Pay."""
+        tries.append(amount)
+        raise TimeoutError("No answer.")
+
+    desk = _Desk(cp, [], [("payer", {"request": "Pay 5."})], ASKS, sub_agents=[_build_single_turn_agent(pay)])
+    desk.ask()
+    _approve(cp, *cp.pending_tool_calls(PLACE))
+    with pytest.raises(ReviewRequired):
+        desk.go_on()
+    (call,) = cp.pending_tool_calls(PLACE)
+    cp.confirm_landed(PLACE, call["call_id"], "It was paid.", revision=call["revision"], **ABOUT)
+    assert "It was paid." in _say(desk.go_on())
+    assert tries == ["5"]
 
 
 @pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")  # ADK gives it itself
