@@ -169,7 +169,8 @@ def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "decision": decision,
         "resumed": _is_decision_used(call, decision),
         "chosen": find_question_choice_of_decision(call, decision),
-        "names_decision_in_head": decision is not None and (call.is_question or decision.kind in OUTCOME_KINDS),
+        "names_decision_in_head": decision is not None
+        and (call.is_question or decision.kind in OUTCOME_KINDS or call.status == CallStatus.RERUN_APPROVED),
         "own_decision": decision is not None
         and decision.actor_kind == ActorKind.PERSON
         and decision.actor == seen.person,
@@ -294,7 +295,7 @@ def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
     if call.status == CallStatus.AWAITING_APPROVAL:
         return _("May this happen?")
     if decision is None:
-        return _("Outcome of this call")
+        return _("This call failed") if call.status == CallStatus.FAILED else _("Outcome of this call")
     if decision.kind == DecisionKind.APPROVE:
         known_statuses = {str(status): text for status, text in _APPROVED.items()}
         return str(known_statuses.get(call.status, _("Approved")))

@@ -126,11 +126,11 @@ def _is_decision_withdrawable(call: ToolCall) -> bool:
 
 
 def build_problem_of_earlier_decision(
-    decision: Decision, call: ToolCall, *, reader: str, kind: str, result: str | None
+    decision: Decision, call: ToolCall, *, reader: str, kind: str, result: str | None, is_sent: bool = True
 ) -> DecisionProblem:
     """Describe a decision to the user `reader`, whose answer about `call` comes after it.
 
-    `kind` and `result` are the reader's answer; they are empty without one.
+    `kind` and `result` are the reader's answer; they are empty without one. It is in an open form if not `is_sent`.
     """
     if decision.kind == kind and (kind in _SAME_WITHOUT_RESULT or decision.result_text == result):
         text = (
@@ -145,7 +145,8 @@ def build_problem_of_earlier_decision(
         )
         return DecisionProblem(409, what, _("It is recorded, so there is nothing left to do."), is_agreement=True)
     label = _get_decision_label(decision, call)
-    nothing = NOTHING if kind else ""
+    unrecorded = NOTHING if is_sent else _("You had not sent your decision.")
+    nothing = unrecorded if kind else ""
     if decision.actor != reader and _has_voted(call, reader):
         what = _describe_overruling_decision(decision, label)
         return _build_conflict_problem(what, f"{nothing} {_advise_about_decision_of_another_person(call)}".strip())

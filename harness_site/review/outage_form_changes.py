@@ -1,4 +1,4 @@
-"""Calls that left the form of an outage, or were added to it, since its reader opened the page."""
+"""Calls that left a form about several calls, or were added to it, since its reader opened the page."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from checkpoints.enums import CallStatus
+from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import Decision
 from harness_site.accounts.models import Membership
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -39,20 +39,31 @@ def find_outage_form_changes(query: QueryDict, answerable: Sequence[int], reader
 
     Runs one query if calls have left the form.
     """
-    shown, left_before, added_before = (parse_call_keys(query, name) for name in ("pk", "left", "added"))
-    left = [pk for pk in dict.fromkeys([*left_before, *shown]) if pk not in answerable][:PAGE]
+    shown, added_before = parse_call_keys(query, "pk"), parse_call_keys(query, "added")
+    calls_that_left = find_calls_that_left_form(query, answerable, reader)
+    left = calls_that_left.left
     added = [pk for pk in answerable if pk in added_before or (shown and pk not in shown)]
-    sentences = [*_describe_calls_that_left(left, reader), *_describe_added_calls(len(added))]
+    sentences = [*calls_that_left.sentences, *_describe_added_calls(len(added))]
     if left and len(answerable) == 1:
         sentences.append(_("One call is left. The answer for all was not carried over to it."))
-    return OutageFormChanges(tuple(left), tuple(added), tuple(sentences))
+    return OutageFormChanges(left, tuple(added), tuple(sentences))
+
+
+def find_calls_that_left_form(query: QueryDict, answerable: Sequence[int], reader: Membership) -> OutageFormChanges:
+    """Find the calls of the form that sent `query` that the reader cannot answer any more, and who decided them.
+
+    Runs one query if calls have left the form.
+    """
+    shown, left_before = parse_call_keys(query, "pk"), parse_call_keys(query, "left")
+    left = [pk for pk in dict.fromkeys([*left_before, *shown]) if pk not in answerable][:PAGE]
+    return OutageFormChanges(tuple(left), (), tuple(_describe_calls_that_left(left, reader)))
 
 
 def _describe_calls_that_left(left: Sequence[int], reader: Membership) -> list[str]:
     if not left:
         return []
     decisions = Decision.objects.filter(tool_call__in=left, tool_call__workspace=reader.workspace)
-    decided = decisions.exclude(tool_call__status=CallStatus.INTERRUPTED).order_by(*Decision.IN_ORDER)
+    decided = decisions.exclude(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES)).order_by(*Decision.IN_ORDER)
     numbers = Counter(dict(decided.values_list("tool_call_id", "actor")).values())
     sentences = [
         _describe_decided_calls(name, number, is_reader=name == reader.user.get_username())

@@ -15,7 +15,6 @@ import "./decisions/handover.js";
 import "./decisions/link_to_form.js";
 import "./decisions/live_card.js";
 import "./decisions/live_outage.js";
-import "./decisions/live_approvals.js";
 import "./decisions/decide.js";
 import "./decisions/draft.js";
 import "./desktop_notifications.js";

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from operator import attrgetter
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -32,6 +32,7 @@ from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.differing_arguments import find_names_of_differing_arguments, find_names_of_equal_arguments
 from harness_site.review.forms import BatchWithdrawForm
+from harness_site.review.outage_form_changes import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import calls_by_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
@@ -129,6 +130,12 @@ def _render_same_approval_page(
         "differing": find_names_of_differing_arguments(row.args for row in selectable),
         "equal": find_names_of_equal_arguments(row.args for row in selectable),
         "others": [row for row in rows if row not in selectable],
+        "changes": find_calls_that_left_form(
+            request.POST if request.method == "POST" else request.GET,
+            [row.pk for row in selectable],
+            request.membership,
+        ),
+        "refresh_url": f"{group.url}&{urlencode({'settled': settled})}" if settled else group.url,
         "form": form,
         "withdraw_form": withdraw_form,
         "refused": refused,

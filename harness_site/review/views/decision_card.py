@@ -258,7 +258,12 @@ def render_decision_card(
     if context["decision"] and not context["own_decision"] and context["has_changed"]:
         # The live part sends the chosen answer along.
         context["decided_meanwhile"] = build_problem_of_earlier_decision(
-            context["decision"], call, reader=context["reader"], kind=request.GET.get("kind", ""), result=None
+            context["decision"],
+            call,
+            reader=context["reader"],
+            kind=request.GET.get("kind", ""),
+            result=None,
+            is_sent=False,
         )
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_evidence_files_cited_for_call(call) if context["known"].decisions else []

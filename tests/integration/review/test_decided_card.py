@@ -63,7 +63,7 @@ def test_text_evidence_is_shown(reader: Client) -> None:
         ({"status": SessionStatus.NEEDS_REVIEW}, "The session is paused: another call needs a decision."),
         ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),
         ({"status": SessionStatus.COMPLETED, "result": '{"n":1}'}, "completed with this result: n 1"),
-        ({"status": SessionStatus.FAILED}, "The session is failed."),
+        ({"status": SessionStatus.FAILED}, "The session failed."),
     ],
 )
 def test_card_explains_the_next_step(reader: Client, session: dict[str, object], words: str) -> None:
@@ -84,7 +84,7 @@ def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
 def test_result_of_the_session_is_not_repeated_if_it_is_that_of_the_call(reader: Client) -> None:
     shown = page(reader, decided(status=SessionStatus.FAILED, result='"re_81f3"'))
     assert "The tool reported: re_81f3" in shown
-    assert "The session is failed." in shown
+    assert "The session failed." in shown
     assert shown.count("re_81f3") == 1
 
 
@@ -92,7 +92,7 @@ def test_rerun_links_to_its_attempt(reader: Client) -> None:
     call = decided(status=SessionStatus.ACTIVE)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
     make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
-    assert "One more run approved One more run approved" in page(reader, call)
+    assert page(reader, call).count("One more run approved") == 3  # in the heading, its chip and the events
     assert "The call has not run once more yet." in page(reader, call)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
     again = make_call(
@@ -189,6 +189,15 @@ def test_call_that_waits_for_others_leads_to_the_next_one(reader: Client) -> Non
     make_user(name="bob")
     make_decision(call=voted, kind=DecisionKind.RESPOND, actor="bob", final=False, revision=2)
     assert f'href="/review/calls/{voted.pk}/">Next call' in raw(reader, call)  # people disagree
+
+
+def test_failed_call_without_a_decision_says_so_in_its_heading(reader: Client) -> None:
+    session = make_session(status=SessionStatus.FAILED, result='"out of funds"')
+    make_run(session=session)
+    call = make_call(session=session, status=CallStatus.FAILED, settled_at=THEN)
+    shown = page(reader, call)
+    assert "This call failed" in shown
+    assert "The session failed with this result: out of funds" in shown
 
 
 def test_call_without_a_decision(reader: Client) -> None:

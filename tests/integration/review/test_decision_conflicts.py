@@ -88,6 +88,7 @@ def test_second_person_with_the_same_answer_sees_a_calm_note(
     if form == APPROVE:  # of other answers, the page does not send the text along
         update = alice.get(f"{url(call)}?seen=1&kind=approve", headers={"HX-Request": "true"})
         assert ("bob gave the same answer at " in visible_text(update)) == is_same
+        assert ("You had not sent your decision." in visible_text(update)) != is_same
     only_read = alice.get(f"{url(call)}?seen=1", headers={"HX-Request": "true"})
     assert "bob decided first, at " in visible_text(only_read)
     assert "was not recorded" not in visible_text(only_read)

@@ -308,3 +308,12 @@ def test_auditor_sees_no_steps_of_a_decision(people: dict[str, Client], lost: Lo
     assert all(step in shown["alice"] for step in steps)
     assert not any(step in shown["carol"] for step in steps)
     assert "Your role is auditor; deciding needs an approver." in shown["carol"]
+
+
+def test_decided_call_has_the_time_of_its_decision(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second) for second in range(2)]
+    made = make_decision(call=calls[0])
+    ToolCall.objects.filter(pk=calls[0].pk).update(status=CallStatus.FAILED)
+    page = people["alice"].get(PAGE).content.decode()
+    row = page[page.index(f'id="call-{calls[0].pk}"') :]
+    assert f'datetime="{made.created_at.isoformat(timespec="seconds")[:19]}' in row[: row.index("</p>")]

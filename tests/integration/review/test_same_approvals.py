@@ -198,3 +198,20 @@ def test_arguments_that_all_calls_share_are_listed_once_above_them() -> None:
     assert re.findall("(The same in all these calls: .*?) Pay number 0", visible_text(page)) == [
         "The same in all these calls: note: see the contract"
     ]
+
+
+def test_calls_that_others_decide_meanwhile_are_named_beside_the_button() -> None:
+    alice, bob, calls = sign_in("alice"), sign_in("bob"), make_payments(3)
+    query = f"tool=pay&people=1&pk={calls[0].pk}&pk={calls[1].pk}&pk={calls[2].pk}"
+    assert "meanwhile" not in visible_text(alice.get(f"{PAGE}?{query}"))
+    bob.post(f"/review/calls/{calls[0].pk}/", {"kind": "approve", "reason": "Fine.", "revision": 1})
+    page = alice.get(f"{PAGE}?{query}")
+    assert visible_text(page).index("bob decided 1 call meanwhile.") > visible_text(page).index("Reason")
+    assert f'name="left" value="{calls[0].pk}"' in page.content.decode()
+    ToolCall.objects.filter(pk=calls[1].pk).delete()
+    later = f"tool=pay&people=1&pk={calls[1].pk}&pk={calls[2].pk}&left={calls[0].pk}"
+    assert (
+        "bob decided 1 call meanwhile. 1 call left this form meanwhile, because it cannot be answered here any more."
+        in visible_text(alice.get(f"{PAGE}?{later}"))
+    )
+    assert f'hx-get="{PAGE}?tool=pay&amp;people=1"' in alice.get(f"{PAGE}?{later}").content.decode()
