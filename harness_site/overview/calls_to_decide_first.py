@@ -18,7 +18,6 @@ from harness_site.accounts.models import Membership
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import format_outage_title
 from harness_site.review.selectors import outage_groups, queue_order
-from harness_site.review.selectors.calls_by_decider import CallsByDecider
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
@@ -28,6 +27,7 @@ from harness_site.review.selectors.pending_calls import (
     get_waiting_since,
     select_undecided_calls,
 )
+from harness_site.review.selectors.pending_calls_by_eligible_decider import CallsByDecider
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from harness_site.review.question_choices import (
     remove_listed_choices,
     replace_question_options_by_their_texts,
 )
-from harness_site.review.selectors import call_evidence, calls_by_decider
+from harness_site.review.selectors import call_evidence, pending_calls_by_eligible_decider
 from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
@@ -244,7 +244,9 @@ def _can_reader_only_wait_for_others(
     if not call.undecided or call.approvals == 1:
         return False
     last_own = _find_last_own_decision_on_current_arguments(call, decisions, reader)
-    return calls_by_decider.can_only_wait_for_others(last_own.kind if last_own else None, agreements, reader)
+    return pending_calls_by_eligible_decider.can_only_wait_for_others(
+        last_own.kind if last_own else None, agreements, reader
+    )
 
 
 def _get_heading_of_overdue_call(call: ToolCall, reader: Membership) -> str:

@@ -42,7 +42,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url
-from harness_site.review.selectors.changes_of_waiting_calls import ChangesOfWaitingCall
+from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks

@@ -22,8 +22,8 @@ from harness_site.review.decision_options import is_reason_given
 from harness_site.review.differing_arguments import describe_differing_arguments
 from harness_site.review.pending_call_rows import PendingCallRow
 from harness_site.review.question_choices import find_question_choice_of_decision
-from harness_site.review.selectors.calls_by_decider import count_calls_for_reader_and_for_others
 from harness_site.review.selectors.pending_calls import BoundedCount
+from harness_site.review.selectors.pending_calls_by_eligible_decider import count_calls_for_reader_and_for_others
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.templatetags.harness_tags import render_relative_deadline
 

@@ -34,13 +34,13 @@ from harness_site.review.differing_arguments import find_names_of_differing_argu
 from harness_site.review.forms import BatchWithdrawForm
 from harness_site.review.outage_form_changes import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
-from harness_site.review.selectors import calls_by_decider
+from harness_site.review.selectors import pending_calls_by_eligible_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
     SameApprovalGroup,
     load_calls_awaiting_same_approval,
     parse_same_approval_group,
 )
-from harness_site.review.selectors.changes_of_waiting_calls import (
+from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
     UNCHANGED,
     ChangesOfWaitingCall,
     load_changes_of_waiting_calls,
@@ -140,7 +140,9 @@ def _render_same_approval_page(
         "withdraw_form": withdraw_form,
         "refused": refused,
         "outcome": outcome,
-        "next_call": calls_by_decider.find_next_call_to_decide(request.membership) if outcome else None,
+        "next_call": pending_calls_by_eligible_decider.find_next_call_to_decide(request.membership)
+        if outcome
+        else None,
         "secrets": secrets,
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
     }

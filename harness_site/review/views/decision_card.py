@@ -60,7 +60,7 @@ from harness_site.review.record_decision import (
     get_result_text_or_none,
     record_decision_from_form,
 )
-from harness_site.review.selectors import call_evidence, calls_by_decider, copied_calls_of_forks
+from harness_site.review.selectors import call_evidence, copied_calls_of_forks, pending_calls_by_eligible_decider
 from harness_site.review.upload_limits import was_oversized_upload_discarded
 
 
@@ -252,7 +252,9 @@ def render_decision_card(
     }
     context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
     if context["leads_onward"] or context["may_approve_own_change"]:
-        context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership, after=call)
+        context["next_call"] = pending_calls_by_eligible_decider.find_next_call_to_decide(
+            request.membership, after=call
+        )
     if context["undecided"] and context["has_changed"]:
         context["last_change"] = _find_last_decision_since(context["known"].decisions, kept_revision)
     if context["decision"] and not context["own_decision"] and context["has_changed"]:

@@ -42,7 +42,7 @@ from harness_site.review.differing_arguments import find_names_of_differing_argu
 from harness_site.review.forms import BatchWithdrawForm
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
-from harness_site.review.selectors import calls_by_decider, outage_groups
+from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
@@ -262,7 +262,7 @@ def _render_outage_page(
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
     if page.total and not page.undecided:
-        context["next_call"] = calls_by_decider.find_next_call_to_decide(request.membership)
+        context["next_call"] = pending_calls_by_eligible_decider.find_next_call_to_decide(request.membership)
     response = render(request, "review/outage.html", context, status=status)
     if context["invalid"]:
         # The page stays where it is, and the first invalid field gets the focus.

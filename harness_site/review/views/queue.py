@@ -37,11 +37,17 @@ from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuil
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
-from harness_site.review.selectors.calls_by_decider import CallsByDecider, count_calls_for_reader_and_for_others
-from harness_site.review.selectors.changes_of_waiting_calls import UNCHANGED, load_changes_of_waiting_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
+from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
+    UNCHANGED,
+    load_changes_of_waiting_calls,
+)
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
+from harness_site.review.selectors.pending_calls_by_eligible_decider import (
+    CallsByDecider,
+    count_calls_for_reader_and_for_others,
+)
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals

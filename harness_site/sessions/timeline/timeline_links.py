@@ -8,7 +8,7 @@ from typing import Final
 from django.urls import reverse
 
 from harness_site.sessions.timeline.list_timeline_items import TimelineItem
-from harness_site.sessions.timeline.timeframe_layout import Bar
+from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import Bar
 
 _INSEPARABLE: Final = timedelta(milliseconds=20)
 

@@ -20,12 +20,12 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.timeline import list_timeline_items, timeframe_layout, version_charts
+from harness_site.sessions.timeline import list_timeline_items, timeframe_lane_and_bar_layout, version_charts
 from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, RunItems, TimelineItem
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
-from harness_site.sessions.timeline.timeframe_layout import WIDTHS
+from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import WIDTHS
 from harness_site.sessions.timeline.timeline_links import build_time_range_query_string
 
 #: Rows of the table on one page.
@@ -83,7 +83,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
         runs = list_timeline_items.list_items_by_run(frame)
-        drawings = [timeframe_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
+        drawings = [timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         rows = _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0)
         context |= {

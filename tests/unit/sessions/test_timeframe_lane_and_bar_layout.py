@@ -8,7 +8,7 @@ import pytest
 from checkpoints.enums import DecisionKind, PeerCallStatus, RunStatus
 from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
-from harness_site.sessions.timeline import timeframe_layout
+from harness_site.sessions.timeline import timeframe_lane_and_bar_layout
 from harness_site.sessions.timeline.bar_packing import LEVELS
 from harness_site.sessions.timeline.list_timeline_items import (
     count_listed_items,
@@ -18,7 +18,7 @@ from harness_site.sessions.timeline.list_timeline_items import (
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe
-from harness_site.sessions.timeline.timeframe_layout import LEFT, MARGIN, WIDTHS, Bar, Drawing
+from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import LEFT, MARGIN, WIDTHS, Bar, Drawing
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 
@@ -58,7 +58,7 @@ def busy(count: int) -> Timeframe:
 
 
 def draw(frame: Timeframe, width: int = WIDTHS[0]) -> Drawing:
-    return timeframe_layout.compute_timeframe_layout(frame, list_items_by_run(frame), width)
+    return timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, list_items_by_run(frame), width)
 
 
 def drawn(drawing: Drawing) -> list[Bar]:
