@@ -33,8 +33,8 @@ MUTATIONS = [
     Mutation(
         "a used decision stays",
         "checkpoints/decisions/decision_withdrawal.py",
-        "if given_at_gate or call.replay_count",
-        "if call.replay_count",
+        "bool(given_at_gate or call.replay_count",
+        "bool(call.replay_count",
         f"{TESTS}/decisions/test_withdraw.py::test_decision_is_used_by_a_run_that_passed_the_gate",
     ),
     Mutation(
