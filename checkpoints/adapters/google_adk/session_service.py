@@ -82,6 +82,8 @@ class HarnessSessionService(BaseSessionService):
         self.client = AdapterClient(checkpointer)
         #: Calls of agents that tools have run, by session and call of the tool.
         self._inner_calls: dict[tuple[str, str], list[str]] = {}
+        #: Calls of tools that are nodes of a workflow, by session and path of the node.
+        self._node_calls: dict[tuple[str, str], list[str]] = {}
         #: Locks of sessions to which this process appends, by place.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -261,6 +263,8 @@ class HarnessSessionService(BaseSessionService):
         message = event_conversion.encode_event(event)
         outer_calls = [(place, str(response.id)) for response in event.get_function_responses()]
         closed = [call_id for outer_call in outer_calls for call_id in self._inner_calls.get(outer_call, ())]
+        node = (place, event.node_info.path)
+        closed += self._node_calls.get(node, ())
         content = VersionContent(None, write_transcript_version.build_empty_call_results(closed), added=[message])
         title = parse_message_parts.find_first_user_text_or_empty([message])
         if deltas == _StateDeltas() and await self._try_append_to_known_session(place, session, content, title):
@@ -287,6 +291,7 @@ class HarnessSessionService(BaseSessionService):
         )
         for outer_call in outer_calls:
             self._inner_calls.pop(outer_call, None)
+        self._node_calls.pop(node, None)
         return versions[-1]
 
     async def _try_append_to_known_session(
@@ -325,6 +330,17 @@ class HarnessSessionService(BaseSessionService):
         """
         if inner_ids:
             self._inner_calls[place, call_id] = list(inner_ids)
+
+    def remember_node_call(self, place: str, node_path: str, call_id: str) -> None:
+        """Remember the call of a tool that is a node of a workflow. The next event of the node, which has its output,
+        closes the call: no event has the call and its result.
+
+        Args:
+            place: Identifier of the session that has logged the call.
+            node_path: Path of the node in its workflow.
+            call_id: Identifier of the call.
+        """
+        self._node_calls.setdefault((place, node_path), []).append(call_id)
 
     def require_newest_revision(self, session: Session) -> None:
         """Require that nobody has appended an event to a session since it was loaded.

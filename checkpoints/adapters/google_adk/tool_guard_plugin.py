@@ -271,6 +271,8 @@ class Harness(BasePlugin):
                 )
         except _ToolPaused:
             return execution.result
+        if _find_outer_call(tool_context.session) is None and _is_call_of_node(tool_context):
+            self._service.remember_node_call(place, tool_context.node_path, call_id)
         if execution.has_run:
             return execution.result
         return _apply_replayed_value(result, tool_context)
@@ -413,6 +415,17 @@ _CODEC: Final = ValueCodec(_encode_value, _decode_value, _format_value_as_text)
 
 def _get_place(session: Session) -> str:
     return build_place(session.app_name, session.user_id, session.id)
+
+
+def _is_call_of_node(tool_context: ToolContext) -> bool:
+    """Return whether a node of a workflow has made a call. A call that a model has made is in an event."""
+    if not tool_context.node_path or not tool_context.function_call_id:
+        return False
+    return not any(
+        call.id == tool_context.function_call_id
+        for event in reversed(tool_context.session.events)
+        for call in event.get_function_calls()
+    )
 
 
 def _find_outer_call(session: Session) -> _OuterCall | None:

@@ -13,6 +13,7 @@ from google.adk.plugins import BasePlugin
 from google.adk.runners import InMemoryRunner, Runner
 from google.adk.tools import FunctionTool, ToolContext, exit_loop
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.workflow import Workflow
 from google.genai import types
 
 from checkpoints import SyncCheckpointer, ToolPolicies
@@ -575,6 +576,43 @@ def test_call_of_a_single_turn_agent_of_an_agent_that_is_a_tool_stops_the_run(cp
     _approve(cp, call)
     assert "paid 5" in _say(desk.go_on())
     assert done == ["5"]
+
+
+def test_tool_that_is_a_node_of_a_workflow_runs_in_each_invocation(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[int] = []
+
+    async def send(order: int) -> str:
+        """Send."""
+        done.append(order)
+        return f"sent {order}"
+
+    def choose(node_input: object) -> dict[str, int]:
+        return {"order": 17}
+
+    def run() -> Any:
+        service = HarnessSessionService(cp)
+        workflow = Workflow(name="office", edges=[("START", choose, FunctionTool(send))])
+        app = App(name="office", root_agent=workflow, plugins=[Harness(service)])
+        runner = Runner(app=app, session_service=service, auto_create_session=True)
+        return asyncio.run(runner.run_debug("Please.", user_id="ann", session_id="s", quiet=True))[-1].output
+
+    append = HarnessSessionService.append_event
+
+    async def fail(self: HarnessSessionService, session: Any, event: Event) -> Event:
+        if event.output == "sent 17":
+            raise ConnectionError("The process ends here.")
+        return await append(self, session, event)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HarnessSessionService, "append_event", fail)
+        with pytest.raises(ConnectionError):
+            run()
+    assert run() == "sent 17"  # the result of the call that no event has
+    assert done == [17]
+    assert run() == "sent 17"
+    assert done == [17, 17]
 
 
 def test_tool_that_a_program_runs_itself_is_logged_under_an_identifier_of_its_own(cp: SyncCheckpointer) -> None:
