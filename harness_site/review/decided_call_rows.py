@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
 
-from checkpoints.enums import DecisionKind
+from checkpoints.enums import ActorKind, DecisionKind
 from checkpoints.models import Decision
-from harness_site.core import status_labels
+from harness_site.core import formatting, status_labels
+from harness_site.core.time_range_parameters import format_time_parameter
+
+#: Equal decisions of a person are one row if there are so many, each recorded soon after the other.
+_LEAST_CALLS_OF_BATCH: Final = 3
+_TIME_BETWEEN_CALLS_OF_BATCH: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class EarlierDecision:
 class DecidedRow:
     """Call `call_pk`, described by `tool`, `sentence` and `args`, with its last decision and those `earlier`."""
 
+    is_batch: ClassVar[bool] = False
     pk: int
     kind: str
     final: bool
@@ -46,6 +53,69 @@ class DecidedRow:
     run_since: tuple[str, str] | None
     session_pk: int
     session_id: str
+    is_by_person: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedBatch:
+    """Rows of calls of one tool about which one person has decided the same, the latest first; shown as one row."""
+
+    is_batch: ClassVar[bool] = True
+    rows: tuple[DecidedRow, ...]
+
+    @property
+    def created_at(self) -> datetime:
+        return self.latest.created_at
+
+    @property
+    def latest(self) -> DecidedRow:
+        return self.rows[0]
+
+    @property
+    def duration(self) -> str:
+        """Time from the first to the last of these decisions."""
+        seconds = (self.latest.created_at - self.rows[-1].created_at).total_seconds()
+        return formatting.format_duration_rounded_up(max(seconds, 1))
+
+    @property
+    def first_parameter(self) -> str:
+        """Value of the parameter `first` of the list of these decisions, in UTC."""
+        return format_time_parameter(self.rows[-1].created_at.replace(microsecond=0))
+
+    @property
+    def last_parameter(self) -> str:
+        """Value of the parameter `last` of the list of these decisions, in UTC."""
+        return format_time_parameter(self.latest.created_at.replace(microsecond=0) + timedelta(seconds=1))
+
+
+def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | DecidedBatch]:
+    """Replace neighbouring rows of equal decisions by batches, where there are enough of them."""
+    groups: list[list[DecidedRow]] = []
+    for row in rows:
+        if groups and _is_of_same_batch(groups[-1][-1], row):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    grouped: list[DecidedRow | DecidedBatch] = []
+    for group in groups:
+        if len(group) < _LEAST_CALLS_OF_BATCH:
+            grouped += group
+        else:
+            grouped.append(DecidedBatch(tuple(group)))
+    return grouped
+
+
+def _is_of_same_batch(later: DecidedRow, row: DecidedRow) -> bool:
+    return (
+        row.is_by_person
+        and not (row.earlier or later.earlier or row.is_question)
+        and _get_batch_key(row) == _get_batch_key(later)
+        and later.created_at - row.created_at <= _TIME_BETWEEN_CALLS_OF_BATCH
+    )
+
+
+def _get_batch_key(row: DecidedRow) -> tuple[object, ...]:
+    return (row.is_by_person, row.actor, row.kind, row.final, row.tool, row.reason, row.has_evidence, row.run_since)
 
 
 def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
@@ -78,6 +148,7 @@ def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
         else status_labels.find_shape_and_label_of_run_since_decision(call.status, final_kind=decision.kind),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
+        is_by_person=decision.actor_kind == ActorKind.PERSON,
     )
 
 

@@ -31,10 +31,10 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
-from harness_site.review.decided_call_rows import build_decided_row
+from harness_site.review.decided_call_rows import build_decided_row, group_equal_decisions
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
-from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
+from harness_site.review.queue_filters import CHOICES, PERSON_PREFIX, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
@@ -302,10 +302,13 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
     is_filtered = query_filters.is_decision_list_filtered
     counted = (workspace, filters, query_filters.decided)
     calls = [decisions[-1].tool_call for decisions in decided]
+    rows = [build_decided_row(decisions) for decisions in decided]
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
         "matching_decisions": decided_calls.count_decisions(*counted) if is_filtered else None,
-        "decisions": [build_decided_row(decisions) for decisions in decided],
+        "decisions": rows,
+        "person_prefix": PERSON_PREFIX,
+        "decided_rows": rows if is_filtered else group_equal_decisions(rows),
         "secrets": _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in calls}),
         "more": _build_next_page_url(request.GET, next_key),
         "following": following,

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Decision, Session, ToolCall
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.pending_calls import CallFilters
 from tests.support.client_login import sign_in
@@ -422,3 +422,31 @@ def test_count_fragment(reader: Client) -> None:
     response = reader.get("/review/count/")
     assert visible_text(response) == "1 1 call needs a decision"
     assert 'data-icon="/static/icons/favicon-1.svg"' in response.content.decode()
+
+
+def test_equal_decisions_of_a_batch_are_one_row_that_opens(reader: Client) -> None:
+    for minute in range(4):
+        make_decision(call=interrupted(minute, status=CallStatus.FAILED), actor="bob", reason="Not in the export.")
+    other = interrupted(9, status=CallStatus.FAILED, sentence="Refund the other one")
+    make_decision(call=other, actor="bob", reason="Nothing in the ledger.")
+    page = reader.get("/review/?tab=decided")
+    content = page.content.decode()
+    assert "bob decided 4 calls of refund_card within 1 s “Not in the export.” Show calls" in visible_text(page)
+    assert (content.count("data-row"), content.count('href="/review/calls/')) == (2, 5)
+    assert content.count('<li class="day">') == 1
+    [address] = re.findall(r'href="([^"]*)" data-row>bob decided', content)
+    each = reader.get(f"/review/{address.replace('&amp;', '&')}")
+    assert (each.content.decode().count("data-row"), "bob decided" in visible_text(each)) == (5, False)
+
+
+def test_decisions_that_differ_or_lie_apart_are_rows_of_their_own(reader: Client) -> None:
+    made = [
+        make_decision(call=interrupted(minute, status=CallStatus.FAILED), actor="bob", reason=f"Reason {minute // 2}")
+        for minute in range(4)
+    ]
+    assert reader.get("/review/?tab=decided").content.decode().count("data-row") == 4
+    for minute, decision in enumerate(made):
+        Decision.objects.filter(pk=decision.pk).update(
+            reason="Equal.", created_at=decision.created_at + timedelta(minutes=minute)
+        )
+    assert reader.get("/review/?tab=decided").content.decode().count("data-row") == 4
