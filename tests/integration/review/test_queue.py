@@ -47,7 +47,7 @@ def test_query_count_is_independent_of_the_decisions(
     reader: Client, django_assert_num_queries: DjangoAssertNumQueries, decisions: int
 ) -> None:
     for minute in range(decisions):
-        make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
+        make_decision(call=interrupted(minute, status=CallStatus.COMPLETED), reason=f"Reason {minute}")
     with django_assert_num_queries(15):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
@@ -429,6 +429,7 @@ def test_equal_decisions_of_a_batch_are_one_row_that_opens(reader: Client) -> No
         make_decision(call=interrupted(minute, status=CallStatus.FAILED), actor="bob", reason="Not in the export.")
     other = interrupted(9, status=CallStatus.FAILED, sentence="Refund the other one")
     make_decision(call=other, actor="bob", reason="Nothing in the ledger.")
+    Decision.objects.update(created_at=datetime(2026, 11, 28, 12, tzinfo=UTC))
     page = reader.get("/review/?tab=decided")
     content = page.content.decode()
     assert "bob decided 4 calls of refund_card within 1 s “Not in the export.” Show calls" in visible_text(page)
@@ -446,7 +447,6 @@ def test_decisions_that_differ_or_lie_apart_are_rows_of_their_own(reader: Client
     ]
     assert reader.get("/review/?tab=decided").content.decode().count("data-row") == 4
     for minute, decision in enumerate(made):
-        Decision.objects.filter(pk=decision.pk).update(
-            reason="Equal.", created_at=decision.created_at + timedelta(minutes=minute)
-        )
+        apart = datetime(2026, 11, 28, 12, minute, tzinfo=UTC)
+        Decision.objects.filter(pk=decision.pk).update(reason="Equal.", created_at=apart)
     assert reader.get("/review/?tab=decided").content.decode().count("data-row") == 4
