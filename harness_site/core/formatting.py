@@ -179,6 +179,14 @@ def format_time_with_zone(moment: datetime) -> str:
     return f"{text} {timezone.get_current_timezone_name()}"
 
 
+def format_time_with_date_unless_today(moment: datetime, now: datetime, timespec: str = "seconds") -> str:
+    """Format a time of day in the current time zone, with the date unless it is that of `now`."""
+    zone = timezone.get_current_timezone()
+    local = convert_to_zone(moment, zone)
+    text = local.replace(tzinfo=None).isoformat(" ", timespec)
+    return text.split()[1] if local.date() == convert_to_zone(now, zone).date() else text
+
+
 def format_date_and_time_with_zone(moment: datetime) -> str:
     """Format a time in the current time zone for a sentence: Tue 10 Nov 2026, 14:30 (Europe/Berlin)."""
     local = convert_to_zone(moment, timezone.get_current_timezone())

@@ -1,12 +1,14 @@
 """Error texts of the decision card: what happened, and what to do."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
@@ -113,7 +115,7 @@ def _build_already_decided_problem(
     else:
         text = _("{name} decided first, at {time}: {decision}.")
         todo = _advise_about_decision_of_another_person(call)
-    what = text.format(name=error.by, time=formatting.format_time_with_zone(error.at), decision=error.kind.lower())
+    what = text.format(name=error.by, time=_format_time(error.at), decision=error.kind.lower())
     return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}".strip())
 
 
@@ -140,7 +142,7 @@ def build_problem_of_earlier_decision(
         )
         what = text.format(
             name=mask_and_reveal_hidden(decision.actor),
-            time=formatting.format_time_with_zone(decision.created_at),
+            time=_format_time(decision.created_at),
             decision=_get_decision_label(decision, call).lower(),
         )
         return DecisionProblem(409, what, _("It is recorded, so there is nothing left to do."), is_agreement=True)
@@ -153,6 +155,11 @@ def build_problem_of_earlier_decision(
     session_id = call.session.session_id
     error = AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at)
     return build_decision_problem(error, call, reader=reader, nothing=nothing)
+
+
+def _format_time(moment: datetime) -> str:
+    """Format a time as the pages around the sentence do."""
+    return formatting.format_time_with_date_unless_today(moment, clock.now())
 
 
 def _has_voted(call: ToolCall, reader: str) -> bool:
@@ -170,7 +177,7 @@ def _describe_overruling_decision(decision: Decision, label: str) -> str:
     )
     return text.format(
         name=mask_and_reveal_hidden(decision.actor),
-        time=formatting.format_time_with_zone(decision.created_at),
+        time=_format_time(decision.created_at),
         decision=label.lower(),
     )
 
@@ -239,7 +246,7 @@ def _describe_session_end(session: Session) -> str:
     return _("The session is {status}, ended by {name} at {time}.").format(
         status=status,
         name=mask_and_reveal_hidden(event.actor),
-        time=formatting.format_time_with_zone(event.created_at),
+        time=_format_time(event.created_at),
     )
 
 
@@ -259,7 +266,7 @@ def _describe_last_change_since_revision(call: ToolCall, since: int) -> str:
     return text.format(
         name=mask_and_reveal_hidden(decision.actor),
         decided=status_labels.format_decision_verb(decision.kind, call.is_question),
-        time=formatting.format_time_with_zone(decision.created_at),
+        time=_format_time(decision.created_at),
         needed=call.approvals,
     )
 
@@ -283,5 +290,5 @@ def _format_takeover(run: Run, call: ToolCall) -> str:
         number=run.number,
         host=mask_and_reveal_hidden(run.host),
         before=call.run.number,
-        time=formatting.format_time_with_zone(run.started_at),
+        time=_format_time(run.started_at),
     )

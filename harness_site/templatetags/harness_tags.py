@@ -222,11 +222,8 @@ def render_relative_deadline(moment: datetime) -> SafeString:
 @register.simple_tag(name="at")
 def render_time(moment: datetime, milliseconds: bool = False, beside: datetime | None = None) -> SafeString:
     """Render the time of day in the reader's time zone, with the date unless it is today, or the day of `beside`."""
-    zone = timezone.get_current_timezone()
-    local = formatting.convert_to_zone(moment, zone)
-    text = local.replace(tzinfo=None).isoformat(" ", "milliseconds" if milliseconds else "seconds")
-    if local.date() == formatting.convert_to_zone(beside or clock.now(), zone).date():
-        _, text = text.split()
+    timespec = "milliseconds" if milliseconds else "seconds"
+    text = formatting.format_time_with_date_unless_today(moment, beside or clock.now(), timespec)
     return _render_time_element(moment, text, "at")
 
 

@@ -133,7 +133,7 @@ def test_second_decision_names_the_first(alice: Client, call: ToolCall) -> None:
     page = visible_text(response)
     made = Decision.objects.get().created_at.astimezone(ZoneInfo("Asia/Kolkata"))
     assert response.status_code == 409
-    assert f"alice decided first, at {made:%Y-%m-%d %H:%M:%S} Asia/Kolkata: it happened." in page
+    assert f"alice decided first, at {made:%H:%M:%S}: it happened." in page
     assert "Your decision was not recorded." in page
     assert "Not recorded: It did not happen" in page
     assert "Your text Not in the export. Evidence ticket 4711" in page

@@ -108,7 +108,7 @@ def test_decision_on_an_outdated_card_explains_the_change(people: dict[str, Clie
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
     response = people["bob"].post(url(call), APPROVE)
-    at = f"{Decision.objects.get().created_at:%Y-%m-%d %H:%M:%S} UTC"
+    at = f"{Decision.objects.get().created_at:%H:%M:%S}"
     assert response.status_code == 409
     assert f"alice approved at {at}, as one of 2 people. The call has changed (revision 1, now 2)." in visible_text(
         response
