@@ -118,11 +118,18 @@ def build_http_example_blocks() -> list[Block]:
 CONNECTIONS: Final = (
     Connection("python", "Python", build_python_example_blocks, example_agent_sources.PYTHON_APPROVAL),
     Connection("langgraph", "LangGraph", build_langgraph_example_blocks, example_agent_sources.LANGGRAPH_APPROVAL),
-    Connection("claude", "Claude Agent SDK", build_claude_example_blocks),
-    Connection("google-adk", "Google ADK", build_google_adk_example_blocks),
-    Connection("openai-agents", "OpenAI Agents", build_openai_agents_example_blocks),
-    Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_example_blocks),
-    Connection("strands", "Strands Agents", build_strands_example_blocks),
+    Connection("claude", "Claude Agent SDK", build_claude_example_blocks, example_agent_sources.CLAUDE_APPROVAL),
+    Connection("google-adk", "Google ADK", build_google_adk_example_blocks, example_agent_sources.GOOGLE_ADK_APPROVAL),
+    Connection(
+        "openai-agents",
+        "OpenAI Agents",
+        build_openai_agents_example_blocks,
+        example_agent_sources.OPENAI_AGENTS_APPROVAL,
+    ),
+    Connection(
+        "pydantic-ai", "Pydantic AI", build_pydantic_ai_example_blocks, example_agent_sources.PYDANTIC_AI_APPROVAL
+    ),
+    Connection("strands", "Strands Agents", build_strands_example_blocks, example_agent_sources.STRANDS_APPROVAL),
     Connection(
         "http", gettext_lazy("Python over HTTP"), build_http_example_blocks, example_agent_sources.HTTP_APPROVAL
     ),

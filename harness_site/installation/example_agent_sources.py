@@ -46,6 +46,14 @@ _WAITING_LOOP: Final = """async def main():
 
 asyncio.run(main())
 """
+#: Last line of a program for a framework: its output says that it worked, and where to look.
+_RECORDED: Final = 'print("The session is recorded. Open Sessions in the browser.")'
+#: What the programs for frameworks print while they wait for a decision.
+_WAITS: Final = 'print("The note waits for your decision. Open Review in the browser.", flush=True)'
+_POLICY: Final = """policy = {"requires_approval": True, "sentence": "Send the note “{text}”"}
+"""
+_POLICIES: Final = f"""{_POLICY}policies = ToolPolicies({{"send_note": policy}})
+"""
 #: Without the variable, a program ends with what to do and not with a traceback. The page explains the other errors.
 _REQUIRED_VARIABLE: Final = """if not os.environ.get("%s"):
     sys.exit("Run the line that begins with export first, in this terminal.")
@@ -119,6 +127,7 @@ with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
     agent = create_agent(model, [send_note], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
     question = {{"messages": [{{"role": "user", "content": "Send a note"}}]}}
     agent.invoke(question, {{"configurable": {{"thread_id": "first-session"}}}})
+{_RECORDED}
 """
 LANGGRAPH_APPROVAL: Final = f"""import os
 import sys
@@ -138,115 +147,176 @@ with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
     state = agent.invoke(command, thread)
     print("The agent continued:", state["messages"][-1].content)
 """
-OPENAI_AGENTS: Final = (
-    """import asyncio
+_OPENAI_AGENTS_MODEL: Final = f"""import asyncio
 import os
 import sys
 
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from checkpoints import Checkpointer
+from checkpoints import Checkpointer%(imports)s
 from checkpoints.adapters.openai_agents import HarnessSession, use_harness
 
-"""
-    + _REQUIRED_DATABASE
-    + """
+{_REQUIRED_DATABASE}
 @function_tool
 def send_note(text: str) -> str:
-    return f"sent: {text}"
+    return f"sent: {{text}}"
 
 
-call = function_call("send_note", {"text": "hello"}, call_id="call_1")
+call = function_call("send_note", {{"text": "hello"}}, call_id="call_1")
 model = ScriptedModel([[call], [assistant_message("The note is sent.")]])
 agent = Agent(name="my-agent", model=model, tools=[send_note])
-use_harness()
+"""
+OPENAI_AGENTS: Final = (
+    _OPENAI_AGENTS_MODEL % {"imports": ""}
+    + f"""use_harness()
 
 
 async def main():
     async with Checkpointer(os.environ["HARNESS_DATABASE_URL"]) as cp:
         session = HarnessSession("first-session", cp)
         await Runner.run(agent, "Send a note", session=session, run_config=RunConfig(tracing_disabled=True))
+    {_RECORDED}
 
 
 asyncio.run(main())
 """
 )
-PYDANTIC_AI: Final = (
-    """import asyncio
+OPENAI_AGENTS_APPROVAL: Final = (
+    _OPENAI_AGENTS_MODEL % {"imports": ", ToolPolicies"}
+    + f"""{_POLICIES}use_harness(policies)
+options = {{"run_config": RunConfig(tracing_disabled=True)}}
+
+
+async def main():
+    async with Checkpointer(os.environ["HARNESS_DATABASE_URL"]) as cp:
+        options["session"] = HarnessSession("first-approval", cp)
+        result = await Runner.run(agent, "Send a note", **options)
+        if result.interruptions:
+            {_WAITS}
+            while await cp.pending_tool_calls("first-approval"):
+                await asyncio.sleep(1)
+            result = await Runner.run(agent, "Send a note", **options)
+        print("The agent continued:", result.final_output)
+
+
+asyncio.run(main())
+"""
+)
+_PYDANTIC_AI_TOOL: Final = f"""import asyncio
 import os
 import sys
 
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
-
+%(imports)s
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 
-"""
-    + _REQUIRED_DATABASE
-    + """
+{_REQUIRED_DATABASE}
 async def send_note(text: str) -> str:
-    return f"sent: {text}"
-
+    return f"sent: {{text}}"
+"""
+PYDANTIC_AI: Final = (
+    _PYDANTIC_AI_TOOL % {"imports": ""}
+    + f"""
 
 async def main():
     async with HarnessConversationStore.aopen(os.environ["HARNESS_DATABASE_URL"]) as store:
         agent = Agent(TestModel(), tools=[send_note], capabilities=[Harness(store)])
         result = await agent.run("Send a note", conversation_id="first-session")
         await store.save(result)
+    {_RECORDED}
 
 
 asyncio.run(main())
 """
 )
-STRANDS: Final = (
-    """import os
-import sys
+PYDANTIC_AI_APPROVAL: Final = (
+    _PYDANTIC_AI_TOOL % {"imports": "\nfrom checkpoints import ToolPolicies"}
+    + f"""
 
+{_POLICIES}
+
+async def main():
+    async with HarnessConversationStore.aopen(os.environ["HARNESS_DATABASE_URL"]) as store:
+        harness = Harness(store, policies, pause="wait")
+        agent = Agent(TestModel(), tools=[send_note], capabilities=[harness])
+        {_WAITS}
+        result = await agent.run("Send a note", conversation_id="first-approval")
+        await store.save(result)
+        print("The agent continued:", result.output)
+
+
+asyncio.run(main())
+"""
+)
+_STRANDS_MODEL: Final = f"""import os
+import sys
+%(first_import)s
 from strands import Agent, tool
 from strands.models import Model
 from strands.session.repository_session_manager import RepositorySessionManager
-
+%(imports)s
 from checkpoints.adapters.strands import Harness, HarnessSessionRepository
 
-"""
-    + _REQUIRED_DATABASE
-    + """
+{_REQUIRED_DATABASE}
 class ScriptedModel(Model):
     def update_config(self, **config): ...
 
     def get_config(self):
-        return {}
+        return {{}}
 
     def structured_output(self, *args, **options):
         raise NotImplementedError
 
     async def stream(self, messages, *args, **options):
         has_result = any("toolResult" in block for message in messages for block in message["content"])
-        call = {"name": "send_note", "toolUseId": "call_1"}
-        delta = {"text": "The note is sent."} if has_result else {"toolUse": {"input": '{"text": "hello"}'}}
-        yield {"messageStart": {"role": "assistant"}}
-        yield {"contentBlockStart": {"start": {} if has_result else {"toolUse": call}}}
-        yield {"contentBlockDelta": {"delta": delta}}
-        yield {"contentBlockStop": {}}
-        yield {"messageStop": {"stopReason": "end_turn" if has_result else "tool_use"}}
+        call = {{"name": "send_note", "toolUseId": "call_1"}}
+        delta = {{"text": "The note is sent."}} if has_result else {{"toolUse": {{"input": '{{"text": "hello"}}'}}}}
+        yield {{"messageStart": {{"role": "assistant"}}}}
+        yield {{"contentBlockStart": {{"start": {{}} if has_result else {{"toolUse": call}}}}}}
+        yield {{"contentBlockDelta": {{"delta": delta}}}}
+        yield {{"contentBlockStop": {{}}}}
+        yield {{"messageStop": {{"stopReason": "end_turn" if has_result else "tool_use"}}}}
 
 
 @tool
 def send_note(text: str) -> str:
     \"\"\"Send a note.\"\"\"
-    return f"sent: {text}"
+    return f"sent: {{text}}"
 
 
+"""
+STRANDS: Final = (
+    _STRANDS_MODEL % {"first_import": "", "imports": ""}
+    + f"""options = {{"tools": [send_note], "callback_handler": None}}
 with HarnessSessionRepository.open(os.environ["HARNESS_DATABASE_URL"]) as repository:
     manager = RepositorySessionManager("first-session", repository)
     harness = Harness("first-session", repository)
-    agent = Agent(ScriptedModel(), tools=[send_note], session_manager=manager, plugins=[harness])
+    agent = Agent(ScriptedModel(), session_manager=manager, plugins=[harness], **options)
     agent(harness.build_responses() or "Send a note")
+{_RECORDED}
 """
 )
-GOOGLE_ADK: Final = (
-    """import asyncio
+STRANDS_APPROVAL: Final = (
+    _STRANDS_MODEL
+    % {"first_import": "import time\n", "imports": "\nfrom checkpoints import SyncCheckpointer, ToolPolicies"}
+    + f"""{_POLICIES}options = {{"tools": [send_note], "callback_handler": None}}
+with SyncCheckpointer.open(os.environ["HARNESS_DATABASE_URL"]) as cp:
+    repository = HarnessSessionRepository(cp)
+    manager = RepositorySessionManager("first-approval", repository)
+    harness = Harness("first-approval", repository, policies)
+    agent = Agent(ScriptedModel(), session_manager=manager, plugins=[harness], **options)
+    result = agent(harness.build_responses() or "Send a note")
+    if result.stop_reason == "interrupt":
+        {_WAITS}
+        while cp.pending_tool_calls("first-approval"):
+            time.sleep(1)
+        result = agent(harness.build_responses())
+    print("The agent continued:", str(result).strip())
+"""
+)
+_GOOGLE_ADK_MODEL: Final = f"""import asyncio
 import os
 import sys
 
@@ -255,18 +325,16 @@ from google.adk.apps import App
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import Runner
 from google.genai import types
-
+%(imports)s
 from checkpoints.adapters.google_adk import Harness, HarnessSessionService
 
-"""
-    + _REQUIRED_DATABASE
-    + """
+{_REQUIRED_DATABASE}
 class ScriptedModel(BaseLlm):
     model: str = "scripted"
 
     async def generate_content_async(self, llm_request, stream=False):
         parts = [part for content in llm_request.contents for part in content.parts]
-        call = types.Part.from_function_call(name="send_note", args={"text": "hello"})
+        call = types.Part.from_function_call(name="send_note", args={{"text": "hello"}})
         has_result = any(part.function_response for part in parts)
         part = types.Part(text="The note is sent.") if has_result else call
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
@@ -274,11 +342,14 @@ class ScriptedModel(BaseLlm):
 
 def send_note(text: str) -> str:
     \"\"\"Send a note.\"\"\"
-    return f"sent: {text}"
+    return f"sent: {{text}}"
 
 
-async def main():
-    place = {"user_id": "first-user", "session_id": "first-session"}
+"""
+GOOGLE_ADK: Final = (
+    _GOOGLE_ADK_MODEL % {"imports": ""}
+    + f"""async def main():
+    place = {{"user_id": "first-user", "session_id": "first-session"}}
     async with HarnessSessionService.aopen(os.environ["HARNESS_DATABASE_URL"]) as service:
         harness = Harness(service)
         agent = LlmAgent(name="notes", model=ScriptedModel(), tools=[send_note])
@@ -289,6 +360,33 @@ async def main():
             message = types.Content(role="user", parts=[types.Part(text="Send a note")])
         async for event in runner.run_async(**place, new_message=message):
             pass
+    {_RECORDED}
+
+
+asyncio.run(main())
+"""
+)
+GOOGLE_ADK_APPROVAL: Final = (
+    _GOOGLE_ADK_MODEL % {"imports": "\nfrom checkpoints import ToolPolicies"}
+    + f"""{_POLICIES}
+
+async def main():
+    place = {{"user_id": "first-user", "session_id": "first-approval"}}
+    async with HarnessSessionService.aopen(os.environ["HARNESS_DATABASE_URL"]) as service:
+        harness = Harness(service, policies)
+        agent = LlmAgent(name="notes", model=ScriptedModel(), tools=[send_note])
+        app = App(name="notes", root_agent=agent, plugins=[harness])
+        runner = Runner(app=app, session_service=service, auto_create_session=True)
+        message = await harness.build_confirmations(app_name="notes", **place)
+        if message is None:
+            message = types.Content(role="user", parts=[types.Part(text="Send a note")])
+        events = [event async for event in runner.run_async(**place, new_message=message)]
+        if any(event.actions.requested_tool_confirmations for event in events):
+            {_WAITS}
+            while (message := await harness.build_confirmations(app_name="notes", **place)) is None:
+                await asyncio.sleep(1)
+            events = [event async for event in runner.run_async(**place, new_message=message)]
+        print("The agent continued:", events[-1].content.parts[0].text)
 
 
 asyncio.run(main())
@@ -306,7 +404,7 @@ from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool
 
 """
     + _REQUIRED_DATABASE
-    + """
+    + f"""
 async def main():
     async with HarnessSessionStore.open(os.environ["HARNESS_DATABASE_URL"]) as store:
         options = ClaudeAgentOptions(
@@ -314,6 +412,64 @@ async def main():
         )
         async for message in query(prompt="Say hello", options=options):
             print(message)
+    {_RECORDED}
+
+
+asyncio.run(main())
+"""
+)
+CLAUDE_APPROVAL: Final = (
+    """import asyncio
+import os
+import sys
+import uuid
+from dataclasses import replace
+
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ResultMessage,
+    create_sdk_mcp_server,
+    project_key_for_directory,
+    query,
+    tool,
+)
+
+from checkpoints import ToolPolicies
+from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
+
+"""
+    + _REQUIRED_DATABASE
+    + f"""NAME = "mcp__notes__send_note"
+{_POLICY}policies = ToolPolicies({{**READING_TOOLS, NAME: policy}})
+
+
+@tool("send_note", "Send a note.", {{"text": str}})
+async def send_note(args):
+    return {{"content": [{{"type": "text", "text": f"sent: {{args['text']}}"}}]}}
+
+
+async def ask(prompt, options):
+    results = [message async for message in query(prompt=prompt, options=options) if isinstance(message, ResultMessage)]
+    return results[0]
+
+
+async def main():
+    session = str(uuid.uuid4())
+    async with HarnessSessionStore.open(os.environ["HARNESS_DATABASE_URL"]) as store:
+        options = ClaudeAgentOptions(
+            session_store=store,
+            session_store_flush="eager",
+            hooks=tool_hooks(store, policies),
+            mcp_servers={{"notes": create_sdk_mcp_server("notes", tools=[send_note])}},
+            allowed_tools=[NAME],
+        )
+        result = await ask("Send the note: hello", replace(options, session_id=session))
+        if result.deferred_tool_use:
+            {_WAITS}
+            while await store.checkpointer.pending_tool_calls(f"{{project_key_for_directory()}}/{{session}}"):
+                await asyncio.sleep(1)
+            result = await ask("Please continue.", replace(options, resume=session))
+        print("The agent continued:", result.result)
 
 
 asyncio.run(main())

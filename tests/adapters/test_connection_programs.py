@@ -17,40 +17,68 @@ def build_environment(database: Path) -> dict[str, str]:
     return environment | {"HARNESS_DATABASE_URL": str(database), "PYTHONPATH": str(Path.cwd())}
 
 
-@pytest.mark.parametrize("name", ["LANGGRAPH", "OPENAI_AGENTS", "PYDANTIC_AI", "STRANDS"])
-def test_the_program_saves_its_session(tmp_path: Path, name: str) -> None:
+FRAMEWORKS = ["LANGGRAPH", "OPENAI_AGENTS", "PYDANTIC_AI", "STRANDS", "GOOGLE_ADK"]
+#: Id of the session of the program that waits for an approval, where it is not the one that the program names.
+SESSION_IDS = {"GOOGLE_ADK": "notes/first-user/first-approval"}
+#: What the model says in the end; the one of Pydantic AI makes a text of the results.
+ANSWERS = {"PYDANTIC_AI": '{"send_note":"sent: a"}'}
+APPROVE = """import sys, time
+from checkpoints import SyncCheckpointer
+database, session_id = sys.argv[1:]
+with SyncCheckpointer.open(database) as cp:
+    while not (waiting := cp.pending_tool_calls(session_id)):
+        time.sleep(0.2)
+    (call,) = waiting
+    cp.approve_call(session_id, call["call_id"], actor="ada", reason="a note", revision=call["revision"])
+"""
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_program_saves_its_session_and_says_where_to_look(tmp_path: Path, name: str) -> None:
     database = tmp_path / "agent.sqlite3"
     (tmp_path / "first_agent.py").write_text(getattr(example_agent_sources, name))
     environment = build_environment(database)
-    subprocess.run([sys.executable, "first_agent.py"], cwd=tmp_path, env=environment, check=True)
+    command = [sys.executable, "first_agent.py"]
+    printed = subprocess.run(command, cwd=tmp_path, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    assert printed.stdout == "The session is recorded. Open Sessions in the browser.\n"
     with contextlib.closing(sqlite3.connect(database)) as connection:
         sessions = connection.execute("SELECT session_id, message_count FROM checkpoints_session").fetchall()
         calls = connection.execute("SELECT tool, status FROM checkpoints_toolcall").fetchall()
-    assert sessions == [("first-session", 4)]
+    assert sessions == [("notes/first-user/first-session" if name == "GOOGLE_ADK" else "first-session", 4)]
     assert calls == [("send_note", "completed")]
 
 
-def test_the_program_of_langgraph_waits_for_an_approval(tmp_path: Path) -> None:
-    database = tmp_path / "agent.sqlite3"
-    (tmp_path / "first_approval.py").write_text(example_agent_sources.LANGGRAPH_APPROVAL)
-    (tmp_path / "approve.py").write_text(
-        f"""from checkpoints import SyncCheckpointer
-with SyncCheckpointer.open({str(database)!r}) as cp:
-    (call,) = cp.pending_tool_calls("first-approval")
-    cp.approve_call("first-approval", "call_1", actor="ada", reason="a note", revision=call["revision"])
-"""
-    )
-    environment = build_environment(database)
+def approve_and_read_answer(folder: Path, database: Path, session_id: str) -> str:
+    """Run `first_approval.py`, approve its call, and return what it prints then."""
+    (folder / "approve.py").write_text(APPROVE)
+    variables = build_environment(database)
     command = [sys.executable, "first_approval.py"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout
-        assert program.stdout.readline().startswith("The note waits for your decision.")
-        subprocess.run([sys.executable, "approve.py"], cwd=tmp_path, env=environment, check=True)
-        assert program.stdout.read() == "The agent continued: The note is sent.\n"
+        assert program.stdout.readline() == "The note waits for your decision. Open Review in the browser.\n"
+        approve = [sys.executable, "approve.py", str(database), session_id]
+        try:
+            subprocess.run(approve, cwd=folder, env=variables, check=True, timeout=120)
+        except BaseException:
+            program.kill()
+            raise
+        return program.stdout.read()
 
 
-def test_the_program_of_claude_names_what_the_adapter_has(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_program_waits_for_an_approval(tmp_path: Path, name: str) -> None:
+    database = tmp_path / "agent.sqlite3"
+    (tmp_path / "first_approval.py").write_text(getattr(example_agent_sources, f"{name}_APPROVAL"))
+    printed = approve_and_read_answer(tmp_path, database, SESSION_IDS.get(name, "first-approval"))
+    assert printed == f"The agent continued: {ANSWERS.get(name, 'The note is sent.')}\n"
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        calls = connection.execute("SELECT tool, status FROM checkpoints_toolcall").fetchall()
+    assert calls == [("send_note", "completed")]
+
+
+@pytest.mark.parametrize("source", [example_agent_sources.CLAUDE, example_agent_sources.CLAUDE_APPROVAL])
+def test_the_program_of_claude_names_what_the_adapter_has(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     monkeypatch.setenv("HARNESS_DATABASE_URL", "agent.db")
     scope = {"__name__": "claude"}
-    exec(example_agent_sources.CLAUDE.replace("asyncio.run(main())", ""), scope)  # noqa: S102 - its own text
+    exec(source.replace("asyncio.run(main())", ""), scope)  # noqa: S102 - its own text
     assert {"ClaudeAgentOptions", "HarnessSessionStore", "tool_hooks", "main"} <= scope.keys()

@@ -105,7 +105,7 @@ def test_project_that_includes_the_site_is_told_its_own_command(
     assert "harness create_agent_login" not in text
 
 
-@pytest.mark.parametrize("way", [way for way in CONNECTIONS if way.approval_program], ids=lambda way: way.key)
+@pytest.mark.parametrize("way", CONNECTIONS, ids=lambda way: way.key)
 def test_program_for_an_approval_is_complete(way: Connection) -> None:
     compile(way.approval_program, "first_approval.py", "exec")
     assert "The note waits for your decision." in way.approval_program

@@ -315,7 +315,9 @@ class TestIntegrity:
 
     def test_history_shows_the_last_verification(self, session: Session, reader: Client) -> None:
         event(session, AuditKind.RUN_STARTED)
-        assert "Not verified yet Open this session in the audit trail" in self.page(reader, session)
+        assert "Not verified yet Verify the audit trail Open this session in the audit trail" in self.page(
+            reader, session
+        )
         audit.seal_and_verify_chain_and_store_result(session.workspace_id)
         verified = "Verified The audit trail is intact: 2 entries, checked just now."
         assert verified in self.page(reader, session)
