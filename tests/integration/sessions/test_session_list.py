@@ -85,6 +85,11 @@ def test_every_page_shows_the_total(wanted: SessionFilter, size: int) -> None:
         assert session_rows.load_session_page(workspace, wanted, after=first.after, size=size).total == 3
 
 
+def test_search_of_the_list_has_a_key(reader: Client) -> None:
+    make_session()
+    assert 'id="q" name="q" data-key="/"' in reader.get("/sessions/").content.decode()
+
+
 def test_newest_activity_is_first(reader: Client) -> None:
     first, third, second = at(3), at(1), at(2)
     assert listed(reader) == [first.pk, second.pk, third.pk]
