@@ -18,6 +18,7 @@ from typing import Any, cast
 from checkpoints import sansio
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, SideEffect
+from checkpoints.exceptions import InvalidInput
 from checkpoints.tools.dispatch import to_model_content
 from checkpoints.tools.dispatch_registered_call import CheckpointerLike
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
@@ -142,6 +143,27 @@ class ToolPolicies:
             The hook; None if the tool has none.
         """
         return self.find_options(name).get("verify")
+
+
+def refuse_policy_by_call(policies: ToolPolicies, framework: str) -> None:
+    """Refuse the policy `call` for tools whose calls a framework continues in a later step.
+
+    The key of this policy contains the step. Some frameworks save while a call waits for a person, which begins another
+    step: the call would be another one after the decision.
+
+    Args:
+        policies: Options of tools by name.
+        framework: Name of the framework, for the message.
+
+    Raises:
+        InvalidInput: One of the tools has the policy, or those have it that have none of their own.
+    """
+    used = [policies.idempotency, *(options.get("idempotency") for options in policies._policies.values())]
+    if "call" in used:
+        raise InvalidInput(
+            f'The policy "call" cannot be used with {framework}: a call about which a person has decided continues in '
+            'a later step, and would be another call. Use "unanswered", which is the default, or "once".'
+        )
 
 
 def _escape_pattern(name: str) -> str:

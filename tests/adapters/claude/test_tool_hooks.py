@@ -596,3 +596,10 @@ def test_lines_that_the_process_itself_stores_meanwhile_do_not_make_its_transcri
 
     monkeypatch.setattr(store, "_load_latest_version_number", store_line_first_if_nobody_prevents_it)
     assert asyncio.run(Hooks(store, POLICIES).call("PreToolUse", "a", {"order": 18, "amount": 1}, REFUND)) == (None, "")
+
+
+def test_policy_whose_keys_contain_the_step_needs_hooks_without_a_store(cp: SyncCheckpointer) -> None:
+    policies = ToolPolicies(idempotency="call")
+    assert tool_hooks(cp, policies)
+    with pytest.raises(InvalidInput, match='Use "unanswered"'):
+        tool_hooks(HarnessSessionStore(cp), policies)

@@ -450,3 +450,9 @@ def test_run_without_a_session_of_this_library_is_refused(workspace: object, eff
 
     with pytest.raises(InvalidInput, match="HarnessSession"):
         asyncio.run(run())
+
+
+def test_policy_whose_keys_contain_the_step_is_refused() -> None:
+    """A run that continues after a decision is in another step, so that the call would be another one."""
+    with pytest.raises(InvalidInput, match='Use "unanswered"'):
+        HarnessRunner(ToolPolicies({"send": {"idempotency": "call"}}))

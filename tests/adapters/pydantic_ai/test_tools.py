@@ -366,3 +366,10 @@ def test_a_tool_that_only_reads_is_not_logged(cp: SyncCheckpointer) -> None:
 def test_an_unknown_pause_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(InvalidInput, match="no pause"):
         Harness(cp, pause="sleep")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policies", [ToolPolicies(idempotency="call"), ToolPolicies({"p*": {"idempotency": "call"}})])
+def test_policy_whose_keys_contain_the_step_is_refused(cp: SyncCheckpointer, policies: ToolPolicies) -> None:
+    """The request for a decision begins another step, so that the call would be another one after the decision."""
+    with pytest.raises(InvalidInput, match='Use "unanswered"'):
+        Harness(cp, policies)
