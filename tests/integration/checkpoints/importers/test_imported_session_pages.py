@@ -63,7 +63,7 @@ def test_call_without_a_result_is_labelled(
     assert "needs a decision" not in words
     assert "Decide" not in words
     list_of_calls = visible_text(reader.get(url("calls/")))
-    assert "Bash: make light" in list_of_calls
+    assert " make light Bash " in list_of_calls
     assert "no run of this store" not in list_of_calls
     page_of_call = visible_text(reader.get(url(f"calls/{ToolCall.objects.get(call_id='call_2').pk}/")))
     assert "Bash: make light" in page_of_call
