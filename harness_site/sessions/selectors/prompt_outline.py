@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from django.db.models import BooleanField, Func, QuerySet
@@ -15,9 +15,11 @@ from django.db.models.functions import Length, Substr
 
 from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.formats import parse_message_parts
-from checkpoints.formats.parse_message_parts import TextPart
+from checkpoints.formats.parse_message_parts import CallPart, TextPart
 from checkpoints.models import Message, Session
 from checkpoints.models.transcript import PROMPT_ROLES
+from harness_site.core.call_sentences import build_short_call_sentence
+from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors import conversation_window, find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
@@ -29,13 +31,20 @@ _HALF: Final = MAX_PROMPTS // 2
 #: Messages of people among which the first prompt is.
 _MAX_PROMPTS_READ: Final = 20
 #: Characters of a stored message that are read.
-_BEGINNING: Final = 1_000
+_BEGINNING: Final = 2_000
 #: Characters of a prompt in the outline.
 _TITLE: Final = 120
+#: Last messages of a version among which its summary is, and roles of messages that only have results of calls.
+_SUMMARISED_MESSAGES: Final = 6
+_RESULT_ROLES: Final = ("Tool", "function", "tool")
 #: Beginning of a longer message whose first block is a text, in canonical JSON.
 _FIRST_TEXT: Final = re.compile(
     r'\{"(?:blocks|content)":(?:\[\{(?:"cache_control":\{[^{}]*\},)?(?:"kind":"text",)?"text":)?"((?:[^"\\]|\\.)*)'
 )
+#: Marks of Markdown that a title of one line does not need.
+_LINK: Final = re.compile(r"\[([^\]\n]+)\]\([^)\n]+\)")
+_LIST_MARK: Final = re.compile(r"\n[ \t]*[-*+] +")
+_LIST_AFTER_COLON: Final = re.compile(r"(:)\s*\n[ \t]*[-*+] +")
 _Row = tuple[int, datetime, str, int]
 
 
@@ -100,10 +109,10 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
 
 
-def load_prompt_or_last_text_of_each_version(session: Session, rows: Sequence[VersionRow]) -> dict[int, Prompt]:
-    """Load the first prompt among the messages that each version added, by its number. `rows` is newest first.
+def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -> dict[int, str]:
+    """Load one line about what each version added, not masked, by its number. `rows` is newest first.
 
-    A version that added no prompt has the beginning of its last message, if that has a text. A version has none if a
+    It is the first prompt, else the newest text of the agent, else what the newest call does. A version has none if a
     later one of `rows` has other messages in its place.
 
     Raises:
@@ -113,28 +122,54 @@ def load_prompt_or_last_text_of_each_version(session: Session, rows: Sequence[Ve
     if place is None:
         return {}
     prompts = load_prompt_outline(place, around=place.length).prompts
-    found: dict[int, Prompt] = {}
-    last_positions: dict[int, int] = {}
+    found: dict[int, str] = {}
+    last_positions: dict[int, range] = {}
     for row in rows:
         first = row.version.length - row.added
         prompt = next((each for each in prompts if first <= each.position < row.version.length), None)
         if prompt is not None:
-            found[row.version.version] = prompt
+            found[row.version.version] = prompt.title
         elif row.added:
-            last_positions[row.version.version] = row.version.length - 1
+            end = row.version.length
+            last_positions[row.version.version] = range(end - 1, max(first, end - _SUMMARISED_MESSAGES) - 1, -1)
         if row.removed:
             break
-    texts = _load_beginnings_of_messages(place, last_positions.values())
-    return found | {version: texts[position] for version, position in last_positions.items() if position in texts}
+    texts, calls = _load_texts_and_call_sentences(place, list(chain.from_iterable(last_positions.values())))
+    for version, positions in last_positions.items():
+        summary = next((by[position] for by in (texts, calls) for position in positions if position in by), None)
+        if summary is not None:
+            found[version] = summary
+    return found
 
 
-def _load_beginnings_of_messages(at: TranscriptVersion, positions: Collection[int]) -> dict[int, Prompt]:
-    """Load and verify the beginnings of the texts at these positions, by position, of those that have a text."""
+def _load_texts_and_call_sentences(
+    at: TranscriptVersion, positions: Sequence[int]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Load and verify the beginnings of messages: their texts and what their first calls do, by position.
+
+    Results of calls are left out, and so are calls in messages that are too long to be read.
+    """
     if not positions:
-        return {}
-    messages = find_words_errors_and_decisions.query_version_messages(at).filter(position__in=list(positions))
-    rows = list(_query_message_beginnings(messages))
-    return {text.position: text for text in _verify_and_build_prompts(at, rows, at.length)}
+        return {}, {}
+    messages = find_words_errors_and_decisions.query_version_messages(at).filter(position__in=positions)
+    rows = list(_query_message_beginnings(messages.exclude(role__in=_RESULT_ROLES)))
+    texts: dict[int, str] = {}
+    calls: dict[int, str] = {}
+    for position, _moment, beginning, size in rows:
+        title, _is_command = _parse_prompt_title_and_is_command(beginning, size)
+        if title:
+            texts[position] = title
+        elif call := _find_first_call(beginning, size):
+            calls[position] = build_short_call_sentence(call.name, call.args)
+    used = texts.keys() | calls.keys()
+    beginnings = {position: text for position, _moment, text, _size in rows if position in used}
+    find_words_errors_and_decisions.verify_message_beginnings(at, beginnings)
+    return texts, calls
+
+
+def _find_first_call(beginning: str, size: int) -> CallPart | None:
+    parts = parse_message_parts.parse_message_parts(beginning) if size <= _BEGINNING else ()
+    return next((part for part in parts if isinstance(part, CallPart)), None)
 
 
 def _verify_and_build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
@@ -175,10 +210,18 @@ def _parse_prompt_title_and_is_command(beginning: str, size: int) -> tuple[str, 
         ):  # the rest, with the end of what a program wrote, is not read
             return "", False
     written, is_command = _extract_text_and_is_command(text)
-    title = " ".join(written.split())
+    title = _put_on_one_line_without_markdown(written)
     if title and size > _BEGINNING and len(title) < _TITLE and _is_first_text_cut(beginning):
         title += "…"
     return title[:_TITLE].lstrip("# "), is_command
+
+
+def _put_on_one_line_without_markdown(text: str) -> str:
+    """Return a text on one line; the entries of a list have ` · ` between them."""
+    if len(text) > 2 * _BEGINNING:  # a title has less
+        text = text[: 2 * _BEGINNING]
+    plain = _LINK.sub(r"\1", strip_markdown_marks(text))
+    return " ".join(_LIST_MARK.sub(" · ", _LIST_AFTER_COLON.sub(r"\1 ", plain.lstrip("-*+ "))).split())
 
 
 def _is_first_text_cut(beginning: str) -> bool:

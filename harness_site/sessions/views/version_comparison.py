@@ -31,7 +31,7 @@ _OPEN = 20
 def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     page = version_list.load_version_page(pk, before=parse_number_parameter_or_none(request, "before"))
-    texts = prompt_outline.load_prompt_or_last_text_of_each_version(head.stored, page.rows)
+    texts = prompt_outline.load_summary_of_each_version(head.stored, page.rows)
     context = {
         "head": head,
         "tab": "versions",

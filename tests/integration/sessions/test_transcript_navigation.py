@@ -33,7 +33,7 @@ def finished() -> Session:
     for number in range(40):
         write(session, "assistant", f"Step {number}")
     write(session, "user", "<environment_context>" + "cwd " * 400 + "</environment_context>")
-    editor = "# Context from my IDE setup:" + " tab" * 220
+    editor = "# Context from my IDE setup:" + " tab" * 460
     write(session, "user", f"{editor}\n## My request for Codex:\nAnd the " + "second request " * 20)
     write(session, "assistant", "All of it is done.")
     write(session, "tool", "A note after the answer")

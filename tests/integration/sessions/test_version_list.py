@@ -2,6 +2,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -201,3 +202,18 @@ def test_query_count_is_independent_of_the_versions(
         make_checkpoint(session=session)
     with django_assert_num_queries(17):
         reader.get(f"/sessions/{session.pk}/versions/")
+
+
+def test_version_that_ends_with_a_result_has_the_text_of_the_agent_or_its_call(
+    session: Session, reader: Client
+) -> None:
+    answer = "I send **149.00 EUR**:\n\n- to the [card](https://a.example)\n- by mail"
+    result: list[dict[str, Any]] = [{"kind": "tool_result", "call_id": "c1", "content": "paid"}]
+    call: list[dict[str, Any]] = [{"kind": "tool_call", "id": "c1", "name": "refund_card", "args": {"order": 17}}]
+    for blocks in ([{"kind": "text", "text": answer}, *call], call):
+        make_message(session=session, role="assistant", blocks=blocks)
+        make_message(session=session, role="tool", blocks=result)
+        make_checkpoint(session=session)
+    page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert "I send 149.00 EUR: to the card · by mail +2 messages" in page
+    assert "Refund card: order 17 +2 messages" in page
