@@ -70,9 +70,7 @@ def test_decisions_that_runs_have_used_stay_and_are_named(people: dict[str, Clie
     assert page.count("The run has used this decision.") == 2
 
     page = visible_text(people["alice"].post(WITHDRAW, {**WINDOW, "settled": name, "reason": WRONG}, follow=True))
-    assert (
-        "2 decisions stay, because their runs have used them. 2 decisions are withdrawn." in page
-    )  # the warning first
+    assert "2 decisions stay, because their runs have used them. 2 decisions are withdrawn." in page
     assert page.count("Not withdrawn") == 2
     assert [ToolCall.objects.get(pk=call.pk).status for call in calls] == [
         CallStatus.FAILED,
