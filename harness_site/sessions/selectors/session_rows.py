@@ -29,7 +29,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, Ru
 from checkpoints.ids import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.models.run import FORK_RUN_NUMBER
-from checkpoints.models.tool_call import IS_QUESTION
+from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
@@ -173,6 +173,11 @@ class SessionHead:
     def is_fork_without_process(self) -> bool:
         """Return whether it is a fork that no process has resumed: its only run stands for the fork operation."""
         return self.row.is_fork and self.runs <= FORK_RUN_NUMBER
+
+    def count_copied_calls_after_fork_version(self) -> int:
+        """Count the completed calls of a fork that its original made after the forked version, in one query."""
+        copied = ToolCall.objects.filter(COPIED_CALLS, session=self.row.pk, status=CallStatus.COMPLETED)
+        return copied.filter(answered_version=None).count()
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,17 @@ def test_page_of_a_new_fork_says_that_a_call_has_to_be_decided_first(session: Se
     assert "It can continue when the 2 calls that were undecided in the original are decided here." in words
 
 
+def test_page_of_a_new_fork_counts_the_calls_that_its_original_made_later(session: Session, approver: Client) -> None:
+    make_call(session=session, call_id="before", step=1, status=CallStatus.COMPLETED, answered_version=2)
+    words = visible_text(approver.get(f"/sessions/{fork_by_form(session, approver).pk}/"))
+    assert "after this version" not in words
+    make_call(session=session, call_id="after", step=2, status=CallStatus.COMPLETED, answered_version=3)
+    make_call(session=session, call_id="unanswered", step=2, status=CallStatus.COMPLETED)
+    approver.post(path(session), {"version": 2, "session_id": "later"})
+    words = visible_text(approver.get(f"/sessions/{Session.objects.get(session_id='later').pk}/"))
+    assert "2 calls that the original made after this version have been copied, too." in words
+
+
 def test_copied_calls_name_the_runs_of_their_original(session: Session, approver: Client) -> None:
     run = make_run(session=session, number=7)
     make_call(session=session, call_id="paid", run=run, step=1, status=CallStatus.COMPLETED, settled_at=THEN)
