@@ -1,5 +1,6 @@
 """The duration of a session is the time until its work ended, and grows only while a process works on it."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -52,5 +53,5 @@ def test_time_of_waiting_for_a_decision_stands_apart(client: Client) -> None:
     assert head.waiting_time is not None
     assert timedelta(hours=2, minutes=58) < head.waiting_time < timedelta(hours=3, minutes=30)
     words = visible_text(client.get(f"/sessions/{head.row.pk}/"))
-    assert "Duration 5 min Waiting for a decision 2 h" in words
+    assert re.search("Duration 5 min Waiting for a decision [23] h", words)  # it goes on while other tests run
     assert load_head().waiting_time is None
