@@ -16,12 +16,12 @@ from checkpoints.models import ToolCall
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.review.bulk_decisions import BulkDecisionResult
 from harness_site.review.decision_error_texts import DecisionProblem
-from harness_site.review.forms import BatchWithdrawForm
+from harness_site.review.forms import BulkWithdrawForm
 from harness_site.review.withdraw_bulk_decisions import (
-    BatchDecision,
-    BatchDecisionState,
-    load_batch_decisions,
-    withdraw_batch_decisions,
+    BulkDecision,
+    BulkDecisionState,
+    load_bulk_decisions,
+    withdraw_bulk_decisions,
 )
 
 #: Key of the results in the user session.
@@ -35,23 +35,23 @@ class BulkResults:
     name: str
     at: datetime
     rows: tuple[BulkDecisionResult, ...]
-    decisions: tuple[BatchDecision, ...]
+    decisions: tuple[BulkDecision, ...]
 
     @property
     def refused_results(self) -> list[BulkDecisionResult]:
         return [row for row in self.rows if row.refused is not None]
 
     @property
-    def unused_decisions(self) -> list[BatchDecision]:
-        return [decision for decision in self.decisions if decision.state == BatchDecisionState.UNUSED]
+    def unused_decisions(self) -> list[BulkDecision]:
+        return [decision for decision in self.decisions if decision.state == BulkDecisionState.UNUSED]
 
     @property
-    def withdrawn_decisions(self) -> list[BatchDecision]:
-        return [decision for decision in self.decisions if decision.state == BatchDecisionState.WITHDRAWN]
+    def withdrawn_decisions(self) -> list[BulkDecision]:
+        return [decision for decision in self.decisions if decision.state == BulkDecisionState.WITHDRAWN]
 
     @property
-    def used_decisions(self) -> list[BatchDecision]:
-        return [decision for decision in self.decisions if decision.state == BatchDecisionState.USED]
+    def used_decisions(self) -> list[BulkDecision]:
+        return [decision for decision in self.decisions if decision.state == BulkDecisionState.USED]
 
 
 def store_bulk_results_and_get_name(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
@@ -88,7 +88,7 @@ def load_bulk_results(request: MemberRequest, name: str) -> BulkResults | None:
         if row["call"] in calls_by_pk
     ]
     problems = {int(pk): DecisionProblem(**problem) for pk, problem in stored.get("problems", {}).items()}
-    decisions = load_batch_decisions([row for row in rows if row.refused is None])
+    decisions = load_bulk_decisions([row for row in rows if row.refused is None])
     return BulkResults(
         name,
         datetime.fromisoformat(stored["at"]),
@@ -114,14 +114,16 @@ def _build_result_of_one_call_from_user_session(call: ToolCall, row: dict[str, A
     return BulkDecisionResult(call, kind, refused or None, final=row["final"], revision=revision)
 
 
-def withdraw_stored_batch(request: MemberRequest, form: BatchWithdrawForm, *, actor: Actor) -> DecisionProblem | None:
-    """Withdraw the decisions of the stored batch that no run has used; return why there is no such batch, if so."""
-    batch = load_bulk_results(request, form.cleaned_data["settled"])
-    if batch is None:
+def withdraw_stored_bulk_decision(
+    request: MemberRequest, form: BulkWithdrawForm, *, actor: Actor
+) -> DecisionProblem | None:
+    """Withdraw the stored decisions that no run has used; return why they are not there any more, if so."""
+    stored = load_bulk_results(request, form.cleaned_data["settled"])
+    if stored is None:
         what = _("These decisions can no longer be withdrawn together, because you have decided about others since.")
         return DecisionProblem(409, what, _("Nothing was withdrawn. Withdraw each of them on the page of its call."))
-    problems = withdraw_batch_decisions(
-        batch.decisions, by=request.membership, actor=actor, reason=form.cleaned_data["reason"]
+    problems = withdraw_bulk_decisions(
+        stored.decisions, by=request.membership, actor=actor, reason=form.cleaned_data["reason"]
     )
     store_withdrawal_problems(request, problems)
     return None

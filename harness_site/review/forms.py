@@ -301,7 +301,7 @@ class HandOverForm(forms.Form):
         field.choices = names if len(names) == 1 else [("", _("Choose a person")), *names]
 
 
-class BatchWithdrawForm(forms.Form):
+class BulkWithdrawForm(forms.Form):
     """Reason to withdraw the decisions of one batch, named `settled`."""
 
     reason = forms.CharField(

@@ -20,11 +20,11 @@ urlpatterns = [
     path("outages/verify/", outages.request_verifications, name="outage-verify"),
     path("outages/settle/", outages.decide_calls_by_late_results, name="outage-settle"),
     path("outages/decide/", outages.decide_calls_without_late_results, name="outage-decide"),
-    path("outages/withdraw/", outages.withdraw_decisions_of_outage_batch, name="outage-withdraw"),
+    path("outages/withdraw/", outages.withdraw_bulk_decision_of_outage, name="outage-withdraw"),
     path("approvals/", calls_awaiting_same_approval.show_or_decide_calls_awaiting_same_approval, name="same-approvals"),
     path(
         "approvals/withdraw/",
-        calls_awaiting_same_approval.withdraw_decisions_of_approval_batch,
+        calls_awaiting_same_approval.withdraw_bulk_decision_of_approvals,
         name="same-approvals-withdraw",
     ),
     path("calls/<int:pk>/", decision_card.show_card_or_record_decision, name="card"),

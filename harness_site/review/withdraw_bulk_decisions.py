@@ -1,4 +1,4 @@
-"""Withdrawal of the decisions of one batch that no run has used: one reason, each in its own transaction."""
+"""Withdrawal of the decisions of one bulk decision that no run has used: one reason, each in its own transaction."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from harness_site.review.decision_error_texts import DecisionProblem, build_deci
 from harness_site.review.record_decision import build_decision_target
 
 
-class BatchDecisionState(StrEnum):
-    """What has become of a decision of a batch."""
+class BulkDecisionState(StrEnum):
+    """What has become of a decision that was recorded with others."""
 
-    #: It can be withdrawn together with the others of its batch.
+    #: It can be withdrawn together with the others that were recorded with it.
     UNUSED = "unused"
     USED = "used"
     WITHDRAWN = "withdrawn"
@@ -30,11 +30,11 @@ class BatchDecisionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchDecision:
-    """Recorded decision of a batch. `withdrawn_by` is the name of the person who withdrew it, or empty."""
+class BulkDecision:
+    """Decision that was recorded with others. `withdrawn_by` is the name of the person who withdrew it, or empty."""
 
     result: BulkDecisionResult
-    state: BatchDecisionState
+    state: BulkDecisionState
     withdrawn_by: str = ""
     #: Why it was not withdrawn with the others, if its state does not say so.
     problem: DecisionProblem | None = None
@@ -44,8 +44,8 @@ class BatchDecision:
         return self.result.call
 
 
-def load_batch_decisions(recorded: Sequence[BulkDecisionResult]) -> list[BatchDecision]:
-    """Load the states of the recorded decisions of a batch, in two queries; their calls have their sessions."""
+def load_bulk_decisions(recorded: Sequence[BulkDecisionResult]) -> list[BulkDecision]:
+    """Load the states of the recorded decisions of a bulk decision, in two queries; their calls have their sessions."""
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     rows = Decision.objects.filter(tool_call__in=[result.call for result in recorded], kind__in=sorted(DECIDING_KINDS))
     for decision in rows:
@@ -56,32 +56,32 @@ def load_batch_decisions(recorded: Sequence[BulkDecisionResult]) -> list[BatchDe
         if result.final and (own := _find_decision_at_revision(decisions[result.call.pk], result.revision)) is not None
     ]
     unused = {call.pk for call in decision_withdrawal.list_calls_with_unused_decision(in_force)}
-    return [_build_batch_decision(result, decisions[result.call.pk], result.call.pk in unused) for result in recorded]
+    return [_build_bulk_decision(result, decisions[result.call.pk], result.call.pk in unused) for result in recorded]
 
 
 def _find_decision_at_revision(decisions: Sequence[Decision], revision: int | None) -> Decision | None:
     return next((decision for decision in decisions if decision.revision == revision), None)
 
 
-def _build_batch_decision(
+def _build_bulk_decision(
     result: BulkDecisionResult, decisions: Sequence[Decision], is_final_and_unused: bool
-) -> BatchDecision:
+) -> BulkDecision:
     call, revision = result.call, result.revision
     if revision is None:
-        return BatchDecision(result, BatchDecisionState.CHANGED)
+        return BulkDecision(result, BulkDecisionState.CHANGED)
     following = _find_decision_at_revision(decisions, revision + 1)
     if following is not None and following.kind == DecisionKind.WITHDRAW:
-        return BatchDecision(result, BatchDecisionState.WITHDRAWN, withdrawn_by=following.actor)
+        return BulkDecision(result, BulkDecisionState.WITHDRAWN, withdrawn_by=following.actor)
     if any(decision.revision > revision for decision in decisions):
-        return BatchDecision(result, BatchDecisionState.CHANGED)
+        return BulkDecision(result, BulkDecisionState.CHANGED)
     if not result.final:
         is_open = call.undecided and call.revision == revision + 1
-        return BatchDecision(result, BatchDecisionState.UNUSED if is_open else BatchDecisionState.CHANGED)
-    return BatchDecision(result, BatchDecisionState.UNUSED if is_final_and_unused else BatchDecisionState.USED)
+        return BulkDecision(result, BulkDecisionState.UNUSED if is_open else BulkDecisionState.CHANGED)
+    return BulkDecision(result, BulkDecisionState.UNUSED if is_final_and_unused else BulkDecisionState.USED)
 
 
-def withdraw_batch_decisions(
-    decisions: Sequence[BatchDecision], *, by: Membership, actor: Actor, reason: str
+def withdraw_bulk_decisions(
+    decisions: Sequence[BulkDecision], *, by: Membership, actor: Actor, reason: str
 ) -> dict[int, DecisionProblem]:
     """Withdraw each decision that no run has used, in this order and independently of each other.
 
@@ -93,7 +93,7 @@ def withdraw_batch_decisions(
     store = Store(workspace=by.workspace.slug)
     problems = {}
     for decision in decisions:
-        if decision.state != BatchDecisionState.UNUSED:
+        if decision.state != BulkDecisionState.UNUSED:
             continue
         problem = _try_to_withdraw_decision(store, decision, actor, reason)
         if problem is not None:
@@ -102,7 +102,7 @@ def withdraw_batch_decisions(
 
 
 def _try_to_withdraw_decision(
-    store: Store, decision: BatchDecision, actor: Actor, reason: str
+    store: Store, decision: BulkDecision, actor: Actor, reason: str
 ) -> DecisionProblem | None:
     try:
         decision_withdrawal.withdraw_decision(store, _build_withdrawal_target(decision), actor=actor, reason=reason)
@@ -113,6 +113,6 @@ def _try_to_withdraw_decision(
     return None
 
 
-def _build_withdrawal_target(decision: BatchDecision) -> DecisionTarget:
-    """Name the call at the revision to which its decision in the batch has brought it."""
+def _build_withdrawal_target(decision: BulkDecision) -> DecisionTarget:
+    """Name the call at the revision to which its decision has brought it."""
     return build_decision_target(decision.call, (decision.result.revision or 0) + 1)

@@ -27,11 +27,11 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     skip_unreadable_records,
 )
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
-from harness_site.review.bulk_results_in_user_session import withdraw_stored_batch
+from harness_site.review.bulk_results_in_user_session import withdraw_stored_bulk_decision
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.differing_arguments import find_names_of_differing_arguments, find_names_of_equal_arguments
-from harness_site.review.forms import BatchWithdrawForm
+from harness_site.review.forms import BulkWithdrawForm
 from harness_site.review.outage_form_changes import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import pending_calls_by_eligible_decider
@@ -92,12 +92,12 @@ def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member_with_role(Role.APPROVER)
-def withdraw_decisions_of_approval_batch(request: MemberRequest) -> HttpResponse:
+def withdraw_bulk_decision_of_approvals(request: MemberRequest) -> HttpResponse:
     """Withdraw the decisions of the reader's last batch that no run has used."""
-    group, form = parse_same_approval_group(request.POST), BatchWithdrawForm(request.POST)
+    group, form = parse_same_approval_group(request.POST), BulkWithdrawForm(request.POST)
     if not form.is_valid():
         return _render_same_approval_page(request, group, SameApprovalForm(), withdraw_form=form, status=422)
-    refused = withdraw_stored_batch(request, form, actor=build_decision_actor(request))
+    refused = withdraw_stored_bulk_decision(request, form, actor=build_decision_actor(request))
     if refused is not None:
         return _render_same_approval_page(request, group, SameApprovalForm(), refused=refused, status=refused.status)
     return redirect(f"{group.url}&settled={quote(form.cleaned_data['settled'])}")
@@ -108,7 +108,7 @@ def _render_same_approval_page(
     group: SameApprovalGroup,
     form: SameApprovalForm,
     *,
-    withdraw_form: BatchWithdrawForm | None = None,
+    withdraw_form: BulkWithdrawForm | None = None,
     refused: DecisionProblem | None = None,
     status: int = 200,
 ) -> HttpResponse:

@@ -34,12 +34,12 @@ from harness_site.review.bulk_decisions import (
     record_decisions_from_answers,
     record_decisions_from_late_results,
 )
-from harness_site.review.bulk_results_in_user_session import withdraw_stored_batch
+from harness_site.review.bulk_results_in_user_session import withdraw_stored_bulk_decision
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_differing_arguments
-from harness_site.review.forms import BatchWithdrawForm
+from harness_site.review.forms import BulkWithdrawForm
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
@@ -191,12 +191,12 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member_with_role(Role.APPROVER)
-def withdraw_decisions_of_outage_batch(request: MemberRequest) -> HttpResponse:
+def withdraw_bulk_decision_of_outage(request: MemberRequest) -> HttpResponse:
     """Withdraw the decisions of the reader's last batch that no run has used."""
-    window, form = parse_outage_window(request.POST), BatchWithdrawForm(request.POST)
+    window, form = parse_outage_window(request.POST), BulkWithdrawForm(request.POST)
     if not form.is_valid():
         return _render_outage_page(request, window, ReasonForm(), withdraw_form=form, status=422)
-    refused = withdraw_stored_batch(request, form, actor=build_decision_actor(request))
+    refused = withdraw_stored_bulk_decision(request, form, actor=build_decision_actor(request))
     if refused is not None:
         return _render_outage_page(request, window, ReasonForm(), refused=refused, status=refused.status)
     return redirect(f"{window.first_page_url}&settled={quote(form.cleaned_data['settled'])}")
@@ -207,7 +207,7 @@ def _render_outage_page(
     window: OutageWindow,
     form: ReasonForm,
     *,
-    withdraw_form: BatchWithdrawForm | None = None,
+    withdraw_form: BulkWithdrawForm | None = None,
     refused: DecisionProblem | None = None,
     shared_form: SharedAnswerForm | None = None,
     answer_forms: Mapping[int, CallAnswerForm] | None = None,
