@@ -51,7 +51,7 @@ def test_heartbeat_leaves_sessions_of_a_server_alone(
     head = build_transcript_head(0, b"", 0)
     run: Any = SimpleNamespace(pk=uuid4())
     remote.add_owned_session(OwnedSession(0, "s", run, 1, "", head))
-    monkeypatch.setattr(heartbeat, "_threads", {"of a server": threading.current_thread()})
+    monkeypatch.setitem(heartbeat._threads, "of a server", threading.current_thread())
     monkeypatch.setattr(remote, "using", "of a server", raising=False)
     monkeypatch.setattr(remote, "remote_process", None, raising=False)
 
