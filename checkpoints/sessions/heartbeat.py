@@ -7,6 +7,7 @@ A thread that waits for a locked or unreachable database thus delays no heartbea
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -36,6 +37,11 @@ ReleaseIdle = Callable[[Store], object]
 _threads_lock = threading.Lock()
 #: Threads by database alias.
 _threads: dict[str, threading.Thread] = {}
+
+if hasattr(os, "register_at_fork"):  # a child that was forked while another thread held the lock would wait for ever
+    os.register_at_fork(
+        before=_threads_lock.acquire, after_in_parent=_threads_lock.release, after_in_child=_threads_lock.release
+    )
 
 
 def start_heartbeat(store: Store, release_idle: ReleaseIdle) -> None:

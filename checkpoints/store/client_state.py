@@ -344,8 +344,10 @@ class ClientState:
             listener(session_id)
 
     def list_owned_sessions(self) -> list[OwnedSession]:
+        if self._pid != os.getpid():  # a thread of the other process may hold the lock of this copy for ever
+            return []
         with self._lock:
-            return list(self._held.values()) if self._pid == os.getpid() else []
+            return list(self._held.values())
 
 
 _live_stores: weakref.WeakValueDictionary[str, ClientState] = weakref.WeakValueDictionary()

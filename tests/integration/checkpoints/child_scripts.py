@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -135,4 +137,32 @@ def look_for_tool_of_parent_after_fork() -> int:
         os._exit(registry_of_running_tools.is_tool_running(place))
     _, status = os.waitpid(child, 0)
     assert registry_of_running_tools.is_tool_running(place)
+    return os.waitstatus_to_exitcode(status)
+
+
+def beat_in_child_forked_while_locked(place: str) -> int:
+    """Return 0 if the heartbeat works in a child that was forked while another thread held its locks."""
+    cp = SyncCheckpointer(place)
+    from checkpoints.sessions import heartbeat  # its models need the settings of the checkpointer
+
+    cp.start_session("s")
+    locked, forked = threading.Event(), threading.Event()
+
+    def hold_locks() -> None:
+        with cp.store._lock:
+            with heartbeat._threads_lock:
+                locked.set()
+                forked.wait(0.2)
+            forked.wait(10)
+
+    holder = threading.Thread(target=hold_locks)
+    holder.start()
+    locked.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(int(heartbeat._renew_leases_release_idle_and_get_pause(cp.store.using, {}, lambda _: None)))
+    forked.set()
+    holder.join()
+    _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)

@@ -93,6 +93,12 @@ def test_forked_child_owns_no_session(start_child: StartChild, tmp_path: Path) -
     assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "5"
 
 
+def test_heartbeat_works_in_child_that_was_forked_while_its_locks_were_held(
+    start_child: StartChild, tmp_path: Path
+) -> None:
+    assert start_child(child_scripts.beat_in_child_forked_while_locked, place=f"{tmp_path}/a.db").result() == 0
+
+
 @pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])
 def test_checkpointer_for_another_process_says_that_each_opens_its_own(
     kind: type[SyncCheckpointer | Checkpointer],
