@@ -119,8 +119,10 @@ test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are
 	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS)
 
 .PHONY: test-exhaustive
-test-exhaustive: setup ## Crash, property and other tests with all of their cases and more examples, on both databases (about an hour)
+test-exhaustive: setup adapters ## Crash, property and other tests with all of their cases and more examples, most on both databases (about an hour)
 	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) -m exhaustive
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest -m exhaustive tests/adapters
 	@.ci/system-parts postgresql
 	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
 

@@ -22,6 +22,7 @@ from checkpoints.models import Workspace
 from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
 from tests.support.database_cleanup import delete_test_rows
+from tests.support.exhaustive_mode import EXHAUSTIVE
 from tests.support.processes import Child, database_url
 from tests.support.sealed_mode import empty_witness, is_sealed, set_sealed_environment
 
@@ -30,9 +31,12 @@ StartChild = Callable[..., Child]
 
 #: Folders with the tests that take longest.
 LONG = {"mutations", "property", "crash", "concurrency", "packaging", "serving"}
+#: Number of tests that are left out, for the end of the run.
+LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "exhaustive: is left out without HARNESS_TEST_EXHAUSTIVE=1")
     config.addinivalue_line("markers", "unsealed(reason): is left out with HARNESS_TEST_SEALED=1, for a stated reason")
 
 
@@ -50,16 +54,33 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _leave_out_unsealed_tests(config, items)
+    _leave_out(config, items, lambda item: is_sealed(item.nodeid) and item.get_closest_marker("unsealed") is not None)
+    if not EXHAUSTIVE:
+        _leave_out(config, items, lambda item: item.get_closest_marker("exhaustive") is not None)
     _spread_long_tests(items)
 
 
-def _leave_out_unsealed_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that cannot run with seals, where the others do."""
-    left_out = [item for item in items if is_sealed(item.nodeid) and item.get_closest_marker("unsealed")]
+def _leave_out(config: pytest.Config, items: list[pytest.Item], condition: Callable[[pytest.Item], bool]) -> None:
+    left_out = [item for item in items if condition(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = [item for item in items if not condition(item)]
+        config.stash[LEFT_OUT] = config.stash.get(LEFT_OUT, 0) + len(left_out)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:  # of a process of pytest-xdist
+        output["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)  # the same in each process
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"Left out of this run: {left_out} tests and cases (see CONTRIBUTING.md).")
 
 
 def _spread_long_tests(items: list[pytest.Item]) -> None:

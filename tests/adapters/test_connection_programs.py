@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness_site.installation import example_agent_sources
+from tests.support.exhaustive_mode import mark_all_but_each
 
 
 def build_environment(database: Path) -> dict[str, str]:
@@ -33,7 +34,7 @@ with SyncCheckpointer.open(database) as cp:
 """
 
 
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize("name", mark_all_but_each(2, FRAMEWORKS))
 def test_the_program_saves_its_session_and_says_where_to_look(tmp_path: Path, name: str) -> None:
     database = tmp_path / "agent.sqlite3"
     (tmp_path / "first_agent.py").write_text(getattr(example_agent_sources, name))
@@ -65,7 +66,7 @@ def approve_and_read_answer(folder: Path, database: Path, session_id: str) -> st
         return program.stdout.read()
 
 
-@pytest.mark.parametrize("name", FRAMEWORKS)
+@pytest.mark.parametrize("name", mark_all_but_each(2, FRAMEWORKS, first=1))
 def test_the_program_waits_for_an_approval(tmp_path: Path, name: str) -> None:
     database = tmp_path / "agent.sqlite3"
     (tmp_path / "first_approval.py").write_text(getattr(example_agent_sources, f"{name}_APPROVAL"))

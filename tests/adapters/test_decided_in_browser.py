@@ -27,6 +27,7 @@ from tests.e2e.conftest import (  # noqa: F401 - fixtures
     site,
     template_database,
 )
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.site_process import Site
 
 #: Seconds to wait for an agent or a decision.
@@ -44,7 +45,7 @@ EXAMPLES = [
 ANSWERS = {"approve": "Approve", "edit": "Edit", "reject": "Reject", "respond": "Respond instead"}
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", mark_all_but_each(2, EXAMPLES, first=1))
 def test_a_killed_agent_continues_as_a_person_decided(
     open_page: OpenPage,  # noqa: F811
     private_site: Site,  # noqa: F811
@@ -131,7 +132,7 @@ def _decide(page: Page, decision: dict[str, Any]) -> None:
     expect(page.locator("form[data-decide]")).to_have_count(0, timeout=PAGE_TIMEOUT_MS)
 
 
-@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize("mode", mark_all_but_each(2, ["per_call", "batched"]))
 def test_interrupts_of_a_graph_are_resumed_as_decided(open_page: OpenPage, site: Site, mode: str) -> None:  # noqa: F811
     run_in_child(site.database, mode, "ask")
     page = open_page("alice")

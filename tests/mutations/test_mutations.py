@@ -16,13 +16,13 @@ from tests.mutations.mutations import MUTATIONS as LIBRARY_MUTATIONS
 from tests.mutations.mutations import Mutation
 from tests.mutations.peers import PEER_MUTATIONS
 from tests.mutations.workflows import WORKFLOW_MUTATIONS
-from tests.support.exhaustive_mode import EXHAUSTIVE
+from tests.support.exhaustive_mode import choose_each
 from tests.support.processes import ROOT
 
 ABREAST = 2
 MUTATIONS = [*LIBRARY_MUTATIONS, *PEER_MUTATIONS, *WORKFLOW_MUTATIONS]
-#: Those whose tests are run: each sixth one, or in an exhaustive run all.
-TRIED = MUTATIONS if EXHAUSTIVE else MUTATIONS[::6]
+#: Those whose tests are run: each twelfth one, or in an exhaustive run all.
+TRIED = choose_each(12, MUTATIONS)
 
 
 def make_tables(url: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import pytest
 from django.db import connection
 
 from checkpoints.testing import Boundary
@@ -12,6 +14,25 @@ from checkpoints.testing import Boundary
 EXHAUSTIVE = os.environ.get("HARNESS_TEST_EXHAUSTIVE") == "1"
 #: How many times as many random examples an exhaustive run tries.
 MORE_EXAMPLES = 8
+
+
+#: Mark of tests and cases that only an exhaustive run has. The end of an ordinary run has their number.
+only_exhaustive = pytest.mark.exhaustive
+
+
+def mark_all_but_each(step: int, cases: Iterable[Any], *, first: int = 0) -> list[Any]:
+    """Return the cases of a parametrized test, of which an ordinary run has each `step`-th one from the `first` on."""
+    return [
+        case
+        if number % step == first
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=only_exhaustive)
+        for number, case in enumerate(cases)
+    ]
+
+
+def choose_each(step: int, cases: Sequence[Any]) -> Sequence[Any]:
+    """Return each `step`-th case, or in an exhaustive run all."""
+    return cases if EXHAUSTIVE else cases[::step]
 
 
 def count_examples(count: int) -> int:

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from django.db import connection
 from langgraph.checkpoint.memory import InMemorySaver
 
 from checkpoints import SyncCheckpointer
@@ -14,6 +15,7 @@ from checkpoints.adapters.langgraph import HarnessSaver
 from tests.adapters.langgraph import updated_graphs
 from tests.adapters.langgraph.agents import config
 from tests.conftest import StartChild
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import Child, database_url
 
 
@@ -98,7 +100,12 @@ def _list_stopped_histories(name: str) -> Iterator[tuple[list[Any], list[Any]]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_async"), [(name, bool(number % 2)) for number, name in enumerate(updated_graphs.UPDATES)]
+    ("name", "is_async"),
+    mark_all_but_each(
+        2,
+        [(name, bool(number % 2)) for number, name in enumerate(updated_graphs.UPDATES)],
+        first=int(connection.vendor == "postgresql"),
+    ),
 )
 def test_an_update_that_is_killed_and_repeated_leaves_what_langgraphs_saver_has(
     cp: SyncCheckpointer, start_child: StartChild, name: str, is_async: bool

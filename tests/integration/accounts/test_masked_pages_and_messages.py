@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from html import escape
+from itertools import product
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ from harness_site.search.models import Passage
 from tests.integration.review.payment_agents import awaiting
 from tests.integration.search.conftest import complete
 from tests.support.client_login import record_reauthentication
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -168,8 +170,9 @@ def leaks(text: str) -> list[str]:
     return [secret for secret in SECRETS if any(variant in text for variant in variants(secret))]
 
 
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("status", [CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
+@pytest.mark.parametrize(
+    ("status", "role"), mark_all_but_each(2, product([CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL], Role))
+)
 def test_responses_contain_no_secret(client: Client, call: ToolCall, role: Role, status: CallStatus) -> None:
     ToolCall.objects.update(status=status)
     client.force_login(make_user(role=role))

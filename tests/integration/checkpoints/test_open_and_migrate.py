@@ -21,12 +21,12 @@ from checkpoints import Checkpointer, SyncCheckpointer, exceptions
 from checkpoints.exceptions import InvalidDatabaseUrl, StorageError
 from tests.conftest import StartChild
 from tests.integration.checkpoints import child_scripts
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.processes import ROOT, database_url
 
 SAVED = {"version": 1, "transcript": [{"a": 1}], "plan": {}, "budget_spent_usd": 0.5}
 
 
-@pytest.mark.parametrize("save", [child_scripts.save_once, child_scripts.save_once_async], ids=["blocking", "async"])
 @pytest.mark.parametrize(
     ("place", "how", "file"),
     [
@@ -36,6 +36,9 @@ SAVED = {"version": 1, "transcript": [{"a": 1}], "plan": {}, "budget_spent_usd":
         ("{folder}/my agent's 100% #1?.db", "call", "my agent's 100% #1?.db"),
     ],
     ids=["relative URL", "absolute URL", "relative path", "odd path"],
+)
+@pytest.mark.parametrize(
+    "save", [child_scripts.save_once, pytest.param(child_scripts.save_once_async, marks=only_exhaustive)]
 )
 def test_plain_script_opens_a_file(
     start_child: StartChild, tmp_path: Path, save: Callable[..., Any], place: str, how: str, file: str

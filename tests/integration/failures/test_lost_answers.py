@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import psycopg
@@ -19,6 +20,7 @@ from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
 from tests.integration.failures.conftest import OpenAt
 from tests.support.cluster import cluster
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.postgres_proxy import Wire
 from tests.support.processes import wait_until
 
@@ -122,8 +124,9 @@ def accept(desk: SyncCheckpointer, session_id: str, using: str) -> Attempt:
 WRITES = [append, append_without_a_run, save, save_another_past, dispatch, finish, pause, accept]
 
 
-@pytest.mark.parametrize("mended", [True, False], ids=["mended", "cut"])
-@pytest.mark.parametrize("attempt", WRITES, indirect=True, ids=[write.__name__ for write in WRITES])
+@pytest.mark.parametrize(
+    ("mended", "attempt"), mark_all_but_each(3, product([True, False], WRITES)), indirect=["attempt"]
+)
 def test_lost_answer_of_every_statement(
     attempt: Callable[..., Attempt], mended: bool, server: str, open_at: OpenAt, request: pytest.FixtureRequest
 ) -> None:

@@ -19,6 +19,7 @@ from harness_site.core.streamed_downloads import HTML, JSONL
 from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
 from tests.integration.search.conftest import complete
 from tests.support import redos_texts
+from tests.support.exhaustive_mode import choose_each
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -104,9 +105,10 @@ def addresses(session: Session) -> Iterator[str]:
     # A result is shown with its call.
     answered = range(2, session.message_count - len(redos_texts.MESSAGES), 2)
     # Each text is on a page of its own in one of the forms, and on the pages of the transcript in all of them.
-    for number, position in enumerate(sorted({*range(session.message_count)} - {*answered})):
+    for number, position in choose_each(3, [*enumerate(sorted({*range(session.message_count)} - {*answered}))]):
         yield f"{below}messages/{position}/{('', '?as=message')[number % 2]}"
-    for number, pk in enumerate(ToolCall.objects.filter(session=session).values_list("pk", flat=True)):
+    calls = ToolCall.objects.filter(session=session).values_list("pk", flat=True)
+    for number, pk in choose_each(2, [*enumerate(calls)]):
         yield (f"/review/calls/{pk}/", f"{below}calls/{pk}/", f"{below}calls/{pk}/?as=call")[number % 3]
     yield from (f"{below}?find={quote(word)}" for word in ("aaaaaaaaab", "://"))
     yield from ("/review/", "/calls/", "/sessions/", "/sessions/?q=aaa", "/overview/", "/audit/")

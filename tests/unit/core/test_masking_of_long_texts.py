@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness_site.core.masking import masker, secret_search_window
 from tests.support import redos_texts
+from tests.support.exhaustive_mode import count_examples, mark_all_but_each
 from tests.unit.core.test_masking_at_cuts import AROUND, numbered, visible
 
 PAGE = 100_000
@@ -60,7 +61,9 @@ def put(text: str, inserted: str, at: int, inside: int) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [([*LINES][(at + step) % len(LINES)], name) for at, name in enumerate(AROUND) for step in (0, 4)],
+    mark_all_but_each(
+        2, [([*LINES][(at + step) % len(LINES)], name) for at, name in enumerate(AROUND) for step in (0, 4)]
+    ),
 )
 def test_pages_with_a_secret_at_a_border_are_the_masked_text(name: str, kind: str) -> None:
     random = Random(f"{name} {kind}")
@@ -76,7 +79,7 @@ def test_pages_with_a_secret_at_a_border_are_the_masked_text(name: str, kind: st
             assert masker.get_masked_text_slice(text, start, stop) == mask_complete_text(text, start, stop), start
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=count_examples(2), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -263,7 +263,7 @@ def list_errors_of_python(setup: Setup, use: Callable[[Setup], Any], columns: It
 @on_sqlite
 @pytest.mark.parametrize("use", READS)
 def test_library_raises_no_error_of_python(setup: Setup, use: str) -> None:
-    columns = choose_share(list_columns_of_each_type(), READS, use, divisor=2)
+    columns = choose_share(list_columns_of_each_type(), READS, use, divisor=4)
     assert list_errors_of_python(setup, READS[use], columns) == []
 
 
@@ -272,7 +272,7 @@ def test_library_raises_no_error_of_python(setup: Setup, use: str) -> None:
 def test_other_use_raises_no_error_of_python(setup: Setup, use: str) -> None:
     """The tables that most of this reads."""
     columns = list_columns_of_each_type([Session, Checkpoint, ToolCall, PeerCall])
-    shared = choose_share(columns, OTHER_USES, use, divisor=3)
+    shared = choose_share(columns, OTHER_USES, use, divisor=6)
     assert list_errors_of_python(setup, OTHER_USES[use], shared) == []
 
 
