@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.accounts.models import Membership
-from harness_site.saved_views.models import SavedView
+from harness_site.saved_views.models import SavedView, fold_view_name
 
 #: Maximum number of views per list; more would need a search of their own.
 MAX_VIEWS_PER_LIST: Final = 40
@@ -18,10 +18,15 @@ class SavedViewRefused(Exception):
 
 
 class NameTaken(SavedViewRefused):
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            _("A view named “%(name)s” already exists. Choose another name, or update that view.") % {"name": name}
+    """A view of this name exists; names that differ only in upper and lower case are the same."""
+
+    def __init__(self, name: str, *, can_be_updated: bool) -> None:
+        sentence = (
+            _("A view named “%(name)s” already exists. Choose another name, or update that view.")
+            if can_be_updated
+            else _("A view named “%(name)s” already exists. Choose another name.")
         )
+        super().__init__(sentence % {"name": name})
 
 
 class TooManyViews(SavedViewRefused):
@@ -44,10 +49,15 @@ def create_saved_view(member: Membership, *, page: str, name: str, query: str) -
             if views.count() >= MAX_VIEWS_PER_LIST:
                 raise TooManyViews
             return SavedView.objects.create(
-                workspace=member.workspace, page=page, name=name, query=query, created_by_id=member.user_id
+                workspace=member.workspace,
+                page=page,
+                name=name,
+                folded_name=fold_view_name(name),
+                query=query,
+                created_by_id=member.user_id,
             )
     except IntegrityError as error:
-        raise NameTaken(name) from error
+        raise _build_name_taken_error(member, page, name) from error
 
 
 def update_filters_of_saved_view(view: SavedView, query: str) -> None:
@@ -55,13 +65,32 @@ def update_filters_of_saved_view(view: SavedView, query: str) -> None:
     SavedView.objects.filter(pk=view.pk).update(query=query)
 
 
-def rename_saved_view(view: SavedView, name: str) -> None:
+def rename_saved_view(view: SavedView, name: str, *, by: Membership) -> None:
     """Rename a view for the whole workspace. Raises `NameTaken`."""
     try:
         with transaction.atomic():
-            SavedView.objects.filter(pk=view.pk).update(name=name)
+            SavedView.objects.filter(pk=view.pk).update(name=name, folded_name=fold_view_name(name))
     except IntegrityError as error:
-        raise NameTaken(name) from error
+        raise _build_name_taken_error(by, view.page, name) from error
+
+
+def replace_saved_view(view: SavedView, replacement: SavedView) -> None:
+    """Give `view` the filters of `replacement`, which is deleted, for the whole workspace."""
+    with transaction.atomic():
+        update_filters_of_saved_view(view, replacement.query)
+        delete_saved_view(replacement)
+
+
+def find_saved_view_by_name(workspace: int, page: str, name: str) -> SavedView | None:
+    """Return the view of a list that has this name, in upper or lower case."""
+    return SavedView.objects.filter(workspace=workspace, page=page, folded_name=fold_view_name(name)).first()
+
+
+def _build_name_taken_error(member: Membership, page: str, name: str) -> NameTaken:
+    existing = find_saved_view_by_name(member.workspace_id, page, name)
+    if existing is None:  # deleted in the meantime
+        return NameTaken(name, can_be_updated=False)
+    return NameTaken(existing.name, can_be_updated=existing.can_be_changed_by(member))
 
 
 def delete_saved_view(view: SavedView) -> None:

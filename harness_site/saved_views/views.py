@@ -46,10 +46,21 @@ def create_saved_view(request: MemberRequest, page: str) -> HttpResponse:
 @require_POST
 @require_member_with_role(Role.AUDITOR)
 def update_saved_view(request: MemberRequest, page: str) -> HttpResponse:
-    """Give the view `view` of a list the filters of the form."""
+    """Give the view `view` of a list the filters of the form, or those of the view `replacement`, which is deleted."""
     if page not in FILTERS:
         raise Http404
     view = _get_changeable_view_or_404(request, request.POST.get("view", ""), page=page)
+    if key := request.POST.get("replacement", ""):
+        replacement = _get_changeable_view_or_404(request, key, page=page)
+        if replacement == view:
+            raise Http404
+        saved_view_storage.replace_saved_view(view, replacement)
+        messages.success(
+            request,
+            _("The view “%(name)s” has the filters of “%(replacement)s” now, which was deleted.")
+            % {"name": view.name, "replacement": replacement.name},
+        )
+        return _redirect_to_list(page, replacement.query)
     query = normalize_filter_query(page, QueryDict(request.POST.get("query", "")))
     saved_view_storage.update_filters_of_saved_view(view, query)
     messages.success(request, _("The view “%(name)s” was updated.") % {"name": view.name})
@@ -64,7 +75,7 @@ def rename_saved_view(request: MemberRequest, pk: int) -> HttpResponse:
     if form.is_valid():
         name = form.cleaned_data["name"]
         try:
-            saved_view_storage.rename_saved_view(view, name)
+            saved_view_storage.rename_saved_view(view, name, by=request.membership)
         except saved_view_storage.SavedViewRefused as refused:
             form.add_error("name", str(refused))
         else:

@@ -21,6 +21,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("page", models.CharField(max_length=20)),
                 ("name", models.CharField(max_length=60)),
+                ("folded_name", models.CharField(editable=False, max_length=180)),
                 ("query", models.TextField(blank=True)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 (
@@ -43,7 +44,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("workspace", "page", "name"), name="one_saved_view_of_a_name")
+                    models.UniqueConstraint(
+                        fields=("workspace", "page", "folded_name"), name="one_saved_view_of_a_name"
+                    )
                 ],
             },
         ),

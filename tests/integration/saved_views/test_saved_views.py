@@ -89,7 +89,21 @@ def test_duplicate_name_is_an_error_at_the_field_of_the_list(alice: Client) -> N
         assert "already exists" not in visible_text(alice.get(elsewhere))
 
     assert "Update “Failed refunds”" in text
-    assert "Update “Failed refunds”" not in keep(signed_in("bob"), query="q=lamp")  # it is not bob's
+    text = keep(signed_in("bob"), query="q=lamp")  # it is not bob's
+    assert "A view named “Failed refunds” already exists. Choose another name." in text
+    assert "pdate “Failed refunds”" not in text
+    assert "or update that view" not in text
+
+
+@pytest.mark.parametrize("other", ["FAILED REFUNDS ÜBER 40", "failed refunds über 40"])
+def test_names_that_differ_in_case_only_are_the_same(alice: Client, other: str) -> None:
+    keep(alice, "Failed refunds Über 40")
+    text = keep(alice, other, "q=lamp")
+    assert "A view named “Failed refunds Über 40” already exists." in text
+    assert "Update “Failed refunds Über 40”" in text
+    view = SavedView.objects.get()
+    alice.post(f"/saved/views/{view.pk}/rename/", {"name": other})
+    assert SavedView.objects.get().name == other
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 61, "a\0b"])
@@ -134,11 +148,26 @@ def test_author_renames_a_view(alice: Client) -> None:
     assert "A view named “Failed refunds” already exists." in visible_text(taken)
     assert 'id="new-view-name-error"' in taken.content.decode()
     assert taken.redirect_chain[0][0].startswith("/sessions/?most=1&refused=")
+    assert "Update “Failed refunds” and delete “Cheap”" in visible_text(taken)
     assert "The view is now named “Up to $1”." in visible_text(alice.post(address, {"name": "Up to $1"}, follow=True))
     assert views(alice)[1] == ("Up to $1", "/sessions/?most=1")
     bob = signed_in("bob", Role.APPROVER)
     assert "Rename this view" not in visible_text(bob.get("/sessions/?most=1"))
     assert bob.post(address, {"name": "Mine"}).status_code == 403
+
+
+def test_view_takes_the_filters_of_another_which_is_deleted(alice: Client) -> None:
+    keep(alice)
+    keep(alice, "Cheap", "most=1")
+    keep(signed_in("bob"), "Slow", "least=2")
+    kept, replacement, of_bob = SavedView.objects.order_by("pk")
+    sent = {"view": kept.pk, "replacement": replacement.pk}
+    for refused in ({**sent, "replacement": kept.pk}, {**sent, "replacement": of_bob.pk}, {**sent, "view": of_bob.pk}):
+        assert alice.post("/saved/sessions/update/", refused).status_code in {403, 404}
+    assert alice.post("/saved/review/update/", sent).status_code == 404
+    text = visible_text(alice.post("/saved/sessions/update/", sent, follow=True))
+    assert "The view “Failed refunds” has the filters of “Cheap” now, which was deleted." in text
+    assert views(alice) == [("Failed refunds", "/sessions/?most=1"), ("Slow", "/sessions/?least=2")]
 
 
 def test_unknown_page_is_not_found(alice: Client) -> None:
