@@ -62,20 +62,22 @@ def load_page_of_decisions_by_call(
     return [decisions_of_calls[call] for _pk, call in page], page[-1][0] if following else None, following
 
 
-def count_decided_calls(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
-    """Count the decided calls with a matching decision, up to `COUNT_LIMIT`."""
-    return _count_decisions_up_to_limit(_query_latest_decisions_of_decided_calls(workspace, filters, wanted))
+def count_decided_calls(
+    workspace: Workspace, filters: CallFilters, wanted: DecisionFilters, *, limit: int = COUNT_LIMIT
+) -> BoundedCount:
+    """Count the decided calls with a matching decision, up to `limit`."""
+    return _count_decisions_up_to_limit(_query_latest_decisions_of_decided_calls(workspace, filters, wanted), limit)
 
 
 def count_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
     """Count the decisions that match, up to `COUNT_LIMIT`; a call may have several, and may wait again."""
-    return _count_decisions_up_to_limit(_query_decisions(workspace, filters, wanted))
+    return _count_decisions_up_to_limit(_query_decisions(workspace, filters, wanted), COUNT_LIMIT)
 
 
-def _count_decisions_up_to_limit(decisions: QuerySet[Decision]) -> BoundedCount:
+def _count_decisions_up_to_limit(decisions: QuerySet[Decision], limit: int) -> BoundedCount:
     # Newest first: a plan without an order may begin with all calls of the workspace.
-    number = len(decisions.order_by("-pk").values_list("pk")[: COUNT_LIMIT + 1])
-    return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
+    number = len(decisions.order_by("-pk").values_list("pk")[: limit + 1])
+    return BoundedCount(min(number, limit), number > limit)
 
 
 def _query_latest_decisions_of_decided_calls(

@@ -80,6 +80,9 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "wanted": query_filters,
         "active_filters": query_filters.list_active_filters(tab, request.GET),
         **counts,
+        "decided": decided_calls.count_decided_calls(
+            request.membership.workspace, filters, query_filters.decided, limit=pending_calls.COUNT_LIMIT
+        ),
         "urgent": {name: calls.urgent_count for name, calls in due.items()},
         "found": counts["interrupted"] + counts["awaiting"],
         "pending": waiting,

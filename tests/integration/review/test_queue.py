@@ -37,7 +37,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(20):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -48,7 +48,7 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED), reason=f"Reason {minute}")
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(16):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 
@@ -381,6 +381,20 @@ def test_decided_calls_are_listed_by_their_last_decision_on_consecutive_pages(re
     assert [row.call_pk for row in first.context["decisions"]] == [call.pk for call in (calls[0], *calls[:1:-1])]
     second = reader.get(f"/review/{first.context['more']}")
     assert ([row.call_pk for row in second.context["decisions"]], second.context["more"]) == ([calls[1].pk], "")
+
+
+def test_tabs_count_the_decided_calls_up_to_the_same_limit(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Decided 0" not in visible_text(reader.get("/review/?tab=decided"))
+    for minute, tool in enumerate(("pay", "pay", "send_mail")):
+        make_decision(call=interrupted(minute, status=CallStatus.FAILED, tool=tool))
+    interrupted(5)
+    assert "Interrupted 1 Approvals and questions Decided 3" in visible_text(reader.get("/review/"))
+    for query in ("tab=decided&tool=pay", "tab=interrupted&tool=pay"):
+        counts = "Interrupted 0 Approvals and questions 0 Decided 2"
+        assert counts in visible_text(reader.get(f"/review/?{query}"))
+    assert "Decided 0" in visible_text(reader.get("/review/?tab=decided&answer=approve"))
+    monkeypatch.setattr(pending_calls, "COUNT_LIMIT", 2)
+    assert "Decided 2+" in visible_text(reader.get("/review/"))
 
 
 def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:
