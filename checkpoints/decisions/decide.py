@@ -81,7 +81,9 @@ RULES = {
     DecisionKind.CONFIRM_LANDED: DecisionRule(
         CallStatus.INTERRUPTED, CallStatus.COMPLETED, "record that this call happened"
     ),
-    DecisionKind.MARK_FAILED: DecisionRule(CallStatus.INTERRUPTED, CallStatus.FAILED, "mark this call as failed"),
+    DecisionKind.MARK_FAILED: DecisionRule(
+        CallStatus.INTERRUPTED, CallStatus.FAILED, "record that this call did not happen"
+    ),
     DecisionKind.APPROVE_RERUN: DecisionRule(
         CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, "approve a re-run of this call", goes_on=True
     ),

@@ -117,7 +117,7 @@ _RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
 #: Decision → verb after the name of the person.
 _DID: Final[dict[str, str | Promise]] = {
     DecisionKind.CONFIRM_LANDED: _("confirmed that it happened"),
-    DecisionKind.MARK_FAILED: _("marked it failed"),
+    DecisionKind.MARK_FAILED: _("recorded that it did not happen"),
     DecisionKind.APPROVE_RERUN: _("approved one more run"),
     DecisionKind.APPROVE: _("approved"),
     DecisionKind.EDIT: _("changed the arguments"),
@@ -139,7 +139,7 @@ _DID_ABOUT_QUESTION: Final[dict[str, str | Promise]] = {
 #: Decision → sentence about it. `%(name)s` is the person, `%(time)s` the time of day.
 _DECIDED_AT: Final[dict[str, str | Promise]] = {
     DecisionKind.CONFIRM_LANDED: _("%(name)s confirmed at %(time)s that it happened"),
-    DecisionKind.MARK_FAILED: _("%(name)s marked it failed at %(time)s"),
+    DecisionKind.MARK_FAILED: _("%(name)s recorded at %(time)s that it did not happen"),
     DecisionKind.APPROVE_RERUN: _("%(name)s approved one more run at %(time)s"),
     DecisionKind.APPROVE: _("%(name)s approved at %(time)s"),
     DecisionKind.RESPOND: _("%(name)s responded instead at %(time)s"),

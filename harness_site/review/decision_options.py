@@ -47,7 +47,7 @@ OUTCOMES: Final = (
         DecisionKind.MARK_FAILED,
         _("It did not happen"),
         _("The agent may try again."),
-        _("Mark the call as failed. The agent gets your reason and may try again."),
+        _("The call counts as failed. The agent gets your reason and may try again."),
         _("Record that it did not happen"),
     ),
     AnswerOption(

@@ -41,6 +41,13 @@ def test_every_decision_kind_has_a_verb() -> None:
     assert status_labels.format_decision_verb(DecisionKind.PROBE_LANDED) == "decided: Verify hook: it happened"
 
 
+@pytest.mark.parametrize("kind", [DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED])
+def test_recorded_outcome_has_the_same_words_in_each_place(kind: DecisionKind) -> None:
+    label = status_labels.get_status_shape_and_label(kind)[1].lower()
+    assert status_labels.format_decision_verb(kind).endswith(f"that {label}")
+    assert status_labels.get_decision_sentence_template(kind).endswith(f"that {label}")
+
+
 @pytest.mark.parametrize(
     ("about_question", "verb", "label", "sentence"),
     [
