@@ -43,6 +43,9 @@ _FIRST_TEXT: Final = re.compile(
 )
 #: Marks of Markdown that a title of one line does not need.
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\([^)\n]+\)")
+_CODE_BLOCK: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_TABLE_RULE: Final = re.compile(r"\n[ \t]*\|[ \t:|-]*(?=\n|\Z)")
+_TABLE_ROW: Final = re.compile(r"\n[ \t]*\|([^\n]*)")
 _LIST_MARK: Final = re.compile(r"\n[ \t]*[-*+] +")
 _LIST_AFTER_COLON: Final = re.compile(r"(:)\s*\n[ \t]*[-*+] +")
 _Row = tuple[int, datetime, str, int]
@@ -217,11 +220,20 @@ def _parse_prompt_title_and_is_command(beginning: str, size: int) -> tuple[str, 
 
 
 def _put_on_one_line_without_markdown(text: str) -> str:
-    """Return a text on one line; the entries of a list have ` · ` between them."""
+    """Return a text on one line, without blocks of code unless it has nothing else.
+
+    The entries of a list and the rows of a table have ` · ` between them.
+    """
     if len(text) > 2 * _BEGINNING:  # a title has less
         text = text[: 2 * _BEGINNING]
-    plain = _LINK.sub(r"\1", strip_markdown_marks(text))
+    text = _CODE_BLOCK.sub("\n", text).strip() or text
+    plain = _LINK.sub(r"\1", strip_markdown_marks(_TABLE_ROW.sub(_list_table_cells, _TABLE_RULE.sub("", text))))
     return " ".join(_LIST_MARK.sub(" · ", _LIST_AFTER_COLON.sub(r"\1 ", plain.lstrip("-*+ "))).split())
+
+
+def _list_table_cells(row: re.Match[str]) -> str:
+    """Return the row of a table as an entry of a list."""
+    return "\n- " + ", ".join(cell.strip() for cell in row[1].strip(" \t|").split("|"))
 
 
 def _is_first_text_cut(beginning: str) -> bool:
