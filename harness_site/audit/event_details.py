@@ -76,6 +76,7 @@ _NAMES: Final[dict[str, Promise]] = {
 #: Page on which excerpts were shown → its name.
 _PAGES: Final[dict[str, Promise]] = {
     "audit": _("Audit"),
+    "bulk decision": _("Bulk decision"),
     "card": _("Decision page"),
     "news": _("Notifications"),
     "outage": _("Outage"),

@@ -55,15 +55,13 @@ class ChosenCall:
 class BulkDecisionResult:
     """Outcome of a bulk decision for one call.
 
-    `refused` is None if the decision was recorded; `final` is False if more approvals are needed. `revision` is that of
-    the call when the decision was recorded, or None.
+    `refused` is None if the decision was recorded. `decision_pk` is the key of the recorded decision.
     """
 
     call: ToolCall
     kind: DecisionKind
     refused: DecisionProblem | None
-    final: bool = True
-    revision: int | None = None
+    decision_pk: int | None = None
 
     @property
     def label(self) -> str:
@@ -121,15 +119,9 @@ def _remove_claims_and_build_results(
     own_decisions = Decision.objects.filter(
         tool_call__in=recorded, actor_kind=ActorKind.PERSON, actor=by.user.get_username()
     ).exclude(kind=DecisionKind.WITHDRAW)
-    revisions = dict(own_decisions.order_by("revision").values_list("tool_call", "revision"))  # the last one counts
+    pks = dict(own_decisions.order_by("revision").values_list("tool_call", "pk"))  # the last one counts
     return [
-        BulkDecisionResult(
-            call,
-            kind,
-            problem,
-            final=problem is not None or not call.undecided,
-            revision=None if problem is not None else revisions.get(call.pk),
-        )
+        BulkDecisionResult(call, kind, problem, None if problem is not None else pks.get(call.pk))
         for call, kind, problem in outcomes
     ]
 

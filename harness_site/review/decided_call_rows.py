@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
@@ -54,11 +54,16 @@ class DecidedRow:
     session_pk: int
     session_id: str
     is_by_person: bool
+    #: Key of the bulk decision to which the last decision belongs.
+    bulk_pk: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedBatch:
-    """Rows of calls of one tool about which one person has decided the same, the latest first; shown as one row."""
+    """Rows of calls of one tool about which one person has decided the same, the latest first; shown as one row.
+
+    They belong to one bulk decision, or were recorded by themselves soon after each other.
+    """
 
     is_batch: ClassVar[bool] = True
     rows: tuple[DecidedRow, ...]
@@ -98,7 +103,7 @@ def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | Decid
             groups.append([row])
     grouped: list[DecidedRow | DecidedBatch] = []
     for group in groups:
-        if len(group) < _LEAST_CALLS_OF_BATCH:
+        if len(group) < (_LEAST_CALLS_OF_BATCH if group[0].bulk_pk is None else 2):
             grouped += group
         else:
             grouped.append(DecidedBatch(tuple(group)))
@@ -108,18 +113,35 @@ def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | Decid
 def _is_of_same_batch(later: DecidedRow, row: DecidedRow) -> bool:
     return (
         row.is_by_person
-        and not (row.earlier or later.earlier or row.is_question)
+        and not row.is_question
         and _get_batch_key(row) == _get_batch_key(later)
-        and later.created_at - row.created_at <= _TIME_BETWEEN_CALLS_OF_BATCH
+        and (row.bulk_pk is not None or _are_alike_by_chance(later, row))
     )
 
 
+def _are_alike_by_chance(later: DecidedRow, row: DecidedRow) -> bool:
+    """Return whether equal decisions that were recorded by themselves can be one row."""
+    is_soon_after = later.created_at - row.created_at <= _TIME_BETWEEN_CALLS_OF_BATCH
+    return is_soon_after and not (row.earlier or later.earlier)
+
+
 def _get_batch_key(row: DecidedRow) -> tuple[object, ...]:
-    return (row.is_by_person, row.actor, row.kind, row.final, row.tool, row.reason, row.has_evidence, row.run_since)
+    return (
+        row.bulk_pk,
+        row.is_by_person,
+        row.actor,
+        row.kind,
+        row.final,
+        row.tool,
+        row.reason,
+        row.has_evidence,
+        row.run_since,
+        row.earlier,
+    )
 
 
-def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
-    """Build the row of a call from its decisions, in their order."""
+def build_decided_row(decisions: Sequence[Decision], bulk_pks: Mapping[int, int]) -> DecidedRow:
+    """Build the row of a call from its decisions, in their order, and from the bulk decisions of decisions."""
     decision = decisions[-1]
     call = decision.tool_call
     return DecidedRow(
@@ -149,6 +171,7 @@ def build_decided_row(decisions: Sequence[Decision]) -> DecidedRow:
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
         is_by_person=decision.actor_kind == ActorKind.PERSON,
+        bulk_pk=bulk_pks.get(decision.pk),
     )
 
 

@@ -45,6 +45,7 @@ from harness_site.review.question_choices import (
     remove_listed_choices,
     replace_question_options_by_their_texts,
 )
+from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import call_evidence, pending_calls_by_eligible_decider
 from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
 from harness_site.sessions.selectors.multi_person_approvals import (
@@ -198,9 +199,18 @@ def _build_votes_context(seen: _CallSeenByReader) -> dict[str, Any]:
         else [],
         "overruled": [vote for vote, _person in seen.overruled],
         "own_votes": has_vote,
+        "bulk_pk": _find_bulk_decision(seen, last),
         "has_answered": has_answered,
         "waits_for_others": has_answered or has_vote or (call.undecided and is_too_late),
     }
+
+
+def _find_bulk_decision(seen: _CallSeenByReader, own: Decision | None) -> int | None:
+    """Return the key of the bulk decision to which the final decision belongs, else that of the reader's `own` vote."""
+    shown = seen.decision or own
+    if shown is None or shown.actor_kind != ActorKind.PERSON:
+        return None
+    return load_keys_of_bulk_decisions([shown.pk]).get(shown.pk)
 
 
 def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:

@@ -302,13 +302,12 @@ class HandOverForm(forms.Form):
 
 
 class BulkWithdrawForm(forms.Form):
-    """Reason to withdraw the decisions of one batch, named `settled`."""
+    """Reason to withdraw the decisions of a bulk decision."""
 
     reason = forms.CharField(
         max_length=4000,
         error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name for each call.")},
     )
-    settled = forms.CharField(max_length=40)
 
 
 class WithdrawForm(forms.Form):

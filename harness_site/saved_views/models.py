@@ -10,7 +10,6 @@ from checkpoints.enums import Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
 
-
 #: Maximum number of letters to which one letter is folded, such as “ΐ”.
 _LONGEST_FOLDED_LETTER: Final = 3
 

@@ -15,6 +15,46 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="BulkDecision",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("author", models.CharField(max_length=150)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="bulk_decisions",
+                        to="checkpoints.workspace",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="BulkDecisionEntry",
+            fields=[
+                (
+                    "decision",
+                    models.OneToOneField(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        primary_key=True,
+                        related_name="bulk_entry",
+                        serialize=False,
+                        to="checkpoints.decision",
+                    ),
+                ),
+                (
+                    "bulk",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="entries",
+                        to="harness_review.bulkdecision",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
             name="Claim",
             fields=[
                 (

@@ -1,15 +1,17 @@
 """Page of calls of one tool that await the same approval: one answer and one reason for those that are selected."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from operator import attrgetter
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
+from django.forms import BoundField
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
@@ -27,11 +29,8 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     skip_unreadable_records,
 )
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
-from harness_site.review.bulk_results_in_user_session import withdraw_stored_bulk_decision
 from harness_site.review.claims_and_presence import NOBODY
-from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.differing_arguments import find_names_of_differing_arguments, find_names_of_equal_arguments
-from harness_site.review.forms import BulkWithdrawForm
 from harness_site.review.outage_form_changes import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import pending_calls_by_eligible_decider
@@ -86,21 +85,8 @@ def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
     results = bulk_decisions.record_decisions_from_answers(
         form.build_answers(), by=request.membership, actor=build_decision_actor(request)
     )
-    name = bulk_results_in_user_session.store_bulk_results_and_get_name(request, results)
+    name = bulk_results_in_user_session.save_bulk_results_and_get_name(request, results)
     return redirect(f"{group.url}&settled={name}")
-
-
-@require_POST
-@require_member_with_role(Role.APPROVER)
-def withdraw_bulk_decision_of_approvals(request: MemberRequest) -> HttpResponse:
-    """Withdraw the decisions of the reader's last batch that no run has used."""
-    group, form = parse_same_approval_group(request.POST), BulkWithdrawForm(request.POST)
-    if not form.is_valid():
-        return _render_same_approval_page(request, group, SameApprovalForm(), withdraw_form=form, status=422)
-    refused = withdraw_stored_bulk_decision(request, form, actor=build_decision_actor(request))
-    if refused is not None:
-        return _render_same_approval_page(request, group, SameApprovalForm(), refused=refused, status=refused.status)
-    return redirect(f"{group.url}&settled={quote(form.cleaned_data['settled'])}")
 
 
 def _render_same_approval_page(
@@ -108,19 +94,16 @@ def _render_same_approval_page(
     group: SameApprovalGroup,
     form: SameApprovalForm,
     *,
-    withdraw_form: BulkWithdrawForm | None = None,
-    refused: DecisionProblem | None = None,
     status: int = 200,
 ) -> HttpResponse:
     calls = load_calls_awaiting_same_approval(request.membership.workspace, group)
     settled = request.GET.get("settled", "") or request.POST.get("settled", "")
     outcome = bulk_results_in_user_session.load_bulk_results(request, settled)
-    shown = [*skip_unreadable_records(calls), *(result.call for result in (outcome.rows if outcome else ()))]
+    shown = [*skip_unreadable_records(calls), *(outcome.calls if outcome else ())]
     session_pks = {call.session_id for call in shown}
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
-    if form.selected:
-        focus_first_invalid_field([form])
+    invalid_field = focus_first_invalid_field([form]) if form.selected else None
     rows = _build_selectable_call_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
     may_decide = request.membership.has_role(Role.APPROVER)
     selectable = [row for row in skip_unreadable_records(rows) if may_decide and row.can_be_decided]
@@ -137,8 +120,7 @@ def _render_same_approval_page(
         ),
         "refresh_url": f"{group.url}&{urlencode({'settled': settled})}" if settled else group.url,
         "form": form,
-        "withdraw_form": withdraw_form,
-        "refused": refused,
+        "first_error": _find_first_error(form, selectable, invalid_field),
         "outcome": outcome,
         "next_call": pending_calls_by_eligible_decider.find_next_call_to_decide(request.membership)
         if outcome
@@ -151,6 +133,20 @@ def _render_same_approval_page(
         # The page stays where it is.
         response["HX-Reswap"], response["HX-Push-Url"] = "outerHTML", "false"
     return response
+
+
+def _find_first_error(
+    form: SameApprovalForm, selectable: Sequence[SelectableCallRow], invalid_field: BoundField | None
+) -> dict[str, str] | None:
+    """Return the first error on the page, and the id of the field where it is mended."""
+    if selectable and form.non_field_errors():
+        return {"text": str(form.non_field_errors()[0]), "field_id": f"call-{selectable[0].value}"}
+    if invalid_field is None:
+        return None
+    return {
+        "text": str(invalid_field.errors[0]),
+        "field_id": invalid_field.id_for_label or f"id_{invalid_field.name}_0",
+    }
 
 
 def _build_selectable_call_rows(

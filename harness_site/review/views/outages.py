@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import HttpResponse
@@ -34,12 +34,9 @@ from harness_site.review.bulk_decisions import (
     record_decisions_from_answers,
     record_decisions_from_late_results,
 )
-from harness_site.review.bulk_results_in_user_session import withdraw_stored_bulk_decision
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
-from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_differing_arguments
-from harness_site.review.forms import BulkWithdrawForm
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
@@ -161,7 +158,7 @@ def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
     results = record_decisions_from_late_results(
         choices, by=request.membership, actor=build_decision_actor(request), reason=form.cleaned_data["reason"]
     )
-    name = bulk_results_in_user_session.store_bulk_results_and_get_name(request, results)
+    name = bulk_results_in_user_session.save_bulk_results_and_get_name(request, results)
     return redirect(f"{window.first_page_url}&settled={name}")
 
 
@@ -185,21 +182,8 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
             request, window, ReasonForm(), shared_form=shared_form, answer_forms=forms_by_pk, status=422
         )
     results = record_decisions_from_answers(answers, by=request.membership, actor=build_decision_actor(request))
-    name = bulk_results_in_user_session.store_bulk_results_and_get_name(request, results)
+    name = bulk_results_in_user_session.save_bulk_results_and_get_name(request, results)
     return redirect(f"{window.first_page_url}&settled={name}")
-
-
-@require_POST
-@require_member_with_role(Role.APPROVER)
-def withdraw_bulk_decision_of_outage(request: MemberRequest) -> HttpResponse:
-    """Withdraw the decisions of the reader's last batch that no run has used."""
-    window, form = parse_outage_window(request.POST), BulkWithdrawForm(request.POST)
-    if not form.is_valid():
-        return _render_outage_page(request, window, ReasonForm(), withdraw_form=form, status=422)
-    refused = withdraw_stored_bulk_decision(request, form, actor=build_decision_actor(request))
-    if refused is not None:
-        return _render_outage_page(request, window, ReasonForm(), refused=refused, status=refused.status)
-    return redirect(f"{window.first_page_url}&settled={quote(form.cleaned_data['settled'])}")
 
 
 def _render_outage_page(
@@ -207,8 +191,6 @@ def _render_outage_page(
     window: OutageWindow,
     form: ReasonForm,
     *,
-    withdraw_form: BulkWithdrawForm | None = None,
-    refused: DecisionProblem | None = None,
     shared_form: SharedAnswerForm | None = None,
     answer_forms: Mapping[int, CallAnswerForm] | None = None,
     status: int = 200,
@@ -249,16 +231,14 @@ def _render_outage_page(
         "needs_several_people": any(row.call.approvals > 1 for row, _form in silent),
         "amount": sum_amounts_in_one_currency(row.amount for row in undecided),
         "form": form,
-        "withdraw_form": withdraw_form,
-        "refused": refused,
         "shared_form": shared_form,
         "invalid_field": invalid_field,
         "error_count": sum(len(answer_form.errors) for answer_form in forms_of_answers),
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
         "outcome": bulk_results_in_user_session.load_bulk_results(request, settled),
     }
-    results = context["outcome"].rows if context["outcome"] else ()
-    session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
+    decided_calls = context["outcome"].calls if context["outcome"] else ()
+    session_pks = [*(row.call.session_id for row in rows), *(call.session_id for call in decided_calls)]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
     if page.total and not page.undecided:

@@ -35,6 +35,7 @@ from harness_site.review.decided_call_rows import build_decided_row, group_equal
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, PERSON_PREFIX, STATUS_OF, TABS, QueueFilters, parse_queue_filters
+from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
@@ -305,7 +306,8 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
     is_filtered = query_filters.is_decision_list_filtered
     counted = (workspace, filters, query_filters.decided)
     calls = [decisions[-1].tool_call for decisions in decided]
-    rows = [build_decided_row(decisions) for decisions in decided]
+    bulk_pks = load_keys_of_bulk_decisions([decisions[-1].pk for decisions in decided])
+    rows = [build_decided_row(decisions, bulk_pks) for decisions in decided]
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
         "matching_decisions": decided_calls.count_decisions(*counted) if is_filtered else None,

@@ -21,6 +21,7 @@ from harness_site.accounts import api_tokens
 from harness_site.accounts.models import Invitation, Membership, TokenRole
 from harness_site.notifications.models import Delivery, Event, Notice, Webhook
 from harness_site.review import evidence_files
+from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from harness_site.saved_views.models import SavedView
 from tests.integration.notifications.conftest import make_webhook
 from tests.support.client_login import sign_in
@@ -76,7 +77,7 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
     file = evidence_files.delete_orphans_and_store_evidence_file(
         call, SimpleUploadedFile("seen.txt", b"seen"), given_by="dave"
     )
-    make_decision(
+    decision = make_decision(
         call=call,
         kind=DecisionKind.PROBE_UNKNOWN,
         evidence=to_canonical_json({"file": evidence_files.build_evidence_reference(file)}),
@@ -88,6 +89,9 @@ def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
         "id": session.session_id,
         "call": call.pk,
         "file": file.pk,
+        "bulk": BulkDecisionEntry.objects.create(
+            decision=decision, bulk=BulkDecision.objects.create(workspace=workspace, author="dave")
+        ).bulk_id,
         "member": member.pk,
         "token": token.pk,
         "invitation": invitation.pk,

@@ -48,7 +48,7 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED), reason=f"Reason {minute}")
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 

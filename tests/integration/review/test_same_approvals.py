@@ -63,8 +63,10 @@ def test_selected_calls_get_one_answer_and_a_call_that_changed_meanwhile_does_no
     assert {"Choose an answer.", "Select at least one call."} <= set(
         re.findall(r"[A-Z][a-z ]+\.", visible_text(nothing))
     )
+    assert "send them again. First of 3: Select at least one call." in visible_text(nothing)
     unselected = alice.post(PAGE, {"tool": "pay", "people": 1, "answer": "reject", "reason": "Paid by hand."})
-    assert "Select at least one call." in visible_text(unselected)
+    assert "Nothing was recorded. Select at least one call." in visible_text(unselected)
+    assert f'<a href="#call-{values[0]}" data-first-error autofocus>' in unselected.content.decode()
     assert "Correct the marked fields" not in visible_text(unselected)
     ToolCall.objects.filter(pk=calls[1].pk).update(revision=5)
     sent = {"tool": "pay", "people": 1, "answer": "reject", "reason": "Paid by hand.", "call": values[:3]}

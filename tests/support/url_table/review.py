@@ -30,8 +30,7 @@ LINES: Final = (
     line("review/outages/settle/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
     line("review/outages/decide/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
     line("review/approvals/", "302 403 200 200 200 302", "302 403 403 422 422 302"),
-    line("review/outages/withdraw/", "302 405 405 405 405 302", "302 403 403 400 400 302"),
-    line("review/approvals/withdraw/", "302 405 405 405 405 302", "302 403 403 422 422 302"),
+    line("review/bulk/<int:pk>/", "302 403 200 200 200 302", "302 403 403 422 422 302", "/review/bulk/{bulk}/"),
     line("review/calls/<int:pk>/", "302 403 200 200 200 302", "302 403 403 422 422 302", "/review/calls/{call}/"),
     line(
         "review/calls/<int:pk>/claim/",

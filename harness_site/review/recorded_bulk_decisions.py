@@ -1,0 +1,194 @@
+"""Bulk decisions after they were recorded: what has become of each decision, and the withdrawal of those that no run
+has used, with one reason, each in its own transaction."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from checkpoints.decisions import decision_withdrawal
+from checkpoints.decisions.actors import Actor
+from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.enums import DECIDING_KINDS, WITHDRAWABLE_KINDS, CallStatus, DecisionKind
+from checkpoints.exceptions import CheckpointsError, DecisionUsed, NothingToWithdraw, StaleRevision
+from checkpoints.models import Decision, ToolCall, Workspace
+from checkpoints.store.database_client_state import Store
+from harness_site.accounts.models import Membership
+from harness_site.review.bulk_decisions import BulkDecisionResult
+from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
+from harness_site.review.models import BulkDecision, BulkDecisionEntry
+from harness_site.review.outage_page_url import OutageWindow
+from harness_site.review.record_decision import build_decision_target
+from harness_site.review.selectors.calls_awaiting_same_approval import SameApprovalGroup
+
+
+class BulkDecisionState(StrEnum):
+    """What has become of a decision that was recorded with others."""
+
+    #: It can be withdrawn.
+    UNUSED = "unused"
+    USED = "used"
+    WITHDRAWN = "withdrawn"
+    #: People have decided further about the call, so it has to be looked at by itself.
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """Decision of a bulk decision, with its call. `withdrawn_by` is the name of who withdrew it, or empty."""
+
+    decision: Decision
+    state: BulkDecisionState
+    withdrawn_by: str = ""
+
+    @property
+    def call(self) -> ToolCall:
+        return self.decision.tool_call
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBulkDecision:
+    """Bulk decision with its decisions, in the order in which they were recorded."""
+
+    pk: int
+    author: str
+    created_at: datetime
+    decisions: tuple[RecordedDecision, ...]
+
+    @property
+    def unused(self) -> list[RecordedDecision]:
+        return self._list_decisions_in_state(BulkDecisionState.UNUSED)
+
+    @property
+    def used(self) -> list[RecordedDecision]:
+        return self._list_decisions_in_state(BulkDecisionState.USED)
+
+    @property
+    def withdrawn(self) -> list[RecordedDecision]:
+        return self._list_decisions_in_state(BulkDecisionState.WITHDRAWN)
+
+    def list_withdrawable(self, reader: Membership) -> list[RecordedDecision]:
+        """List the decisions that this approver can withdraw: of others, those with which nobody else has to agree."""
+        is_own = reader.user.get_username() == self.author
+        return [each for each in self.unused if each.decision.final or is_own]
+
+    @property
+    def url_of_calls_to_decide_again(self) -> str:
+        """URL of the page where the calls of the withdrawn decisions are decided together; empty if there is none."""
+        calls = [each.call for each in self.withdrawn if each.call.undecided]
+        groups = {(call.tool, call.approvals, call.error_type, call.status) for call in calls}
+        if len(calls) < 2 or len(groups) > 1:
+            return ""
+        [(tool, approvals, error_type, status)] = groups
+        if status == CallStatus.AWAITING_APPROVAL:
+            return SameApprovalGroup(tool, approvals).url
+        times = sorted(call.interrupted_at for call in calls if call.interrupted_at is not None)
+        if not times:
+            return ""
+        first, last = (time.replace(microsecond=0) for time in (times[0], times[-1]))
+        return OutageWindow(tool, error_type, first, last).url
+
+    def _list_decisions_in_state(self, state: BulkDecisionState) -> list[RecordedDecision]:
+        return [each for each in self.decisions if each.state == state]
+
+
+def save_bulk_decision(results: Sequence[BulkDecisionResult], *, by: Membership) -> int | None:
+    """Save which decisions a person has recorded together; return the key of the bulk decision, None without any."""
+    decisions = [result.decision_pk for result in results if result.decision_pk is not None]
+    if not decisions:
+        return None
+    _delete_bulk_decisions_without_decisions()
+    with transaction.atomic():
+        bulk = BulkDecision.objects.create(workspace=by.workspace, author=by.user.get_username())
+        BulkDecisionEntry.objects.bulk_create(BulkDecisionEntry(bulk=bulk, decision_id=pk) for pk in decisions)
+    return bulk.pk
+
+
+def _delete_bulk_decisions_without_decisions() -> None:
+    """Delete what is left of bulk decisions whose sessions were deleted."""
+    BulkDecisionEntry.objects.filter(~Exists(Decision.objects.filter(pk=OuterRef("decision")))).delete()
+    BulkDecision.objects.filter(~Exists(BulkDecisionEntry.objects.filter(bulk=OuterRef("pk")))).delete()
+
+
+def load_bulk_decision(workspace: Workspace | int, pk: int) -> RecordedBulkDecision | None:
+    """Load a bulk decision with what has become of its decisions, in four queries; None without any of them."""
+    bulk = BulkDecision.objects.filter(workspace=workspace, pk=pk).first()
+    if bulk is None:
+        return None
+    recorded = list(
+        Decision.objects.filter(bulk_entry__bulk=pk).select_related("tool_call__session").order_by("created_at", "pk")
+    )
+    decisions: defaultdict[int, list[Decision]] = defaultdict(list)
+    for decision in Decision.objects.filter(
+        tool_call__in=[each.tool_call_id for each in recorded], kind__in=sorted(DECIDING_KINDS)
+    ):
+        decisions[decision.tool_call_id].append(decision)
+    in_force = [(each.tool_call, each) for each in recorded if each.final and each.kind in WITHDRAWABLE_KINDS]
+    unused = {call.pk for call in decision_withdrawal.list_calls_with_unused_decision(in_force)}
+    rows = tuple(
+        _build_recorded_decision(each, decisions[each.tool_call_id], is_unused=each.tool_call_id in unused)
+        for each in recorded
+    )
+    return RecordedBulkDecision(bulk.pk, bulk.author, bulk.created_at, rows) if rows else None
+
+
+def _build_recorded_decision(
+    decision: Decision, decisions_about_call: Sequence[Decision], *, is_unused: bool
+) -> RecordedDecision:
+    """`is_unused` tells whether no run has used a final decision."""
+    call, revision = decision.tool_call, decision.revision
+    following = next((each for each in decisions_about_call if each.revision == revision + 1), None)
+    if following is not None and following.kind == DecisionKind.WITHDRAW:
+        return RecordedDecision(decision, BulkDecisionState.WITHDRAWN, withdrawn_by=following.actor)
+    if any(each.revision > revision for each in decisions_about_call):
+        return RecordedDecision(decision, BulkDecisionState.CHANGED)
+    if not decision.final:
+        is_open = call.undecided and call.revision == revision + 1
+        return RecordedDecision(decision, BulkDecisionState.UNUSED if is_open else BulkDecisionState.CHANGED)
+    return RecordedDecision(decision, BulkDecisionState.UNUSED if is_unused else BulkDecisionState.USED)
+
+
+def load_keys_of_bulk_decisions(decisions: Sequence[int]) -> dict[int, int]:
+    """Load the keys of the bulk decisions to which these decisions belong, by the keys of the decisions."""
+    entries = BulkDecisionEntry.objects.filter(decision__in=decisions)
+    return dict(entries.values_list("decision", "bulk"))
+
+
+def withdraw_decisions(
+    decisions: Sequence[RecordedDecision], *, by: Membership, actor: Actor, reason: str
+) -> Mapping[int, DecisionProblem]:
+    """Withdraw each of these decisions that no run has used, in this order and independently of each other.
+
+    A decision that was used, changed or withdrawn meanwhile stays as it is: its state says so.
+
+    Returns:
+        The other problems, by primary key of the call.
+    """
+    store = Store(workspace=by.workspace.slug)
+    problems = {}
+    for recorded in decisions:
+        problem = _try_to_withdraw_decision(store, recorded, actor, reason)
+        if problem is not None:
+            problems[recorded.call.pk] = problem
+    return problems
+
+
+def _try_to_withdraw_decision(
+    store: Store, recorded: RecordedDecision, actor: Actor, reason: str
+) -> DecisionProblem | None:
+    try:
+        decision_withdrawal.withdraw_decision(store, _build_withdrawal_target(recorded), actor=actor, reason=reason)
+    except (DecisionUsed, NothingToWithdraw, StaleRevision):
+        return None
+    except CheckpointsError as error:
+        return build_decision_problem(error, recorded.call, reader=actor.name)
+    return None
+
+
+def _build_withdrawal_target(recorded: RecordedDecision) -> DecisionTarget:
+    """Name the call at the revision to which its decision has brought it."""
+    return build_decision_target(recorded.call, recorded.decision.revision + 1)

@@ -1,0 +1,84 @@
+"""Page of the decisions that a person recorded together, where those that no run has used are withdrawn."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from checkpoints.enums import Role
+from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.permissions import MemberRequest, require_member_with_role
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.review.decision_error_texts import DecisionProblem
+from harness_site.review.forms import BulkWithdrawForm
+from harness_site.review.recorded_bulk_decisions import RecordedBulkDecision, load_bulk_decision, withdraw_decisions
+from harness_site.review.views.decision_card import build_decision_actor
+
+
+@require_http_methods(["GET", "POST"])
+@require_member_with_role(Role.AUDITOR)
+def show_or_withdraw_bulk_decision(request: MemberRequest, pk: int) -> HttpResponse:
+    """Show the decisions, or withdraw those that no run has used."""
+    if request.method == "GET":
+        return _render_bulk_decision(request, _load_bulk_decision_or_404(request, pk))
+    return _withdraw_bulk_decision(request, pk)
+
+
+@require_member_with_role(Role.APPROVER)
+def _withdraw_bulk_decision(request: MemberRequest, pk: int) -> HttpResponse:
+    bulk, form = _load_bulk_decision_or_404(request, pk), BulkWithdrawForm(request.POST)
+    if not form.is_valid():
+        return _render_bulk_decision(request, bulk, form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    problems = withdraw_decisions(
+        bulk.list_withdrawable(request.membership),
+        by=request.membership,
+        actor=build_decision_actor(request),
+        reason=form.cleaned_data["reason"],
+    )
+    if problems:
+        return _render_bulk_decision(request, _load_bulk_decision_or_404(request, pk), problems=problems)
+    return redirect("harness_review:bulk-decision", pk)
+
+
+def _load_bulk_decision_or_404(request: MemberRequest, pk: int) -> RecordedBulkDecision:
+    bulk = load_bulk_decision(request.membership.workspace, pk)
+    if bulk is None:
+        raise Http404
+    return bulk
+
+
+def _render_bulk_decision(
+    request: MemberRequest,
+    bulk: RecordedBulkDecision,
+    *,
+    form: BulkWithdrawForm | None = None,
+    problems: Mapping[int, DecisionProblem] | None = None,
+    status: int = HTTPStatus.OK,
+) -> HttpResponse:
+    """`problems` are why decisions were not withdrawn, by primary key of the call."""
+    session_pks = {each.call.session_id for each in bulk.decisions}
+    mark_excerpts_shown_in_response(request, "bulk decision", session_pks)
+    reason = _get_only_value({each.decision.reason for each in bulk.decisions})
+    is_withdrawable = request.membership.has_role(Role.APPROVER)
+    context = {
+        "bulk": bulk,
+        "tool": _get_only_value({each.call.tool for each in bulk.decisions}),
+        "reason": reason,
+        "shows_reasons": not reason,
+        "withdrawable": bulk.list_withdrawable(request.membership) if is_withdrawable else [],
+        "withdraw_form": form,
+        "problems": problems or {},
+        "secrets": session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks),
+    }
+    response = render(request, "review/bulk_decision.html", context, status=status)
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        # The page stays where it is.
+        response["HX-Reswap"], response["HX-Push-Url"] = "outerHTML", "false"
+    return response
+
+
+def _get_only_value(values: set[str]) -> str:
+    """Return the value that all have; empty if they differ."""
+    return next(iter(values)) if len(values) == 1 else ""
