@@ -16,6 +16,7 @@ from checkpoints.formats import parse_json, parse_json_or_return_text
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 
 #: Characters of a text that are read for one line.
 _SCANNED: Final = 2_000
@@ -214,6 +215,11 @@ def mask_and_format_json_or_text(stored: str) -> str:
     """Format stored JSON for reading: a string as its text, anything else indented."""
     value = parse_json_or_text(stored)
     return mask_and_reveal_hidden(value) if isinstance(value, str) else mask_and_indent_json(stored)
+
+
+def mask_and_shorten_output_to_one_line(text: str, limit: int) -> str:
+    """Shorten the output or the error of a tool to one line, without terminal sequences."""
+    return mask_and_shorten_to_one_line(remove_terminal_sequences(text), limit)
 
 
 def mask_and_shorten_to_one_line(value: Any, limit: int = 60) -> str:

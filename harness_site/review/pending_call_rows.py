@@ -296,7 +296,7 @@ class PendingRowBuilder:
                 sentence,
                 session_id=mask_and_reveal_hidden(call.session.session_id),
                 agent=call.session.agent,
-                error_message=formatting.mask_and_shorten_to_one_line(call.error_message, 200),
+                error_message=formatting.mask_and_shorten_output_to_one_line(call.error_message, 200),
                 amount=find_visible_amount(args),
             )
 

@@ -171,7 +171,7 @@ def _make_call_line_builder(
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
-            error=formatting.mask_and_shorten_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
+            error=formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when),  # noqa: S308 - escaped above
             due=render_relative_deadline(record.deadline) if record.deadline else "",
             repeats=_format_attempt_and_replays(record),

@@ -46,7 +46,11 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import mask_and_dump_json
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text_in_middle
+from harness_site.core.rendering.mask_and_shorten_text import (
+    mask_and_reveal_hidden,
+    mask_output_and_reveal_hidden,
+    shorten_text_in_middle,
+)
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.display.display_preferences import get_chosen_theme_or_empty
 
@@ -73,6 +77,7 @@ register.filter("indented_json", formatting.mask_and_indent_json)
 register.filter("call_sentence", call_sentences.format_call_sentence)
 register.filter("short_call_sentence", call_sentences.format_short_call_sentence)
 register.filter("visible", mask_and_reveal_hidden)
+register.filter("visible_output", mask_output_and_reveal_hidden)
 register.filter("reference", encrypt_name_if_masked)
 register.filter("shown_query", mask_query_string)
 

@@ -13,7 +13,9 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.line_chunks import join_chunks_as_blocks, split_into_line_chunks
 from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
 
-#: An escape sequence. Those that end in `m` set colours and styles; all others are ignored.
+#: A sequence that moves the cursor or erases. It has no text, so it is left out; other control characters are named.
+_CURSOR: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-ln-~]")
+#: A sequence that sets colours and styles.
 _CODE = re.compile(r"\x1b\[([0-9;:]*)m")
 #: Maximum parameters of a sequence, and maximum sequences of a text; the others are treated as text.
 MAX_PARAMETERS: Final = 32
@@ -29,7 +31,8 @@ def has_ansi_style_codes(text: str) -> bool:
 
 
 def render_ansi_as_html(text: str) -> SafeString:
-    """Render masked text with its ANSI colours; all other control characters are named."""
+    """Render masked text with its ANSI colours; control characters that belong to no sequence are named."""
+    text = _CURSOR.sub("", text)
     if not has_ansi_style_codes(text):
         return join_chunks_as_blocks(
             [conditional_escape(part) for part in split_into_line_chunks(reveal_hidden_characters(text))]

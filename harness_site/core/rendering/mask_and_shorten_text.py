@@ -11,6 +11,7 @@ from django.utils.translation import ngettext
 
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
+from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 
 _UNITS = ("KB", "MB", "GB")
 #: Marks of Markdown, and what stands for them in plain text.
@@ -38,6 +39,11 @@ class FoldedText:
 def mask_and_reveal_hidden(text: str) -> str:
     """Mask secrets and name every hidden, reordering or unencodable character."""
     return reveal_hidden_characters(mask_text(text))
+
+
+def mask_output_and_reveal_hidden(text: str) -> str:
+    """Mask secrets in the output or the error of a tool, without its terminal sequences, and name hidden characters."""
+    return mask_and_reveal_hidden(remove_terminal_sequences(text))
 
 
 def reveal_hidden_characters(text: str) -> str:

@@ -19,6 +19,7 @@ from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import RenderedTree
+from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
@@ -239,5 +240,7 @@ def build_result_excerpt_context(result: ResultPart) -> dict[str, Any]:
         return {"tree": render_json_excerpt_as_tree(value)}
     return {
         "tree": None,
-        "text": mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.mask_and_format_text_beginning(text)),
+        "text": mask_and_shorten_text.mask_and_reveal_hidden(
+            session_formatting.mask_and_format_text_beginning(remove_terminal_sequences(text))
+        ),
     }

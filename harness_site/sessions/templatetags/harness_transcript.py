@@ -26,6 +26,7 @@ from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking.reversible_tokens_for_masked_names import replace_file_digests_by_keyed_fingerprints
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
+from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.sessions import (
     call_row_html,
@@ -337,7 +338,8 @@ def _get_step_shape_and_label(step: StepRow) -> tuple[str, str]:
 @register.filter
 def mask_and_format_text_excerpt(content: str) -> str:
     """Format the beginning of a text with the size of the rest, which is one link away."""
-    beginning = mask_and_shorten_text.strip_markdown_marks(session_formatting.mask_and_format_text_beginning(content))
+    plain = remove_terminal_sequences(content)
+    beginning = mask_and_shorten_text.strip_markdown_marks(session_formatting.mask_and_format_text_beginning(plain))
     return mask_and_shorten_text.mask_and_reveal_hidden(beginning)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.diff_lines import DiffLine
 from harness_site.sessions.tool_views.file_change_parsing import FileChange
@@ -75,7 +76,7 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
             files.append(shown)
     single = files[0] if len(changes) == 1 and files else None
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
-    answer = (use.result or "").strip()
+    answer = remove_terminal_sequences(use.result or "").strip()
     returned = use.mask_and_cut_text_for_display(answer)
     is_only_answer_cut = is_complete and not returned.whole
     return ToolView(

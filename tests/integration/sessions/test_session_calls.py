@@ -109,7 +109,10 @@ def test_call_of_a_lost_run_is_not_shown_as_running(session: Session, reader: Cl
 def test_lists_of_calls_say_why_a_call_failed_and_its_page_shows_the_whole_error(
     session: Session, reader: Client
 ) -> None:
-    error = "<tool_use_error>Exit code 1\nFAILED test_cart.py, password=hunter2hunter2\n" + "line\n" * 60
+    error = (
+        "<tool_use_error>\x1b[31mExit code 1\x1b[0m\n\x1b[2KFAILED test_cart.py, password=hunter2hunter2\n"
+        + "line\n" * 60
+    )
     edit = {"file_path": "a.py", "old_string": "b = 1", "new_string": "b = 2"}
     imported = make_call(
         session=session,
@@ -122,8 +125,8 @@ def test_lists_of_calls_say_why_a_call_failed_and_its_page_shows_the_whole_error
         settled_at=THEN + timedelta(seconds=1),
     )
     make_call(session=session, call_id="ok", status=CallStatus.COMPLETED, result="It was paid.")
-    raised: dict[str, Any] = {"error_type": "ConnectionError", "error_message": "bank: reset"}
-    make_call(session=session, call_id="pay", reason=InterruptReason.AMBIGUOUS_ERROR, **raised)
+    raised: dict[str, Any] = {"error_type": "ConnectionError", "error_message": "\x1b[1mbank\x1b[0m: reset\a"}
+    paid = make_call(session=session, call_id="pay", reason=InterruptReason.AMBIGUOUS_ERROR, **raised)
     make_call(session=session, call_id="decided", status=CallStatus.COMPLETED, result="paid", **raised)
     make_call(session=session, call_id="long", status=CallStatus.FAILED, result="too long" * 20_000)
     for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
@@ -136,8 +139,14 @@ def test_lists_of_calls_say_why_a_call_failed_and_its_page_shows_the_whole_error
         assert len(errors[1]) == 140
     page = reader.get(f"/sessions/{session.pk}/calls/{imported.pk}/").content.decode()
     assert '<span class="small muted">+1 −1</span>' in page
-    assert '<div class="res failed"><div class="tool-output">Exit code 1' in page
+    assert '<div class="res failed"><div class="tool-output">Exit code 1\nFAILED' in page
     assert "Answer of the tool" not in page
+    for address in (f"/sessions/{session.pk}/calls/{paid.pk}/", f"/review/calls/{paid.pk}/"):
+        words = visible_text(reader.get(address))
+        assert "bank: reset" in words
+        assert "␛" not in words
+    paid.refresh_from_db()
+    assert paid.error_message == raised["error_message"]
 
 
 def test_record_of_a_call_has_the_times_of_its_decisions(session: Session, reader: Client) -> None:

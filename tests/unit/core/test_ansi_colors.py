@@ -26,8 +26,14 @@ def test_only_the_length_of_many_colours_is_counted() -> None:
 
 
 def test_other_control_codes_are_made_visible() -> None:
-    assert ansi_colors.render_ansi_as_html("\x1b[2J\x1b[31mx\a") == '␛[2J<span class="ansi-red">x␇</span>'
+    assert ansi_colors.render_ansi_as_html("\x1b]0;t\x1b[31mx\a") == '␛]0;t<span class="ansi-red">x␇</span>'
+    assert ansi_colors.render_ansi_as_html("x\x1b[\x1b[2\ny") == "x␛[␛[2\ny"
     assert ansi_colors.render_ansi_as_html('<i> "') == "&lt;i&gt; &quot;"
+
+
+def test_codes_that_move_the_cursor_are_left_out() -> None:
+    assert ansi_colors.render_ansi_as_html("\x1b[2K\x1b[?25l\x1b[31mx\x1b[1A") == '<span class="ansi-red">x</span>'
+    assert ansi_colors.render_ansi_as_html("\x1b[2Kx") == "x"
 
 
 def test_damaged_codes_are_shown_as_text() -> None:

@@ -10,7 +10,14 @@ import pytest
 from checkpoints.formats import parse_message_parts
 from harness_site.core import formatting, word_diff
 from harness_site.core.masking import masker
-from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
+from harness_site.core.rendering import (
+    ansi_colors,
+    json_tree,
+    markdown,
+    mask_and_shorten_text,
+    syntax_highlighting,
+    terminal_sequences,
+)
 from harness_site.core.rendering.html_match_highlighting import mark_search_words_and_open_folds
 from harness_site.search import text_extraction
 from harness_site.sessions import session_formatting
@@ -39,6 +46,7 @@ def _whole_tree(content: str) -> object:
 RENDERERS: dict[str, Callable[[str], Any]] = {
     "masked": masker.mask_text,
     "visible": mask_and_shorten_text.reveal_hidden_characters,
+    "one line": terminal_sequences.remove_terminal_sequences,
     "ansi": ansi_colors.render_ansi_as_html,
     "prose": markdown.mask_and_render_markdown,
     "beginning": session_formatting.mask_and_format_text_beginning,

@@ -66,6 +66,7 @@ def test_excerpt_begins_with_the_line_of_the_match() -> None:
         ("lamp", "| item | price |\n|---|---:|\n| lamp | 40.00 |", "item, price · lamp, 40.00"),
         ("lamp", "a | b\n- c\nids: 1\nids: 2\nids: 3\nname: lamp\n", "a | b · c · ids: 1, 2, 3 · name: lamp"),
         ("lamp", "5 ** 2 lamps ** 3 * x # y", "5 ** 2 lamps ** 3 * x # y"),
+        ("lamp", "\x1b[31mlamp\x1b[0m is \x1b[2Kout", "lamp is out"),
         ('"**lamp"', "a **lamp**", "a **lamp**"),
     ],
 )
