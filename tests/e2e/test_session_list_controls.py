@@ -30,6 +30,26 @@ def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, op
     expect(page).to_have_url(re.compile(r"/sessions/\?sort=cost$"))
 
 
+def test_phone_selects_all_rows_and_shows_whole_ids_and_labels(private_site: Site, open_page: OpenPage) -> None:
+    for name in ("order-4711-replacement-second-attempt", "inv-2"):
+        private_site.payer(name)
+    page = open_page("alice", private_site, viewport={"width": 390, "height": 844})
+    page.goto("/sessions/")
+    for label in ("emea", "returns-and-refunds", "vip"):
+        page.get_by_role("checkbox", name="Select all sessions on this page").check()
+        page.get_by_placeholder("Label").fill(label)
+        page.get_by_role("button", name="Add label").click()
+        expect(page.locator("tbody .label", has_text=label)).to_have_count(page.locator("tbody tr").count())
+    row = page.locator("tbody tr", has_text="order-4711")
+    cut = "parts => parts.filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.textContent)"
+    assert row.locator("code, .label").evaluate_all(cut) == []
+    edge = row.evaluate("row => row.getBoundingClientRect().right")
+    boxes = row.locator("code, .label").evaluate_all("parts => parts.map(part => part.getBoundingClientRect().right)")
+    assert len(boxes) == 4
+    assert max(boxes) <= edge
+    assert axe.list_accessibility_violations(page) == []
+
+
 def test_headings_sort_and_no_box_selects_all_without_javascript(private_site: Site, open_page: OpenPage) -> None:
     private_site.payer("inv-1")
     page = open_page("alice", private_site, java_script_enabled=False, viewport={"width": 1366, "height": 768})
