@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf
 from typing import Any
 
@@ -34,6 +34,8 @@ from harness_site.sessions.selectors.version_list import Version
 _MARGIN = 16
 #: Remaining messages up to this number are included, instead of a link to so few.
 _FEW = 10
+#: Statuses of calls that are errors.
+ERROR_STATUSES = frozenset({CallStatus.FAILED, CallStatus.INTERRUPTED, CallStatus.REJECTED})
 AGENT_ROLES = frozenset({"assistant", "model", "ai"})
 #: Maximum number of ended runs named between two messages; there may be thousands that wrote nothing.
 NAMED_RUNS = 4
@@ -70,6 +72,11 @@ class CallCard:
     @property
     def newest_attempt(self) -> CallRecord | None:
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def has_error(self) -> bool:
+        """Return whether an attempt failed, was interrupted or rejected, or the tool reported an error."""
+        return self.has_failed or any(attempt.status in ERROR_STATUSES for attempt in self.attempts)
 
     @property
     def has_failed(self) -> bool:
@@ -160,6 +167,15 @@ class Conversation:
     @property
     def has_later(self) -> bool:
         return self.upto < self.place.length
+
+    @property
+    def has_error(self) -> bool:
+        """Return whether a call or a result in it has an error."""
+        parts = chain.from_iterable(item.parts if isinstance(item, MessageEntry) else (item,) for item in self.items)
+        return any(
+            part.has_error if isinstance(part, CallCard) else isinstance(part, ResultPart) and part.is_error
+            for part in parts
+        )
 
 
 def get_newest_transcript_version(session: Session) -> TranscriptVersion:

@@ -10,11 +10,10 @@ from enum import StrEnum
 from functools import reduce
 from operator import and_, or_
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, Q, QuerySet
 from django.db.models.lookups import Contains, IContains
 
 from checkpoints.db.decompressed_text_sql import DecompressedText
-from checkpoints.enums import CallStatus
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import ResultPart
@@ -23,7 +22,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals
 from harness_site.sessions.selectors import conversation_window, message_windows
-from harness_site.sessions.selectors.conversation_window import TranscriptVersion
+from harness_site.sessions.selectors.conversation_window import ERROR_STATUSES, TranscriptVersion
 
 #: Messages in memory at once.
 _CHUNK_SIZE = 25
@@ -31,9 +30,10 @@ _CHUNK_SIZE = 25
 _MAX_CALLS = 50
 #: Maximum distance in messages between a call and its result.
 _MAX_RESULT_DISTANCE = 16
+#: Largest number of messages that are searched only to know whether one of them reports an error.
+_MAX_MESSAGES_SEARCHED_FOR_ANY_ERROR = 1_000
 #: Spelling of the flag in canonical JSON; inside of a string its quotes would be escaped.
 _ERROR_FLAG_JSON = '"is_error":true'
-_ERROR_STATUSES = (CallStatus.FAILED, CallStatus.INTERRUPTED, CallStatus.REJECTED)
 
 
 class Landmark(StrEnum):
@@ -125,6 +125,18 @@ def find_next_error_or_decision(
     return order[0] if order else None
 
 
+def may_have_errors(session: Session, at: TranscriptVersion) -> bool:
+    """Return whether `find_next_error_or_decision` finds an error anywhere.
+
+    Also True for a transcript that is too long to be searched for each of its readers.
+    """
+    if at.length > _MAX_MESSAGES_SEARCHED_FOR_ANY_ERROR:
+        return True
+    failed = ToolCall.objects.filter(session=session, status__in=ERROR_STATUSES)
+    flagged = query_version_messages(at).filter(build_body_contains_condition(_ERROR_FLAG_JSON))
+    return Session.objects.filter(Exists(failed) | Exists(flagged), pk=session.pk).exists()
+
+
 def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot | None:
     """Find the message that asks for a call, which was issued while `step` was the newest version.
 
@@ -183,7 +195,7 @@ def _find_next_failed_or_decided_call(
     step_at_start = next((version for version, length in lengths if length > start), at.version + 1)
     calls = ToolCall.objects.filter(session=session)
     calls = (
-        calls.filter(status__in=_ERROR_STATUSES) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
+        calls.filter(status__in=ERROR_STATUSES) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
     )
     calls = calls.filter(step__lte=step_at_start) if back else calls.filter(step__gte=step_at_start - 1)
     order = ("-step", "-pk") if back else ("step", "pk")

@@ -23,6 +23,7 @@ from harness_site.sessions import clipboard_text, long_text_pagination, transcri
 from harness_site.sessions.long_text_pagination import TextPage
 from harness_site.sessions.selectors import (
     conversation_window,
+    find_words_errors_and_decisions,
     message_windows,
     permission_modes,
     prompt_outline,
@@ -101,7 +102,8 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "found": transcript_search.find_nearest_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
-        "spot": _get_error_or_decision_search_start(request, window, first_prompt, at),
+        "may_have_errors": bool(piece) or _may_have_errors(head, displayed),
+        **_get_error_and_decision_search_starts(window, first_prompt, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
         "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
@@ -245,15 +247,25 @@ def get_requested_transcript_version_or_404(
     return place
 
 
-def _get_error_or_decision_search_start(
-    request: HttpRequest, window: Conversation, first_prompt: Conversation | None, at: int | None
-) -> int:
-    """Return the position from which the next error or decision is searched."""
+def _may_have_errors(head: SessionHead, displayed: Sequence[Conversation]) -> bool:
+    """Return whether there may be errors to step to. Messages are searched only where some are not displayed."""
+    window = displayed[-1]
+    if any(part.has_error for part in displayed):
+        return True
+    is_whole = not window.has_earlier and not window.has_later
+    return not is_whole and find_words_errors_and_decisions.may_have_errors(head.stored, window.place)
+
+
+def _get_error_and_decision_search_starts(
+    window: Conversation, first_prompt: Conversation | None, at: int | None
+) -> dict[str, int]:
+    """Return the positions behind and before which errors and decisions are searched, until the reader scrolls.
+
+    Of a page that is not about one position, all messages count in both directions.
+    """
     if at is not None:
-        return at
-    if first_prompt is not None:
-        return first_prompt.first
-    return window.first - 1 if "after" in request.GET else window.upto
+        return {"search_after": at, "search_before": at}
+    return {"search_after": first_prompt.first if first_prompt else window.first - 1, "search_before": window.upto}
 
 
 def _get_direction_to_extend_open_page(request: MemberRequest) -> str:

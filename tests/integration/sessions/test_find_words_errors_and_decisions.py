@@ -19,12 +19,17 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import transcript_search
-from harness_site.sessions.selectors import conversation_window, message_windows
+from harness_site.sessions.selectors import (
+    conversation_window,
+    find_words_errors_and_decisions,
+    message_windows,
+)
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.find_words_errors_and_decisions import (
     Landmark,
     LandmarkSpot,
     find_next_error_or_decision,
+    may_have_errors,
 )
 from harness_site.sessions.selectors.prompt_outline import load_prompt_outline
 from tests.conftest import Open
@@ -217,12 +222,18 @@ def landmark(session: Session, wanted: Landmark, beyond: int, *, back: bool = Fa
     )
 
 
+def has_errors(session: Session) -> bool:
+    return may_have_errors(session, conversation_window.get_newest_transcript_version(session))
+
+
 def test_errors_are_found_in_results_and_in_the_call_log(session: Session) -> None:
-    make_message(session=session)
+    make_message(session=session, text='not one: "is_error":true')
     make_checkpoint(session=session)
+    assert has_errors(session) is False
     asked(session, "c1", is_error=True)
     make_checkpoint(session=session)
-    make_message(session=session, text='not one: "is_error":true')
+    assert has_errors(session) is True
+    make_message(session=session)
     asked(session, "c2")
     make_checkpoint(session=session)
     failed = make_call(session=session, call_id="c2", tool="pay", args={}, step=2, status=CallStatus.FAILED)
@@ -233,6 +244,19 @@ def test_errors_are_found_in_results_and_in_the_call_log(session: Session) -> No
     assert landmark(session, Landmark.ERROR, 6, back=True) == LandmarkSpot(4, failed.pk)
     assert landmark(session, Landmark.ERROR, 4, back=True) == LandmarkSpot(1)
     assert landmark(session, Landmark.ERROR, 1, back=True) is None
+
+
+def test_failed_call_or_a_transcript_that_is_too_long_to_search_may_have_errors(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_messages(session=session, texts=["a", "b"])
+    make_checkpoint(session=session)
+    assert has_errors(session) is False
+    call = make_call(session=session, step=1, status=CallStatus.FAILED)
+    assert has_errors(session) is True
+    call.delete()
+    monkeypatch.setattr(find_words_errors_and_decisions, "_MAX_MESSAGES_SEARCHED_FOR_ANY_ERROR", 1)
+    assert has_errors(session) is True
 
 
 def test_decisions_are_found_at_their_calls(session: Session) -> None:
@@ -274,14 +298,14 @@ def test_jump_opens_the_position(session: Session, reader: Client) -> None:
 
 
 @pytest.mark.unsealed("its number of statements is that without seals")
-@pytest.mark.parametrize(("count", "more"), [(300, 0), (900, 2), (1_500, 2)])
+@pytest.mark.parametrize(("count", "more", "searches"), [(300, 0, 2), (900, 2, 2), (1_500, 2, 0)])
 def test_query_count_is_constant_deep_in_a_long_transcript(
-    reader: Client, count: int, more: int, django_assert_num_queries: Queries
+    reader: Client, count: int, more: int, searches: int, django_assert_num_queries: Queries
 ) -> None:
-    """Two more queries read the prompts before and after the position if they exceed the outline."""
+    """Two more queries read the prompts around the position if they exceed the outline, and two search for an error."""
     pk = make_long_session(count)
     reader.get(f"/sessions/{pk}/")
-    with django_assert_num_queries(14 + more):
+    with django_assert_num_queries(14 + more + searches):
         reader.get(f"/sessions/{pk}/?at=150")
-    with django_assert_num_queries(18 + more):
+    with django_assert_num_queries(18 + more + searches):
         assert "No message of version" in visible_text(reader.get(f"/sessions/{pk}/?at=150&find=nobody+says+this"))

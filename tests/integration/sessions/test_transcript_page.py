@@ -236,9 +236,23 @@ def test_live_page_has_no_fixed_version_in_its_links(session: Session, reader: C
     page = reader.get(f"/sessions/{session.pk}/?v=").content.decode()
     assert 'id="newest"' in page
     assert '<option value="" selected>newest</option><option value="1">1</option>' in page
-    assert f'href="/sessions/{session.pk}/jump/?to=error&amp;at=1"' in page
+    assert "to=error" not in page
     assert 'name="v" value="1"' not in page
     assert 'name="v" value="1"' in reader.get(f"/sessions/{session.pk}/?v=1").content.decode()
+
+
+def test_steps_between_errors_are_offered_if_there_are_any(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["a", "b"])
+    make_checkpoint(session=session)
+    assert "to=error" not in get_session_page(reader, session)
+    make_call(session=session, tool="pay", step=1, status=CallStatus.FAILED)
+    page = get_session_page(reader, session)
+    jump = f'href="/sessions/{session.pk}/jump/?'
+    assert f'{jump}to=error&amp;at=2&amp;back=1" data-key="E"' in page
+    assert f'{jump}to=error&amp;at=-1" data-key="e"' in page
+    page = get_session_page(reader, session, "?v=1&at=1")
+    assert f'{jump}v=1&amp;to=error&amp;at=1&amp;back=1"' in page
+    assert f'{jump}v=1&amp;to=error&amp;at=1" data-key="e"' in page
 
 
 def test_finished_session_shows_its_result(reader: Client) -> None:
