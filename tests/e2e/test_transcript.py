@@ -259,6 +259,10 @@ def test_transcript_pages_do_not_scroll_horizontally(open_page: OpenPage, long_s
         for menu in page.locator("details.menu").all():  # an open one may lie over the button of the next
             menu.evaluate("menu => { menu.open = true; }")
         assert overflowing_elements(page) == []
+    page.set_viewport_size({"width": 1366, "height": 768})
+    page.goto(long_session)
+    assert page.locator("#lanes").is_visible()
+    assert page.locator(".reader").evaluate("reader => reader.getBoundingClientRect().top") < 300
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(long_session)
     head = page.locator("#session-head").bounding_box()

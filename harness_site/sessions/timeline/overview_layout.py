@@ -33,8 +33,10 @@ from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Ti
 
 WIDTH: Final = 1040
 LEFT = 50
-ROW = 46
-TOP = 18
+TOP = 3
+#: Height of a row, and of one with a word below its line.
+_ROW: Final = 30
+_ROW_WITH_TAKEOVER: Final = 46
 _LEAST = 5
 #: Largest number of letters of the name of a lane.
 _LONGEST_NAME: Final = 20
@@ -154,13 +156,13 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
     names = [_format_lane_name(lane) for lane in lanes]
     copied = (name for lane, name in zip(lanes, names, strict=True) if lane.copied_from is not None)
     scale = _LogScale(instants, max([LEFT, *(len(name) * _LETTER + 8 for name in copied)]))
+    heights = (_ROW if lane.takeover is None else _ROW_WITH_TAKEOVER for lane in lanes)
+    *tops, height = accumulate(heights, initial=TOP)
     rows = tuple(
-        _compute_layout_of_lane_bars_and_marks(lane, name, TOP + ROW * index, scale)
-        for index, (lane, name) in enumerate(zip(lanes, names, strict=True))
+        _compute_layout_of_lane_bars_and_marks(lane, name, top, scale)
+        for lane, name, top in zip(lanes, names, tops, strict=True)
     )
-    return Drawing(
-        rows, WIDTH, TOP + ROW * len(rows), start, end, words, since is not None, omitted, scale.shortens_gaps
-    )
+    return Drawing(rows, WIDTH, height, start, end, words, since is not None, omitted, scale.shortens_gaps)
 
 
 def _has_done_nothing(lane: Lane) -> bool:

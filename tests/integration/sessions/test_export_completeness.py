@@ -1,6 +1,7 @@
 """Every export of every kind of session is complete, marked as complete, and has the content of its page."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,14 @@ def test_page_of_a_taken_over_session_names_the_actor(open_checkpointer: Open, r
     assert "Run 2 on" in html
     assert "worker-3 hangs" in html
     assert "the session was taken over from run" in html
+
+
+def test_overview_has_room_below_the_line_of_a_run_that_was_taken_over(open_checkpointer: Open, reader: Client) -> None:
+    session = Session.objects.get(session_id=taken_over(open_checkpointer))
+    page = reader.get(f"/sessions/{session.pk}/").content.decode()
+    assert 'viewBox="0 0 1040 79"' in page
+    assert re.findall(r'<text x="0" y="(\d+)"', page) == ["16", "62"]
+    assert re.search(r'<text x="[\d.]+" y="44">taken over</text>', page)
 
 
 @pytest.mark.parametrize("path", ["/sessions/export/", "/audit/export/", "/calls/export/"])
