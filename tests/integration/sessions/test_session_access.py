@@ -1,5 +1,8 @@
 """Access to session pages, and their messages for missing objects."""
 
+import re
+from html import unescape
+
 import pytest
 from django.test import Client
 
@@ -66,6 +69,26 @@ def test_every_member_may_read(client: Client, page: str, role: Role) -> None:
     session, call = full_session()
     client.force_login(make_user(role=role))
     assert client.get(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 200
+
+
+def test_each_page_has_a_title_of_its_own_with_the_session(client: Client) -> None:
+    session, call = full_session()
+    fork = make_session(session_id="order-17-again", title=session.title, forked_from=session, forked_version=1)
+    client.force_login(make_user())
+    pages = [*PAGES, "files/", "costs/", "subagents/", "fork/?v=1"]
+    titles = [_get_title(client, f"/sessions/{session.pk}/{page.format(call=call)}") for page in pages]
+    titles = [title for title in titles if title]  # images and sounds have none
+    assert titles[0] == f"Transcript · {session.title} · Harness"
+    assert "Message 1 · " in " ".join(titles)
+    assert len(set(titles)) == len(titles)
+    assert {title.partition(" · ")[2] for title in titles} == {f"{session.title} · Harness"}
+    assert _get_title(client, f"/sessions/{fork.pk}/calls/") == "Tool calls · order-17-again · Harness"
+    assert _get_title(client, "/sessions/999/") == "Not found · Harness"
+
+
+def _get_title(client: Client, address: str) -> str:
+    page = client.get(address).content.decode(errors="replace")
+    return re.sub(r"^\(\d+\) ", "", unescape(page.partition("<title>")[2].partition("</title>")[0]))
 
 
 @pytest.mark.parametrize("page", PAGES)
