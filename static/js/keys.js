@@ -1,6 +1,6 @@
 // j and k move through a list of links or of checkboxes, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
 // a number opens the card with that answer, or chooses it where the row or its form has a field for it; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
-// own key: a link is followed, a field gets the focus.
+// own key: a link is followed, a field gets the focus. On a page without a search field, / opens the list of sessions with its field.
 
 const dialog = document.getElementById("keys");
 let focusedRow = null; // the focused row and its index
@@ -56,6 +56,12 @@ function pressKeyButton(key) {
   else button?.click();
 }
 
+/** Open the list of sessions at its search field, which gets the focus as the target of the address. */
+function openSearch() {
+  const list = document.querySelector("a[data-search-page]");
+  if (list) window.location.assign(new URL("#q", list.href));
+}
+
 export const actions = {
   v: () => pressKeyButton("v"),
   s: () => pressKeyButton("s"),
@@ -65,6 +71,7 @@ export const actions = {
   k: () => moveFocus(-1),
   u: () => document.querySelector("a[data-up]")?.click(),
   "?": () => dialog?.showModal(),
+  "/": openSearch,
   1: () => chooseAnswer(1),
   2: () => chooseAnswer(2),
   3: () => chooseAnswer(3),
@@ -77,6 +84,7 @@ function customAction(key) {
   return element.matches("a")
     ? () => element.click()
     : () => {
+        for (let fold = element.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
         element.focus();
         element.select?.();
       };
