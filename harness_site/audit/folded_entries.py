@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import groupby
 from typing import Any, Final
 
 from checkpoints.enums import AuditKind
 from harness_site.audit.audit_trail_query import PAGE_VIEWS, AuditEntry, AuditFilter, iterate_entries
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
-#: Number of rows of a page. A page may have one more, because two equal entries are two rows.
+#: Largest number of rows of a page.
 ROWS_PER_PAGE: Final = 40
 #: Largest number of entries that are read for one page, however few rows they fold into.
 MAX_ENTRIES_PER_PAGE: Final = 400
 #: Number of entries that are read first; most pages need no more.
 _FIRST_BATCH: Final = 2 * ROWS_PER_PAGE
-#: From this number on, equal entries are folded into one row.
-_MIN_FOLDED: Final = 3
 #: Kind → the details in which entries of one row may differ, because they are facts of one session.
 _DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
     AuditKind.SESSION_FORKED: frozenset({"other"}),
@@ -86,7 +83,7 @@ def load_page_of_folded_entries(
     oldest: int | None = None,
     hides_page_views: bool = False,
 ) -> AuditPage:
-    """Load a page of about `ROWS_PER_PAGE` rows, from at most `MAX_ENTRIES_PER_PAGE` entries.
+    """Load a page of `ROWS_PER_PAGE` rows at most, from at most `MAX_ENTRIES_PER_PAGE` entries.
 
     Args:
         workspace_pk: Key of the workspace.
@@ -105,40 +102,30 @@ def load_page_of_folded_entries(
         limit=MAX_ENTRIES_PER_PAGE + 1,
     )
     get_key = _get_fold_key if oldest is None else _get_pk
-    rows: list[EntryRow] = []
-    hidden, last_pk = 0, None
-    for (is_beyond, is_hidden, _), group in groupby(
-        enumerate(entries),
-        lambda pair: (
-            pair[0] == MAX_ENTRIES_PER_PAGE,
-            hides_page_views and _is_intact_page_view(pair[1]),
-            get_key(pair[1]),
-        ),
-    ):
-        if is_beyond or len(rows) >= ROWS_PER_PAGE:
-            return AuditPage(tuple(rows), hidden, last_pk)
-        equal_entries = tuple(entry for _, entry in group)
-        last_pk = equal_entries[-1].pk
-        if is_hidden:
-            hidden += len(equal_entries)
+    rows: list[list[AuditEntry | UnreadableRecord]] = []
+    hidden, last_pk, key = 0, None, None
+    for number, entry in enumerate(entries):
+        is_hidden = hides_page_views and _is_intact_page_view(entry)
+        is_new_row = not is_hidden and get_key(entry) != key
+        if number == MAX_ENTRIES_PER_PAGE or (is_new_row and len(rows) == ROWS_PER_PAGE):
+            return _build_page(rows, hidden, last_pk)
+        if is_hidden:  # what is hidden does not separate the entries around it
+            hidden += 1
+        elif is_new_row:
+            key = get_key(entry)
+            rows.append([entry])
         else:
-            rows += _build_folded_or_single_rows(equal_entries)
-    return AuditPage(tuple(rows), hidden, None)
+            rows[-1].append(entry)
+        last_pk = entry.pk
+    return _build_page(rows, hidden, None)
+
+
+def _build_page(rows: Iterable[Iterable[AuditEntry | UnreadableRecord]], hidden: int, before: int | None) -> AuditPage:
+    return AuditPage(tuple(EntryRow(tuple(entries)) for entries in rows), hidden, before)
 
 
 def _is_intact_page_view(entry: AuditEntry | UnreadableRecord) -> bool:
     return isinstance(entry, AuditEntry) and entry.intact and entry.kind in PAGE_VIEWS
-
-
-def _build_folded_or_single_rows(equal_entries: tuple[AuditEntry | UnreadableRecord, ...]) -> Iterator[EntryRow]:
-    if len(equal_entries) >= _MIN_FOLDED or _is_recorded_in_two_sessions(equal_entries[0]):
-        yield EntryRow(equal_entries)
-    else:
-        yield from (EntryRow((entry,)) for entry in equal_entries)
-
-
-def _is_recorded_in_two_sessions(entry: AuditEntry | UnreadableRecord) -> bool:
-    return isinstance(entry, AuditEntry) and entry.kind == AuditKind.SESSION_FORKED
 
 
 def _get_pk(entry: AuditEntry | UnreadableRecord) -> Any:

@@ -39,7 +39,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
     shows_views = "views" in request.GET or audit_filter.subject is AuditSubject.READING
     page = folded_entries.load_page_of_folded_entries(
-        workspace, audit_filter, before=before, oldest=oldest, hides_page_views=not shows_views and oldest is None
+        workspace, audit_filter, before=before, oldest=oldest, hides_page_views=not shows_views
     )
     calls = calls_of_entries.load_calls_of_unfolded_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})

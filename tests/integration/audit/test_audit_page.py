@@ -374,6 +374,20 @@ def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeyp
     assert len(lines(reader.get("/audit/export/?session=order-17"))) == 12
 
 
+def test_equal_entries_are_one_row_whatever_is_hidden_between_them(reader: Client) -> None:
+    session, keys = make_session(session_id="order-17"), []
+    for _ in range(2):
+        keys.append(happened(AuditKind.SIGNED_IN, actor="bob", method="password").pk)
+        happened(AuditKind.VIEWED, actor="bob", session=session)
+    audit.seal_events_of_workspace(make_workspace().pk)
+    page = reader.get("/audit/?actor=bob")
+    assert shown_rows(page) == [keys[1]]
+    assert "bob signed in 2 times" in visible_text(page)
+    assert "2 page views of this period are hidden." in visible_text(page)
+    assert shown_rows(reader.get(get_link(page, OPEN_ROW))) == keys[::-1]
+    assert len(shown_rows(reader.get("/audit/?actor=bob&views=1"))) == 4
+
+
 def test_page_of_folded_entries_has_as_many_rows_as_any(reader: Client) -> None:
     sessions = [make_session(session_id=f"order-{number}") for number in range(4)]
     keys = [
