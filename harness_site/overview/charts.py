@@ -153,7 +153,7 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
     titles = [
         _(
             "%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision,"
-            " %(ready)s ready to resume, %(cancelled)s cancelled, %(others)s other"
+            " %(ready)s ready to resume, %(cancelled)s cancelled, %(others)s running, paused or idle"
         )
         % {
             "time": format_step_of_period(period, step),

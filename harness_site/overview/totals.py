@@ -67,7 +67,7 @@ class SessionTotals:
 
     @property
     def other_sessions(self) -> int:
-        """Number of all other sessions: running, orphaned, paused, idle or quarantined."""
+        """Number of all other sessions: running, paused, idle, orphaned or quarantined."""
         return self.sessions - self.completed - self.failed - self.undecided - self.ready - self.cancelled
 
     @property

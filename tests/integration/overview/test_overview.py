@@ -1141,7 +1141,7 @@ def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: 
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
-    assert "1 cancelled, 0 other" in page.content.decode()
+    assert "1 cancelled, 0 running, paused or idle" in page.content.decode()
     assert page.context["sums"].total.other_sessions == 0
 
 
