@@ -341,7 +341,7 @@ def test_decided_call_is_one_row_with_its_last_decision(reader: Client) -> None:
     )
     assert "<s><bdi>alice</bdi> approved</s> · <s><bdi>bob</bdi> approved</s>" in page.content.decode()
     filtered = visible_text(reader.get("/review/?tab=decided&by=people"))
-    assert "1 decided call · 3 decisions" in filtered
+    assert "1 decided call · 3 decisions, with votes and withdrawn ones" in filtered
 
 
 @pytest.mark.parametrize(
