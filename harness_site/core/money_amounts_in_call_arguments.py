@@ -19,6 +19,8 @@ _AMOUNT: Final = re.compile(
     r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?(?:\d{1,15}(?:\.\d{1,6})?|\d{1,3}(?:,\d{3}){1,4}\.\d{1,6})) ?"
     r"(?P<after>[A-Z]{3}|€)?"
 )
+#: A number with a single decimal, as programs write 39.00.
+_SINGLE_DECIMAL: Final = re.compile(r"-?\d{1,15}\.\d")
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
 _CURRENCY_OF_SYMBOL: Final = {"€": "EUR", "£": "GBP"}
 
@@ -34,6 +36,21 @@ class Amount:
         exponent = self.number.as_tuple().exponent
         places = max(2, -exponent) if isinstance(exponent, int) and exponent < 0 else 0
         return f"{formatting.format_number(self.number, places)} {self.currency}".rstrip()
+
+
+def pad_amount_to_cents(name: str, value: Any) -> Any:
+    """Return the value of an argument, as text with two decimals if it is an amount with one: 39.0 becomes 39.00."""
+    if name not in _NAMES or not isinstance(value, float | str) or not _SINGLE_DECIMAL.fullmatch(str(value)):
+        return value
+    return f"{value}0"
+
+
+def pad_amount_in_sentence_to_cents(sentence: str, args: Any) -> str:
+    """Return the sentence of a call, with two decimals where it says the amount among its arguments with one."""
+    name = find_amount_argument_name(args)
+    if name is None or (padded := pad_amount_to_cents(name, args[name])) is args[name]:
+        return sentence
+    return re.sub(rf"(?<![\w.,]){re.escape(str(args[name]))}(?![\w]|[.,]\d)", padded, sentence)
 
 
 def find_visible_amount(args: Any) -> Amount | None:

@@ -9,6 +9,8 @@ from harness_site.core import call_sentences
     ("tool", "args", "sentence"),
     [
         ("refund_card", {"order": 17, "amount": "40.00"}, "Refund card: order 17, amount 40.00"),
+        ("refund_card", {"amount": 39.0, "weight": 39.0}, "Refund card: amount 39.00, weight 39.0"),
+        ("refund_card", {"price": "-7.5", "amount": {"price": 39.0}}, "Refund card: price -7.50, amount (1 field)"),
         ("git.delete", {"branches": ["a", "b"], "force": True}, "Git delete: branches (a, b), force yes"),
         ("tag", {"tag": "vip", "customers": ["a"] * 100}, "Tag: tag vip, customers (100 entries)"),
         ("run", {"env_vars": {"A": 1, "B": 2}, "steps": []}, "Run: env vars (2 fields), steps (none)"),
@@ -27,6 +29,27 @@ from harness_site.core import call_sentences
 )
 def test_call_sentence(tool: str, args: object, sentence: str) -> None:
     assert call_sentences.build_default_call_sentence(tool, args) == sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "args", "shown"),
+    [
+        ("Refund 39.0 EUR, 39.0 in all", {"amount": 39.0}, "Refund 39.00 EUR, 39.00 in all"),
+        ("Refund 139.0 EUR of 39.05, v1.39.0", {"amount": 39.0}, "Refund 139.0 EUR of 39.05, v1.39.0"),
+        ("Refund €39.5.", {"total_price": "39.5"}, "Refund €39.50."),
+        ("Refund 39.125 EUR", {"amount": 39.125}, "Refund 39.125 EUR"),
+        ("Refund 39 EUR", {"amount": 39}, "Refund 39 EUR"),
+        ("Weigh 39.0 g", {"weight": 39.0}, "Weigh 39.0 g"),
+    ],
+)
+def test_amount_in_the_sentence_of_a_tool_has_two_decimals(sentence: str, args: object, shown: str) -> None:
+    assert call_sentences.build_masked_call_sentence("refund_card", sentence, args) == shown
+
+
+def test_amount_with_two_decimals_counts_as_said_in_a_sentence() -> None:
+    args = {"amount": 39.0, "order": 17}
+    sentence = call_sentences.build_masked_call_sentence("refund_card", "Refund 39.0 EUR", args)
+    assert call_sentences.describe_arguments_not_in_sentence(args, ["amount", "order"], sentence) == "order: 17"
 
 
 def test_each_value_of_an_argument_is_a_piece() -> None:

@@ -14,6 +14,7 @@ def bold_parts(sentence: str, args: object) -> list[str]:
 def test_texts_and_numbers_of_the_arguments_are_bold() -> None:
     args = {"order": 17, "amount": "40.00", "currency": "EUR", "urgent": True, "items": ["lamp"]}
     assert bold_parts("Refund 40.00 EUR for order 17", args) == ["40.00", "EUR", "17"]
+    assert bold_parts("Refund 40.00 EUR", {"amount": 40.0}) == ["40.00"]
 
 
 @pytest.mark.parametrize("sentence", ["Refund 40.00 EUR", "Order 1740", "Order 17.40", "Order A17", "Order 2.17"])
