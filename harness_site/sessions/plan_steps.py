@@ -61,6 +61,16 @@ class Plan:
     source: str
 
     @property
+    def goal(self) -> str:
+        """Return the goal if it is a text, else an empty text."""
+        goal = self.rest.get("goal", "")
+        return goal if isinstance(goal, str) else ""
+
+    @property
+    def rest_without_goal(self) -> dict[str, Any]:
+        return {name: value for name, value in self.rest.items() if name != "goal"} if self.goal else self.rest
+
+    @property
     def done_count(self) -> int:
         return sum(step.state is StepState.DONE for step in self.steps)
 

@@ -193,7 +193,7 @@ def test_plan_is_readable_and_complete(session: Session, reader: Client) -> None
     )
     page = visible_text(reader.get(f"/sessions/{session.pk}/plan/"))
     assert "Plan of version 1 1 of 2 steps done" in page
-    assert "goal Refund" in page
+    assert "Goal Refund" in page
     assert "✓ Find done" in page
     assert "○ Pay on fire" in page
     assert '"status": "on fire"' in page

@@ -33,6 +33,9 @@ def test_steps_are_parsed_in_common_shapes(item: object, step: PlanStep) -> None
 def test_plan_keeps_entries_that_are_not_steps() -> None:
     plan = read({"goal": "Refund", "tasks": [{"name": "Pay", "done": True}, {"name": "Mail", "done": False}]})
     assert plan.rest == {"goal": "Refund"}
+    assert (plan.goal, plan.rest_without_goal) == ("Refund", {})
+    other = read({"goal": ["Refund"], "note": "x", "steps": []})
+    assert (other.goal, other.rest_without_goal) == ("", other.rest)
     assert plan.done_count == 1
 
 
