@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
+#: Gemini states the whole prompt, and the two parts of the output.
+_PROMPT: Final = ("prompt_tokens", "prompt_token_count")
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
-#: Anthropic's names. The input beside them does not include the cache, unless it is called `prompt_tokens`.
-_CACHE_READ_BESIDE_INPUT: Final = "cache_read_input_tokens"
-_CACHE_WRITE_BESIDE_INPUT: Final = "cache_creation_input_tokens"
+_PARTS_OF_OUTPUT: Final = ("candidates_token_count", "thoughts_token_count")
+_TOTAL: Final = ("total_tokens", "total_token_count")
+#: Names of Anthropic and Bedrock. The input beside them does not include the cache, unless it is called a prompt.
+_CACHE_READ_BESIDE_INPUT: Final = ("cache_read_input_tokens",)
+_CACHE_WRITE_BESIDE_INPUT: Final = ("cache_creation_input_tokens", "cache_write_input_tokens")
 #: Names of other programs, at the top or in the details of the input. Their input includes the cache.
-_CACHE_READ_IN_INPUT: Final = ("cached_tokens", "cached_input_tokens", "cache_read_tokens", "cache_read")
+_CACHE_READ_IN_INPUT: Final = (
+    *("cached_tokens", "cached_input_tokens", "cache_read_tokens", "cache_read"),
+    *("cached_content_token_count", "prompt_cache_hit_tokens"),
+)
 _CACHE_WRITE_IN_INPUT: Final = ("cache_write_tokens", "cache_creation_tokens", "cache_creation")
 #: Objects that divide the input: OpenAI's Responses, OpenAI's Chat Completions, LangChain.
 _INPUT_DETAILS: Final = ("input_tokens_details", "prompt_tokens_details", "input_token_details")
 _LIMIT: Final = 2**62
+_WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +81,12 @@ def parse_token_counts(usage: Any) -> TokenCounts:
     """Count the tokens of a usage object by kind.
 
     A cache is counted once: Anthropic's `input_tokens` leave it out, the input of OpenAI and of others includes it.
+    Names may be in camel case.
     """
     if not isinstance(usage, Mapping):
         return TokenCounts()
-    prompt = _find_count(usage, ("prompt_tokens",))
+    usage = {_convert_to_snake_case(name): value for name, value in usage.items()}
+    prompt = _sum_known((_find_count(usage, _PROMPT), _find_count(usage, ("tool_use_prompt_token_count",))))
     whole_input = _find_count(usage, ("input_tokens",))
     whole_input = prompt if whole_input is None else whole_input
     details: Mapping[str, Any] = next(
@@ -83,8 +94,8 @@ def parse_token_counts(usage: Any) -> TokenCounts:
     )
     read_in_input = _find_count({**usage, **details}, _CACHE_READ_IN_INPUT)
     written_in_input = _find_count({**usage, **details}, _CACHE_WRITE_IN_INPUT)
-    read = _find_count(usage, (_CACHE_READ_BESIDE_INPUT,))
-    written = _find_count(usage, (_CACHE_WRITE_BESIDE_INPUT,))
+    read = _find_count(usage, _CACHE_READ_BESIDE_INPUT)
+    written = _find_count(usage, _CACHE_WRITE_BESIDE_INPUT)
     is_cache_in_input = read_in_input is not None or written_in_input is not None or prompt is not None
     read = read_in_input if read is None else read
     written = written_in_input if written is None else written
@@ -92,9 +103,17 @@ def parse_token_counts(usage: Any) -> TokenCounts:
         # More cache than input is no part of it.
         rest = whole_input - (read or 0) - (written or 0)
         whole_input = rest if rest >= 0 else whole_input
-    counts = (whole_input, _find_count(usage, _OUTPUT), read, written)
-    totals = [total for total in (_find_count(usage, ("total_tokens",)), _sum_known(counts)) if _is_count(total)]
+    output = _find_count(usage, _OUTPUT)
+    if output is None:
+        output = _sum_known(tuple(_find_count(usage, (name,)) for name in _PARTS_OF_OUTPUT))
+    counts = (whole_input, output, read, written)
+    totals = [total for total in (_find_count(usage, _TOTAL), _sum_known(counts)) if _is_count(total)]
     return TokenCounts(*counts, max(totals, default=None))
+
+
+def _convert_to_snake_case(name: Any) -> str:
+    text = str(name)
+    return text if text.islower() else _WORD_START.sub("_", text).lower()
 
 
 def _sum_known(counts: tuple[int | None, ...]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +17,7 @@ from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.compression import TextToCompress
+from checkpoints.framework_states import sum_usage_of_messages
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import optimistic_lock_on_sealed_heads
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
@@ -44,6 +45,8 @@ class VersionContent:
         keep: Number of stored messages to continue from. None: all of them.
         added: Messages to append to the stored ones.
         always: Whether to write a version that differs in its payload alone.
+        usage: Usage of the request that has brought the new messages, if none of them states it.
+        model: Name of the model of that request; empty if it is not known.
     """
 
     transcript: Sequence[dict[str, Any]] | None
@@ -52,6 +55,12 @@ class VersionContent:
     keep: int | None = None
     added: Sequence[dict[str, Any]] = ()
     always: bool = False
+    usage: Mapping[str, Any] | None = None
+    model: str = ""
+
+    def list_usage_beside_messages(self) -> list[dict[str, Any]]:
+        """Return what a message would state about the request that has brought the new messages."""
+        return [] if self.usage is None else [{"usage": self.usage, "model": self.model}]
 
 
 @dataclass(frozen=True)
@@ -90,10 +99,13 @@ def write_version_of_content_or_none_if_unchanged(
         VersionConflict: The session was changed without its lock.
     """
     operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
-    head, end = _branch_head_if_needed_and_build_end(
-        store, row, get_or_create_head_of_locked_session(store, row), operations, content
+    head_before = get_or_create_head_of_locked_session(store, row)
+    head, end = _branch_head_if_needed_and_build_end(store, row, head_before, operations, content)
+    usage = sum_usage_of_messages.add_usage_of_messages(
+        save_version.parse_version_state(row.session_id, newest).usage,
+        [*_list_messages_not_repeated(store, head_before, end), *content.list_usage_beside_messages()],
     )
-    change = VersionChange(payload=content.payload)
+    change = VersionChange(payload=content.payload, usage=usage)
     return write_version_and_answered_calls_if_changed(
         store, row, owned_session, head, end, change, operations, newest, always=content.always
     )
@@ -212,8 +224,33 @@ def build_next_version_if_append_only(
     end = save_version.build_transcript_end_with_added_messages(head, list(content.added))
     if end.new_result_counts:
         return None
-    state = (change or VersionChange(payload=content.payload)).apply_to(before)
+    if change is None:
+        usage = sum_usage_of_messages.add_usage_of_messages(
+            before.usage, [*end.said, *content.list_usage_beside_messages()]
+        )
+        change = VersionChange(payload=content.payload, usage=usage)
+    state = change.apply_to(before)
     return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
+
+
+def _list_messages_not_repeated(store: Store, head_before: TranscriptHead, end: TranscriptEnd) -> list[dict[str, Any]]:
+    """List the new messages that state a usage, without those that were in the transcript before it was rewritten."""
+    new = [(row.body, message) for row, message in zip(end.new, end.said, strict=False) if "usage" in message]
+    first = end.length - len(end.new)
+    if not new or first >= head_before.length:
+        return [message for _, message in new]
+    rows = read_messages_along_segments.read_message_field_rows(
+        connections[store.using], head_before.segment_id, head_before.length, ("body",), first
+    )
+    before = Counter(body for (body,) in rows)
+    repeated = before & Counter(body for body, _ in new)
+    messages = []
+    for body, message in new:
+        if repeated[body]:
+            repeated[body] -= 1
+        else:
+            messages.append(message)
+    return messages
 
 
 def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, str]:

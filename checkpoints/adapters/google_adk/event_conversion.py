@@ -21,6 +21,8 @@ _PARTS: Final = "parts"
 _WHOLE: Final = "part"
 #: Name of the call by which ADK asks its user to confirm the call of a tool.
 CONFIRMATION_CALL: Final = "adk_request_confirmation"
+#: Field of an event with the numbers of tokens, which is a field of the message.
+_USAGE: Final = "usageMetadata"
 _MEDIA_TYPES: Final = {"image": "image", "audio": "audio"}
 
 
@@ -53,6 +55,8 @@ def encode_event(event: Event) -> dict[str, Any]:
         "source": {_KEY: record if parts is None else {**record, _PARTS: len(parts)}},
         "created_at": datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
     }
+    if (usage := record.pop(_USAGE, None)) is not None:
+        message["usage"] = usage
     if event.model_version:
         message["model"] = event.model_version  # by which pages name the models of a session
     return message
@@ -82,6 +86,8 @@ def decode_messages(messages: Sequence[dict[str, Any]]) -> list[Event]:
         values = {name: value for name, value in record.items() if name not in {_PARTS, "content"}}
         if content:
             values["content"] = content
+        if "usage" in message:
+            values[_USAGE] = message["usage"]
         try:
             events.append(Event.model_validate(values))
         except ValidationError as error:

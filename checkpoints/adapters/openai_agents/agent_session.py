@@ -252,7 +252,7 @@ class RunContext:
 
         Args:
             items: Items of the answer.
-            response: Identifier and usage of the answer.
+            response: Identifier and usage of the answer, and the name of the model if it is known.
         """
         run = await self.session.run_under_session_claims_lock(
             partial(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from agents import Model, ModelProvider, ModelResponse, RunConfig, Usage
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem
@@ -14,6 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from checkpoints.adapters.openai_agents.agent_session import RunContext
 
 Item = dict[str, Any]
+#: Fields of the SDK's usage that a repeated answer has again.
+_COUNTS: Final = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_CACHE_COUNTS: Final = ("cached_tokens", "cache_write_tokens")
 _OUTPUT_ITEM: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
 
 
@@ -59,7 +62,10 @@ class DurableModel(Model):
     async def _store_answer(self, output: list[Any], response_id: str | None, usage: Any) -> None:
         items = [_dump_item(item) for item in output]
         if items:
-            await self._run.store_model_answer(items, {"id": response_id, "usage": _convert_usage_to_dict(usage)})
+            about = {"id": response_id, "usage": _convert_usage_to_dict(usage)}
+            if isinstance(model := getattr(self.wrapped_model, "model", None), str):
+                about["model"] = model
+            await self._run.store_model_answer(items, about)
 
     def get_retry_advice(self, request: Any) -> Any:
         return self.wrapped_model.get_retry_advice(request)
@@ -130,14 +136,15 @@ def _parse_item(item: Item) -> Any:
 
 
 def _convert_usage_to_dict(usage: Any) -> dict[str, int]:
-    names = ("requests", "input_tokens", "output_tokens", "total_tokens")
-    counts = {name: getattr(usage, name, None) for name in names}
+    counts = {name: getattr(usage, name, None) for name in _COUNTS}
+    details = getattr(usage, "input_tokens_details", None)
+    counts |= {name: count for name in _CACHE_COUNTS if (count := getattr(details, name, None))}
     return {name: count for name, count in counts.items() if isinstance(count, int)}
 
 
 def _build_usage(about: dict[str, Any]) -> Usage:
     counts = about.get("usage")
-    return Usage(**counts) if isinstance(counts, dict) else Usage()
+    return Usage(**{name: counts[name] for name in _COUNTS if name in counts}) if isinstance(counts, dict) else Usage()
 
 
 def _build_completed_event(output: list[Any], about: dict[str, Any]) -> ResponseCompletedEvent:

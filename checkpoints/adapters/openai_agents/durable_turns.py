@@ -39,7 +39,7 @@ class OpenRun:
         agent: Name of the agent whose turn it is; empty if that is not known.
         first: Position of the model's answer in the transcript.
         count: Number of the answer's items. 0: the turn is saved, and no answer is there yet.
-        response: Identifier and usage of the answer.
+        response: Identifier and usage of the answer, and the name of the model if it is known.
         held: Items of the turn that the SDK has saved before all of its calls had results.
         start: Position of the run's input in the transcript.
     """
@@ -160,7 +160,7 @@ def store_model_answer(
         items: Items of the answer.
         own: Run that has asked. None: the one that is open.
         agent: Name of the agent.
-        response: Identifier and usage of the answer.
+        response: Identifier and usage of the answer, and the name of the model if it is known.
         description: Description of the session if it does not exist.
 
     Returns:
@@ -179,7 +179,9 @@ def store_model_answer(
         nonlocal run
         before = own or _parse_open_run_of_version(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
-        return VersionContent(None, added=items, payload=run.to_payload())
+        return VersionContent(
+            None, added=items, payload=run.to_payload(), usage=response.get("usage"), model=response.get("model", "")
+        )
 
     durable_message_list.write_next_version_built_by_callback(
         store, session_id, description, build_version_with_answer, is_repeatable=True

@@ -27,10 +27,12 @@ def encode_message(session_message: SessionMessage) -> dict[str, Any]:
     name = "redact_message" if is_redacted else "message"
     shown = dict(record[name])
     content = shown.pop("content", [])
+    usage = _pop_usage_or_none(shown)
     record[name] = shown
     if not is_redacted:
         del record["redact_message"]
-    return {"role": _find_role(shown.get("role"), content), "content": content, "source": {_KEY: record}}
+    message = {"role": _find_role(shown.get("role"), content), "content": content, "source": {_KEY: record}}
+    return message if usage is None else {**message, "usage": usage}
 
 
 def decode_message(message: dict[str, Any], message_id: int) -> SessionMessage:
@@ -51,7 +53,18 @@ def decode_message(message: dict[str, Any], message_id: int) -> SessionMessage:
         return SessionMessage({"role": role, "content": [{"text": text}]}, message_id)
     name = "redact_message" if "redact_message" in stored else "message"
     shown = {**stored[name], "content": message["content"]}
+    if "usage" in message:
+        shown["metadata"] = {"usage": message["usage"], **shown["metadata"]}
     return SessionMessage.from_dict({**stored, name: shown, "message_id": message_id})
+
+
+def _pop_usage_or_none(shown: dict[str, Any]) -> Any:
+    """Take the numbers of tokens out of the metadata of a message, which has them as a field of its own."""
+    metadata = shown.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("usage") is None:
+        return None
+    shown["metadata"] = {name: value for name, value in metadata.items() if name != "usage"}
+    return metadata["usage"]
 
 
 def _find_role(role: Any, content: Any) -> str:

@@ -1,6 +1,7 @@
 """The session service: what the services of ADK promise, in one transaction, on the sessions of this library."""
 
 import asyncio
+import json
 from collections.abc import Awaitable
 from datetime import UTC, datetime
 from random import Random
@@ -21,7 +22,7 @@ from google.genai import types
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.google_adk import HarnessSessionService
 from checkpoints.exceptions import CheckpointsError, IntegrityError, InvalidInput, NotRepresentable, SessionBusy
-from checkpoints.models import FrameworkState
+from checkpoints.models import Checkpoint, FrameworkState
 from checkpoints.models import Session as SessionRow
 from tests.adapters.google_adk import agents
 from tests.adapters.google_adk.agents import say
@@ -152,6 +153,16 @@ def test_event_is_loaded_as_it_was_appended(service: HarnessSessionService, even
     append(service, session, event.model_copy(deep=True))
     assert load(service).events == [event]
     assert load(service) == session
+
+
+def test_versions_carry_the_tokens_of_the_events(service: HarnessSessionService) -> None:
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=9, cached_content_token_count=4, candidates_token_count=2, thoughts_token_count=1
+    )
+    answer = Event(author="desk", model_version="gemini", usage_metadata=usage)
+    append(service, create(service), answer, answer.model_copy(update={"id": "another"}))
+    sums = {"input_tokens": 10, "output_tokens": 6, "cache_read_input_tokens": 8, "total_tokens": 24}
+    assert json.loads(Checkpoint.objects.latest("version").usage or "") == {**sums, "by_model": {"gemini": sums}}
 
 
 def test_partial_event_is_not_stored(service: HarnessSessionService) -> None:

@@ -1,6 +1,7 @@
 """Agents of LangChain with the guard: transcripts, replays, approvals, branches, subgraphs."""
 
 import asyncio
+import json
 import random
 import threading
 import zlib
@@ -25,7 +26,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, ToolGuard
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.framework_states import state_store
-from checkpoints.models import Blob, Run, Session, ToolCall
+from checkpoints.models import Blob, Checkpoint, Run, Session, ToolCall
 from checkpoints.versions.framework_value_blobs import convert_value_to_json
 from examples.langgraph_refunds.agent import ScriptedModel, build_agent
 from tests.adapters.langgraph.agents import QUESTION, config
@@ -334,6 +335,20 @@ def test_states_have_a_readable_form_without_the_types(cp: SyncCheckpointer, eff
     assert (len(list(saver.list(config()))), Blob.objects.count()) == (1, blobs)
     saver.delete_thread("s")
     assert not Session.objects.exists()
+
+
+def test_versions_carry_the_tokens_of_the_answers(cp: SyncCheckpointer) -> None:
+    usage: Any = {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12, "input_token_details": {"cache_read": 4}}
+
+    def answer(state: Any) -> Any:
+        metadata = {"model_name": "sonnet"}
+        return {"messages": [AIMessage("yes", usage_metadata=usage, response_metadata=metadata)]}
+
+    graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(HarnessSaver(cp))
+    for question in ("one", "two"):
+        graph.invoke({"messages": [HumanMessage(question)]}, config())
+    sums = {"input_tokens": 10, "output_tokens": 6, "cache_read_input_tokens": 8, "total_tokens": 24}
+    assert json.loads(Checkpoint.objects.latest("version").usage or "") == {**sums, "by_model": {"sonnet": sums}}
 
 
 def test_a_message_that_was_changed_in_place_is_saved_as_it_is_now(cp: SyncCheckpointer) -> None:

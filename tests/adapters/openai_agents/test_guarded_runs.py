@@ -13,12 +13,14 @@ from agents import (
     GuardrailFunctionOutput,
     Model,
     ModelProvider,
+    ModelResponse,
     OutputGuardrail,
     OutputGuardrailTripwireTriggered,
     Runner,
     RunState,
     ToolOutputImage,
     ToolOutputText,
+    Usage,
     function_tool,
 )
 from agents.mcp import MCPServer
@@ -31,7 +33,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.openai_agents import HarnessRunner, HarnessSession, guard_agent, use_harness
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
-from checkpoints.models import Run, ToolCall
+from checkpoints.models import Checkpoint, Run, ToolCall
 from tests.adapters.openai_agents.runs import QUIET, run_agent
 from tests.support.processes import database_url
 
@@ -313,6 +315,17 @@ def test_call_of_an_agent_that_is_a_tool_is_logged_when_a_state_continues_it(
     assert effects.read_text().split() == ["hello"]
     (call,) = ToolCall.objects.all()
     assert (call.status, call.answered_version is None) == (CallStatus.COMPLETED, False)
+
+
+@pytest.mark.parametrize("method", ["run", "run_streamed"])
+def test_versions_carry_the_tokens_of_the_answers(cp: SyncCheckpointer, effects: Path, method: str) -> None:
+    details: Any = {"cached_tokens": 4, "cache_write_tokens": 0}
+    usage = Usage(requests=1, input_tokens=9, input_tokens_details=details, output_tokens=3, total_tokens=12)
+    answers: list[Any] = [_send("call_1"), [assistant_message("Sent.")]]
+    agent = _build_sender(effects, [ModelResponse(answer, usage, None) for answer in answers])
+    asyncio.run(run_agent(database_url(), agent, "Go.", method=method, policies=ToolPolicies()))
+    sums = {"input_tokens": 10, "output_tokens": 6, "cache_read_input_tokens": 8, "total_tokens": 24}
+    assert json.loads(Checkpoint.objects.latest("version").usage or "") == sums
 
 
 class _NamedModels(ModelProvider):

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -125,6 +126,19 @@ def test_random_programs_read_what_files_would(cp: SyncCheckpointer, program: li
             assert ours.read_agent(session_id, agent_id) == theirs.read_agent(session_id, agent_id)
             listing = ("list_messages", agent_id, (None, 0))
             assert _play(ours, session_id, listing) == _play(theirs, session_id, listing)
+
+
+def test_versions_carry_the_tokens_of_the_answers(cp: SyncCheckpointer) -> None:
+    repository = HarnessSessionRepository(cp)
+    with tempfile.TemporaryDirectory() as folder:
+        repository.create_session(FileSessionManager("s", folder).session)
+    repository.create_agent("s", build_agent_record("one"))
+    usage = {"inputTokens": 5, "outputTokens": 3, "totalTokens": 12, "cacheReadInputTokens": 4}
+    for number in range(2):
+        message: Any = {"role": "assistant", "content": [{"text": "yes"}], "metadata": {"usage": usage}}
+        repository.create_message("s", "one", SessionMessage(message, number))
+    sums = {"input_tokens": 10, "output_tokens": 6, "cache_read_input_tokens": 8, "total_tokens": 24}
+    assert json.loads(Checkpoint.objects.latest("version").usage or "") == sums
 
 
 class _Graph:

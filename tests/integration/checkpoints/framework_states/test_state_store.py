@@ -613,3 +613,38 @@ def test_copy_whose_version_cannot_be_written_leaves_nothing(cp: SyncCheckpointe
     loaded = cp.load_latest("copy")
     assert loaded is not None
     assert loaded["transcript"] == content.transcript
+
+
+def _answer(text: str, count: int) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, "model": "m", "usage": {"input_tokens": count, "output_tokens": 1}}
+
+
+def test_versions_carry_the_sum_of_the_usage_that_messages_state(cp: SyncCheckpointer) -> None:
+    asked = {"role": "user", "content": "?"}
+    transcripts = [
+        [asked],
+        [asked, _answer("one", 10)],
+        [asked, _answer("one", 10), asked, _answer("two", 20)],
+        [_answer("one", 10), asked, _answer("two", 20)],  # a framework has removed the first message
+        [_answer("one", 10), _answer("other", 30)],
+    ]
+    stored = []
+    for number, transcript in enumerate(transcripts):
+        _save(cp, number, transcript=transcript)
+        stored.append((Checkpoint.objects.latest("version").usage, Session.objects.get().total_tokens))
+    sums = [
+        {"input_tokens": count, "output_tokens": answers, "total_tokens": count + answers}
+        for count, answers in ((10, 1), (30, 2), (30, 2), (60, 3))
+    ]
+    assert [json.loads(usage or "{}") for usage, _ in stored] == [
+        {},
+        *({**one, "by_model": {"m": one}} for one in sums),
+    ]
+    assert [total for _, total in stored] == [0, 11, 32, 32, 63]
+
+
+def test_usage_that_somebody_else_has_written_is_kept(cp: SyncCheckpointer) -> None:
+    cp.start_session("s")
+    cp.save_checkpoint("s", [], None, 0, usage={"requests": 3})
+    _save(cp, 0, transcript=[_answer("one", 10)])
+    assert Checkpoint.objects.latest("version").usage == '{"requests":3}'

@@ -58,6 +58,37 @@ OF_ANTHROPIC = {
             TokenCounts(100, 10, 900, 50, 1060),
         ),
         ({"input_tokens": 5, "input_tokens_details": {"cached_tokens": 9}}, TokenCounts(5, None, 9, None, 14)),
+        # Gemini's, as Google ADK stores them: the prompt includes the cache, and thoughts are output.
+        (
+            {
+                "promptTokenCount": 980,
+                "toolUsePromptTokenCount": 20,
+                "cachedContentTokenCount": 900,
+                "candidatesTokenCount": 7,
+                "thoughtsTokenCount": 3,
+                "totalTokenCount": 1010,
+            },
+            TokenCounts(100, 10, 900, None, 1010),
+        ),
+        # Bedrock's: the input does not include the cache.
+        (
+            {
+                "inputTokens": 100,
+                "outputTokens": 10,
+                "cacheReadInputTokens": 900,
+                "cacheWriteInputTokens": 50,
+                "totalTokens": 1060,
+            },
+            TokenCounts(100, 10, 900, 50, 1060),
+        ),
+        (
+            {"inputTokens": 1000, "cachedInputTokens": 900, "outputTokens": 10, "totalTokens": 1010},
+            TokenCounts(100, 10, 900, None, 1010),
+        ),
+        (
+            {"prompt_tokens": 1000, "completion_tokens": 10, "prompt_cache_hit_tokens": 900},
+            TokenCounts(100, 10, 900, None, 1010),
+        ),
         ({"total_tokens": 7}, TokenCounts(total=7)),
         ({"input_tokens": 3, "total_tokens": 7}, TokenCounts(input=3, total=7)),
         ({"input_tokens": -3, "output_tokens": True, "total_tokens": "7"}, TokenCounts()),
