@@ -354,7 +354,7 @@ class PendingRowBuilder:
 
     def _build_tool_filter_link(self, call: ToolCall) -> FilterLink:
         link = self._build_filter_link("tool", call.tool, self._only_tool)
-        return replace(link, name=gettext("question")) if call.is_question else link
+        return replace(link, name=gettext("question"), label=gettext("Only questions")) if call.is_question else link
 
     def _build_filter_link(self, parameter: str, value: str, label: str) -> FilterLink:
         """Build the link to the calls of one tool or agent, once for all rows that may show the same of its name."""

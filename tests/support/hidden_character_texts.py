@@ -26,6 +26,7 @@ from checkpoints.models import (
 )
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.review import evidence_files
+from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -173,7 +174,7 @@ def _make_hostile_decisions(call: ToolCall, text: str, number: int) -> None:
         file.name = stored(text)[:200]
         file.save()
         evidence["file"] = evidence_files.build_evidence_reference(file)
-    make_decision(
+    decision = make_decision(
         call=call,
         kind=kinds[call.status == CallStatus.COMPLETED],
         actor=stored(text)[:255],
@@ -182,6 +183,8 @@ def _make_hostile_decisions(call: ToolCall, text: str, number: int) -> None:
         result=text,
         evidence=to_canonical_json(evidence),
     )
+    bulk, _is_new = BulkDecision.objects.get_or_create(workspace=call.workspace, author=stored(text)[:150])
+    BulkDecisionEntry.objects.create(decision=decision, bulk=bulk)
 
 
 def _make_hostile_peer_calls(session: Session, run: Run, text: str) -> None:
@@ -248,6 +251,7 @@ def list_pages_of_session(session: Session) -> list[str]:
     paths = [f"{base}{part}" for part in subpaths]
     paths += [f"{base}calls/{call.pk}/{query}" for call in calls for query in ("", "?as=call", "?as=arguments")]
     paths += [f"/review/calls/{call.pk}/" for call in calls]
+    paths += [f"/review/bulk/{bulk.pk}/" for bulk in BulkDecision.objects.filter(workspace=session.workspace)]
     paths += [f"/review/?tab={tab}&sort=risk" for tab in ("interrupted", "awaiting", "decided")]
     paths += ["/sessions/", "/sessions/?sort=cost", "/calls/", "/overview/", "/audit/"]
     paths += [f"/sessions/?q={word}" for word in ("plan", "evil", "a")]

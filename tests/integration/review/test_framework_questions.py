@@ -89,7 +89,9 @@ def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, l
     assert f"The agent gets the value {value}." in card
     assert f"“{label.split()[1].capitalize()}”" not in card  # nobody has written it as a reason
     assert "Message to the agent" not in card
-    assert label in visible_text(alice.get("/review/?tab=decided"))
+    decided = alice.get("/review/?tab=decided")
+    assert label in visible_text(decided)
+    assert 'aria-label="Only questions"><bdi>question</bdi>' in decided.content.decode()
     assert "Approved" not in card
     assert "Rejected" not in card
 
@@ -135,7 +137,9 @@ def test_sessions_say_that_a_question_awaits_an_answer(alice: Client) -> None:
 
 def test_queue_shows_the_question(alice: Client) -> None:
     question()
-    page = visible_text(alice.get("/review/?tab=awaiting"))
+    waiting = alice.get("/review/?tab=awaiting")
+    assert 'aria-label="Only questions"><bdi>question</bdi>' in waiting.content.decode()
+    page = visible_text(waiting)
     assert QUESTION in page
     assert "Awaiting answer" in page
 
