@@ -168,6 +168,15 @@ def test_titles_ids_and_agents_are_found(search: Search) -> None:
         assert search(typed) == [f"/sessions/{session.pk}/"]
 
 
+def test_result_says_that_its_session_is_a_fork(reader: Client) -> None:
+    origin = make_session(title="Broken lamp")
+    make_session(session_id="again", title="Broken lamp", forked_from=origin, forked_version=3)
+    complete()
+    page = reader.get("/sessions/?q=lamp").content.decode()
+    assert page.count('<span class="fork-mark">fork of v3</span>') == 1
+    assert page.index(">again<") < page.index("fork of v3")
+
+
 def test_match_in_a_title_is_marked_there_and_not_repeated(reader: Client) -> None:
     session = make_session(title="A <b>lamp</b> is broken", agent="lamp-desk")
     make_message(session=session, text="A <b>lamp</b> is broken")
