@@ -273,7 +273,9 @@ def test_filter_without_results_is_reported(reader: Client) -> None:
     make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, tool="pay")
     page = visible_text(reader.get("/review/?tool=pay&tab=interrupted"))
     assert "1 of 2 waiting calls matches the filters" in page
-    assert "The matching calls are in the other tab." in page
+    assert "No interrupted call matches the filters. Show 1 call awaiting approval Clear filters" in page
+    page = visible_text(reader.get("/review/?tool=refund_card&tab=awaiting"))
+    assert "No call that awaits approval matches the filters. Show 1 interrupted call Clear filters" in page
 
 
 def test_question_and_changed_arguments_are_named_in_their_rows(reader: Client) -> None:
