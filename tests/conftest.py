@@ -19,6 +19,7 @@ from django.utils import timezone, translation
 from checkpoints import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.models import Workspace
+from harness_site.api import client_checkpointer_cache
 from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
 from tests.support.database_cleanup import delete_test_rows
@@ -163,11 +164,20 @@ def language_and_time_zone_are_reset() -> Iterator[None]:
     timezone.deactivate()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def deferred_writes_wait_for_flush() -> Iterator[None]:
+    """On SQLite, a thread that writes would wait for the transaction of a test, and its end for the thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deferred_writes, "DELAY_SECONDS", 3600.0)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def deferred_writes_are_forgotten() -> Iterator[None]:
-    """What a test leaves to be written would be written during another test."""
+def state_of_the_site_is_forgotten() -> Iterator[None]:
+    """What a test leaves to be written would be written during another test, where other rows have the same keys."""
     yield
     deferred_writes.discard_all_waiting_values()
+    client_checkpointer_cache.clear_client_cache()
 
 
 @pytest.fixture

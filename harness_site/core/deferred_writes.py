@@ -61,7 +61,7 @@ class DeferredWrites(Generic[K, V]):
         with self._writing_lock:
             with self._lock:
                 self._being_written, self._waiting = self._waiting, {}
-                self._timer = None
+                self._stop_timer()
             try:
                 if self._being_written:
                     self._write_batch(self._being_written)
@@ -76,6 +76,12 @@ class DeferredWrites(Generic[K, V]):
         """Discard what waits, as the end of the process does."""
         with self._writing_lock, self._lock:
             self._waiting = {}
+            self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()  # which does nothing to the thread that writes now
+            self._timer = None
 
     def _flush_in_thread_and_close_connections(self) -> None:
         try:

@@ -30,7 +30,8 @@ from harness_site.accounts.models import Membership
 PASSWORD = "correct horse battery"
 #: Time of the events in tests, long past so that pages display its date.
 THEN = datetime(2025, 3, 4, 10, 42, 7, 118000, tzinfo=UTC)
-_numbers = count(1)
+#: Above the numbers that tests write out.
+_numbers = count(100_001)
 
 
 def make_workspace(*, slug: str = DEFAULT_WORKSPACE) -> Workspace:

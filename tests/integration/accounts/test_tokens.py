@@ -27,12 +27,6 @@ from tests.support.page_text import visible_text
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def deferred_writes_wait_for_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the thread of deferred writes from meeting the transaction of a test that takes longer than its delay."""
-    monkeypatch.setattr(deferred_writes, "DELAY_SECONDS", 60.0)
-
-
 BY = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
 
 

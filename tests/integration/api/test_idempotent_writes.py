@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -41,14 +41,6 @@ STATEMENTS = {
     "postgresql": {"save": 1, "issue": 1, "outcome": 1},
     "sqlite": {"save": 7, "issue": 7, "outcome": 6},
 }
-
-
-@pytest.fixture(autouse=True)
-def _answers_wait_until_a_test_stores_them(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(deferred_writes, "DELAY_SECONDS", 60.0)
-    yield
-    deferred_writes.discard_all_waiting_values()
-    deferred_writes.flush_all()  # the next value starts a timer of its own
 
 
 class Agent:

@@ -20,7 +20,6 @@ from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import client_checkpointer_cache, idempotent_writes
 from harness_site.api.models import ApiWrite
-from harness_site.core import deferred_writes
 from tests.support.api_client import ApiClient, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -107,12 +106,9 @@ def _count_waiting_statements() -> int:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoProcesses]:
-    monkeypatch.setattr(deferred_writes, "DELAY_SECONDS", 60.0)
     started = TwoProcesses(monkeypatch)
     yield started
     started.close()
-    deferred_writes.discard_all_waiting_values()
-    deferred_writes.flush_all()
 
 
 def test_save(processes: TwoProcesses) -> None:

@@ -1,6 +1,5 @@
 """Rows that were changed outside the library are not shown; other pages still work."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, Session, ToolCall
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_checkpointer_cache
 from harness_site.search import indexer
 from harness_site.search.models import Passage
 from tests.conftest import Open
@@ -33,14 +31,6 @@ from tests.support.factories import (
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def no_client_is_known() -> Iterator[None]:
-    """Forget the clients of the API, because the keys of workspaces and tokens are used again after a rollback."""
-    client_checkpointer_cache.clear_client_cache()
-    yield
-    client_checkpointer_cache.clear_client_cache()
 
 
 @pytest.fixture

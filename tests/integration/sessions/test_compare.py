@@ -165,7 +165,9 @@ def test_version_compared_with_itself_is_unchanged(session: Session, reader: Cli
     say(session, "a")
     make_checkpoint(session=session)
     assert lines(compared(session, 1, 1)) == [(1, 0)]
-    assert "1 unchanged message is folded" in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
+    assert "1 unchanged message is folded" in words
+    assert "Both sides are version 1, so nothing differs." in words
 
 
 def test_session_without_versions_cannot_be_compared(reader: Client) -> None:

@@ -46,7 +46,10 @@ def test_forgotten_values_are_not_written() -> None:
     seen: list[Any] = []
     writes: DeferredWrites[int, str] = DeferredWrites("values", seen.append)
     writes.write_later(1, "a")
+    (timer,) = (thread for thread in threading.enumerate() if thread.name == "deferred values")
     deferred_writes.discard_all_waiting_values()
+    timer.join(30)
+    assert not timer.is_alive()
     writes.flush()
     assert seen == []
 
