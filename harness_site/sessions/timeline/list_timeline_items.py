@@ -292,8 +292,8 @@ def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str
 def format_copied_lane_name(origin: str) -> str:
     """Return the name of what a fork has copied from the session with this id, which is empty if that is deleted."""
     if not origin:
-        return gettext("from the original")
-    return gettext("from %(session)s") % {"session": mask_and_reveal_hidden(origin)}
+        return gettext("copied from the original")
+    return gettext("copied from %(session)s") % {"session": mask_and_reveal_hidden(origin)}
 
 
 def format_copied_lane_title(lane: Lane) -> str:
