@@ -282,7 +282,8 @@ def _is_argument_said_in_sentence(sentence: str, name: str, value: Any) -> bool:
 
 
 def _put_tool_in_words(tool: str) -> str:
-    return _put_name_in_words(tool, 200).capitalize() or gettext("Unnamed tool")
+    words = _put_name_in_words(tool, 200)
+    return f"{words[:1].upper()}{words[1:]}" if words else gettext("Unnamed tool")
 
 
 def _put_name_in_words(name: str, limit: int = 60) -> str:

@@ -83,7 +83,8 @@ def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
     }
     for window in conversation_window.iterate_conversation_windows(session, place):
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
-    yield render_to_string("sessions/offline/plan.html", {"version": version_list.load_newest_version(session.pk)})
+    newest = version_list.load_newest_version(session.pk)
+    yield render_to_string("sessions/offline/plan.html", {"head": head, "version": newest})
     for page in _iterate_history_pages(session.pk):
         shared |= {"takers": events_and_decisions.load_takeover_runs_by_lost_run_name(session.pk, page)}
         for row in page.rows:

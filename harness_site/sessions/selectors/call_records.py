@@ -13,7 +13,7 @@ from typing import Final
 from django.db.models import BooleanField, Case, Exists, ExpressionWrapper, F, Max, Min, OuterRef, Q, QuerySet, When
 from django.db.models.functions import Length, Now
 
-from checkpoints.db import keyset_pagination
+from checkpoints.db import clock, keyset_pagination
 from checkpoints.enums import (
     IMPORTED_MARK,
     NOT_RUN_CALL_STATUSES,
@@ -134,6 +134,11 @@ class CallRecord:
         if self.has_not_run or self.is_discarded:
             return None
         return max(self.settled_at - self.issued_at, timedelta())
+
+    @property
+    def is_overdue(self) -> bool:
+        """Return whether only an admin can decide the call, because its deadline has passed."""
+        return self.deadline is not None and self.deadline < clock.now()
 
     @property
     def has_not_run(self) -> bool:

@@ -137,6 +137,16 @@ def test_page_is_complete_and_self_contained(reader: Client) -> None:
     assert html.endswith("</html>\n")
 
 
+@pytest.mark.parametrize(
+    ("result", "shown"), [('{"refunded":true}', "refunded"), ('"It is *paid*."', "It is <em>paid</em>.")]
+)
+def test_page_has_the_result_of_the_session(reader: Client, result: str, shown: str) -> None:
+    session = conversation()
+    Session.objects.filter(pk=session.pk).update(status="completed", result=result)
+    html = body(reader.get(f"/sessions/{session.pk}/export/html/"))
+    assert shown in html[html.index("<h2>Result</h2>") :]
+
+
 def test_offline_page_uses_language_and_time_zone_of_the_reader(reader: Client) -> None:
     session = make_session()
     make_message(session=session, text="Hello")

@@ -442,3 +442,21 @@ def test_deadline_of_a_call_that_waits_is_listed(session: Session, reader: Clien
         assert words.count("overdue for 1 h") == 1
         assert words.count("due in 1 h 30 min") == 1
         assert words.count("due") == 2
+
+
+def test_only_a_reader_who_can_decide_an_overdue_call_is_offered_to(session: Session, client: Client) -> None:
+    waiting: dict[str, Any] = {"status": CallStatus.AWAITING_APPROVAL, "issued_at": datetime.now(UTC)}
+    make_call(session=session, decide_within=timedelta(hours=1), **waiting)
+    overdue = make_call(session=session, call_id="call_10", decide_within=timedelta(seconds=-1), **waiting)
+    offers = {}
+    for role in Role:
+        client.force_login(make_user(name=role.value, role=role))
+        page = client.get("/calls/").content.decode()
+        offers[role] = re.findall(r'href="/review/calls/(\d+)/">(Decide|Open decision page)<', page)
+    names = {role: [name for pk, name in found if int(pk) == overdue.pk] for role, found in offers.items()}
+    assert names == {
+        Role.AUDITOR: ["Open decision page"],
+        Role.APPROVER: ["Open decision page"],
+        Role.ADMIN: ["Decide"],
+    }
+    assert [name for _, name in offers[Role.APPROVER]] == ["Open decision page", "Decide"]

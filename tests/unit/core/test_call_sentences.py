@@ -15,6 +15,7 @@ from harness_site.core import call_sentences
         ("tag", {"tag": "vip", "customers": ["a"] * 100}, "Tag: tag vip, customers (100 entries)"),
         ("run", {"env_vars": {"A": 1, "B": 2}, "steps": []}, "Run: env vars (2 fields), steps (none)"),
         ("run", {"rows": [{}]}, "Run: rows (1 entry)"),
+        ("TodoWrite", {}, "TodoWrite, without arguments"),
         ("ping", {}, "Ping, without arguments"),
         ("", {"a": None}, "Unnamed tool: a –"),
         ("many", dict.fromkeys("abcdefgh", 1), "Many: a 1, b 1, c 1, d 1, e 1, f 1, and 2 more"),
@@ -67,7 +68,7 @@ def test_each_value_of_an_argument_is_a_piece() -> None:
         (
             "MultiEdit",
             {"file_path": "/srv/" + "deep/" * 20 + "app.py", "edits": []},
-            f"Multiedit …{'deep/' * 10}app.py",
+            f"MultiEdit …{'deep/' * 10}app.py",
         ),
         ("Write", {"content": "no file is named"}, "Write: content no file is named"),
         ("Write", {"file_path": 7}, "Write: file path 7"),
