@@ -23,7 +23,8 @@ _CACHE_READ_IN_INPUT: Final = (
 _CACHE_WRITE_IN_INPUT: Final = ("cache_write_tokens", "cache_creation_tokens", "cache_creation")
 #: Objects that divide the input: OpenAI's Responses, OpenAI's Chat Completions, LangChain.
 _INPUT_DETAILS: Final = ("input_tokens_details", "prompt_tokens_details", "input_token_details")
-_LIMIT: Final = 2**62
+#: Largest number that counts as one of tokens.
+MAX_TOKEN_COUNT: Final = 2**62 - 1
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -107,8 +108,12 @@ def parse_token_counts(usage: Any) -> TokenCounts:
     if output is None:
         output = _sum_known(tuple(_find_count(usage, (name,)) for name in _PARTS_OF_OUTPUT))
     counts = (whole_input, output, read, written)
-    totals = [total for total in (_find_count(usage, _TOTAL), _sum_known(counts)) if _is_count(total)]
+    totals = [total for total in (_find_count(usage, _TOTAL), _sum_known(counts)) if is_token_count(total)]
     return TokenCounts(*counts, max(totals, default=None))
+
+
+def is_token_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKEN_COUNT
 
 
 def _convert_to_snake_case(name: Any) -> str:
@@ -123,11 +128,7 @@ def _sum_known(counts: tuple[int | None, ...]) -> int | None:
 
 def _find_count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     values = (usage.get(name) for name in names)
-    return next((value for value in values if _is_count(value)), None)
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LIMIT
+    return next((value for value in values if is_token_count(value)), None)
 
 
 def _subtract_earlier_if_known(now: int | None, earlier: int | None) -> int | None:

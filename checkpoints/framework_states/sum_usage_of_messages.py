@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
+from checkpoints.formats.token_counts import MAX_TOKEN_COUNT, TokenCounts, is_token_count, parse_token_counts
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged
 
 #: Names of the sums in a stored usage. The input leaves out what came from or went to a cache.
@@ -17,8 +17,8 @@ _NAMES: Final = {
     "cache_write": "cache_creation_input_tokens",
     "total": "total_tokens",
 }
+_SUM_NAMES: Final = frozenset(_NAMES.values())
 _BY_MODEL: Final = "by_model"
-_KNOWN: Final = frozenset({*_NAMES.values(), _BY_MODEL})
 
 
 def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, Any]]) -> dict[str, Any] | Unchanged:
@@ -29,7 +29,7 @@ def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, An
         messages: New messages. The `usage` of one is that of the request that it answers, its `model` the name.
 
     Returns:
-        The usage of the version; `UNCHANGED` if nothing is added, or if something else has written the one before.
+        The usage of the version; `UNCHANGED` if nothing is added, or if the one before is not such a sum.
     """
     added = [
         (model if isinstance(model := message.get("model"), str) else "", counts)
@@ -37,16 +37,34 @@ def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, An
         if "usage" in message and (counts := parse_token_counts(message["usage"])).total
     ]
     usage = parse_json(before) if before else {}
-    if not added or not isinstance(usage, dict) or not usage.keys() <= _KNOWN:
+    if not added or not _is_sum_with_models(usage):
         return UNCHANGED
-    by_model = dict(usage.get(_BY_MODEL) or {})
+    by_model = dict(usage.get(_BY_MODEL, {}))
     for model, counts in added:
         usage = _add_counts(usage, counts)
         if model:
-            by_model[model] = _add_counts(by_model.get(model) or {}, counts)
+            by_model[model] = _add_counts(by_model.get(model, {}), counts)
     return {**usage, **({_BY_MODEL: by_model} if by_model else {})}
 
 
+def _is_sum_with_models(usage: Any) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(usage, dict):
+        return False
+    by_model = usage.get(_BY_MODEL, {})
+    sums = {name: count for name, count in usage.items() if name != _BY_MODEL}
+    return _is_sum(sums) and isinstance(by_model, dict) and all(_is_sum(model) for model in by_model.values())
+
+
+def _is_sum(counts: Any) -> bool:
+    return (
+        isinstance(counts, dict)
+        and counts.keys() <= _SUM_NAMES
+        and all(is_token_count(count) for count in counts.values())
+    )
+
+
 def _add_counts(usage: Mapping[str, Any], counts: TokenCounts) -> dict[str, Any]:
-    sums = {name: (usage.get(name) or 0) + (getattr(counts, kind) or 0) for kind, name in _NAMES.items()}
+    sums = {
+        name: min(usage.get(name, 0) + (getattr(counts, kind) or 0), MAX_TOKEN_COUNT) for kind, name in _NAMES.items()
+    }
     return {**usage, **{name: count for name, count in sums.items() if count or name in usage}}

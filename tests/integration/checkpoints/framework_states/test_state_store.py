@@ -648,3 +648,30 @@ def test_usage_that_somebody_else_has_written_is_kept(cp: SyncCheckpointer) -> N
     cp.save_checkpoint("s", [], None, 0, usage={"requests": 3})
     _save(cp, 0, transcript=[_answer("one", 10)])
     assert Checkpoint.objects.latest("version").usage == '{"requests":3}'
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": "7"},
+        {"output_tokens": [7]},
+        {"total_tokens": 7.5},
+        {"by_model": "mm"},
+        {"by_model": {"m": 7}},
+        {"by_model": {"m": {"input_tokens": "7"}}},
+        {"by_model": {"other": {"prompt_tokens": 7}}},
+    ],
+)
+def test_usage_of_another_form_does_not_prevent_a_version(cp: SyncCheckpointer, usage: dict[str, Any]) -> None:
+    cp.start_session("s")
+    cp.save_checkpoint("s", [], None, 0, usage=usage)
+    _save(cp, 0, transcript=[_answer("one", 10)])
+    assert Session.objects.get().message_count == 1
+    assert json.loads(Checkpoint.objects.latest("version").usage or "") == usage
+
+
+def test_sum_of_tokens_stays_at_the_largest_number_that_counts(cp: SyncCheckpointer) -> None:
+    answers = [_answer("one", 2**62 - 9), _answer("two", 2**62 - 9)]
+    for number in range(2):
+        _save(cp, number, transcript=answers[: number + 1])
+    assert Session.objects.get().total_tokens == 2**62 - 1
