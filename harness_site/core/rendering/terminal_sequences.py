@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+#: The beginning of a sequence that another one interrupts: a terminal forgets it.
+_INTERRUPTED: Final = re.compile(r"(?:\x1b(?:\[[0-?]*)?|\x9b[0-?]*)[ -/]*(?=[\x1b\x80-\x9f])")
 #: A control sequence: `ESC [`, parameters, a final byte; the last one of a text may be cut. One that ends in `m` sets
 #: colours and styles.
 _STYLE: Final = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?:m|\Z)")
@@ -26,7 +28,8 @@ def remove_terminal_sequences(text: str) -> str:
     """
     if _SUSPECT.search(text) is None:
         return text
-    text = _CURSOR.sub(_put_blank_after_word, _STYLE.sub("", _STRING.sub("", text)))
+    text = _STYLE.sub("", _STRING.sub("", _INTERRUPTED.sub("", text)))
+    text = _CURSOR.sub(_put_blank_after_word, text)
     text = _CONTROL_CHARACTERS.sub("", _OTHER_SEQUENCE.sub("", text))
     return _CARRIAGE_RETURN.sub("\n", text)
 

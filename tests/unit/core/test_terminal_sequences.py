@@ -21,6 +21,8 @@ from harness_site.core.rendering.terminal_sequences import remove_terminal_seque
         ("10 %\r20 %\r\n30 %\r\r\n\tend", "10 %\n20 %\n30 %\n\tend"),
         ("cut \x1b[38;5", "cut "),
         ("cut \x1b", "cut "),
+        ("\x1b\x1b[31mred \x1b[3\x1b[1mbold \x1b \x9b0mend", "red bold end"),
+        ("\x1b\x1b]0;title\x07text \x1b(\x1b[mend", "text end"),
         ("open \x1b]0;title goes on", "open 0;title goes on"),
         ("déjà vu\tÜ\n", "déjà vu\tÜ\n"),
         ("\u202e and \u200b stay", "\u202e and \u200b stay"),
