@@ -14,7 +14,6 @@ from django.db.models import Max, QuerySet
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
-from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.text_extraction import extract_masked_message_text_without_calls, list_call_ids_in_message
@@ -160,7 +159,6 @@ def _strip_leading_ids_and_tool_name(
 
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
     """Build the excerpt around the first of the longest matches in `text`, with all matches in it marked."""
-    text = remove_terminal_sequences(text)
     plain = _join_adjacent_lines_of_same_key(strip_markdown_marks(text))
     text = (plain if pattern.search(plain) else text).rstrip("\n")
     best = max(pattern.finditer(text), key=lambda match: len(match[0]), default=None)

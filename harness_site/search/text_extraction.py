@@ -28,6 +28,7 @@ from harness_site.core.call_sentences import (
     remove_sentence_from_question_args,
 )
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
+from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
 PIECE: Final = 8_000
@@ -132,7 +133,7 @@ class _TextCollector:
         self.lines: list[str] = []
 
     def build_masked_text(self) -> ExtractedText:
-        text = mask_text("\n".join(self.lines))
+        text = mask_text(remove_terminal_sequences("\n".join(self.lines)))
         return ExtractedText(replace_unstorable_characters(text[:LONGEST]), self.whole and len(text) <= LONGEST)
 
     def add_text(self, text: str) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.search.load_search_hits import build_excerpt_parts
 from harness_site.search.query_terms import SearchQuery
+from harness_site.search.text_extraction import extract_masked_message_text
 
 
 def list_marked_texts(text: str, typed: str) -> list[str]:
@@ -66,9 +70,17 @@ def test_excerpt_begins_with_the_line_of_the_match() -> None:
         ("lamp", "| item | price |\n|---|---:|\n| lamp | 40.00 |", "item, price · lamp, 40.00"),
         ("lamp", "a | b\n- c\nids: 1\nids: 2\nids: 3\nname: lamp\n", "a | b · c · ids: 1, 2, 3 · name: lamp"),
         ("lamp", "5 ** 2 lamps ** 3 * x # y", "5 ** 2 lamps ** 3 * x # y"),
-        ("lamp", "\x1b[31mlamp\x1b[0m is \x1b[2Kout", "lamp is out"),
         ('"**lamp"', "a **lamp**", "a **lamp**"),
     ],
 )
 def test_marks_of_markdown_are_left_out_unless_they_were_searched(typed: str, text: str, shown: str) -> None:
     assert "".join(part.text for part in build_excerpt_parts(text, SearchQuery.parse(typed).highlight_pattern)) == shown
+
+
+@pytest.mark.parametrize("sequence", ["\x1b[1m", "\x1bPx\x1b\\", "\x1b7", "\x9d0;title\x9c", "\x1b[>4;1m"])
+def test_text_between_terminal_sequences_is_shown_and_masked_as_one(sequence: str) -> None:
+    result = f"\x1b[31mlamp\x1b[0m of sesame-{sequence}street-7 is \x1b[2Kout"
+    with use_masking_rules_with_extra_values(["sesame-street-7"]):
+        text = extract_masked_message_text(json.dumps({"role": "tool", "content": result}), "").text
+    parts = build_excerpt_parts(text, SearchQuery.parse("lamp").highlight_pattern)
+    assert "".join(part.text for part in parts) == "lamp of ‹masked› is out"
