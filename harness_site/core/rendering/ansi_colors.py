@@ -14,7 +14,8 @@ from harness_site.core.rendering.line_chunks import join_chunks_as_blocks, split
 from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
 
 #: A sequence that moves the cursor or erases. It has no text, so it is left out; other control characters are named.
-_CURSOR: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-ln-~]")
+#: It is no longer than one that the masking of secrets ignores, so that no secret comes together here.
+_CURSOR: Final = re.compile(r"\x1b\[[0-?]{0,60}[ -/]{0,4}[@-ln-~]")
 #: A sequence that sets colours and styles.
 _CODE = re.compile(r"\x1b\[([0-9;:]*)m")
 #: Maximum parameters of a sequence, and maximum sequences of a text; the others are treated as text.

@@ -1,3 +1,6 @@
+import pytest
+
+from harness_site.core.masking.masker import mask_text, use_masking_rules_with_extra_values
 from harness_site.core.rendering import ansi_colors
 from harness_site.core.rendering.line_chunks import LINES
 from harness_site.core.rendering.markdown import mask_and_render_markdown
@@ -34,6 +37,13 @@ def test_other_control_codes_are_made_visible() -> None:
 def test_codes_that_move_the_cursor_are_left_out() -> None:
     assert ansi_colors.render_ansi_as_html("\x1b[2K\x1b[?25l\x1b[31mx\x1b[1A") == '<span class="ansi-red">x</span>'
     assert ansi_colors.render_ansi_as_html("\x1b[2Kx") == "x"
+
+
+@pytest.mark.parametrize("parameters", ["?25", ">4;1", "1;" * 50])
+def test_a_secret_that_is_split_by_a_code_is_masked_or_stays_split(parameters: str) -> None:
+    with use_masking_rules_with_extra_values(["sesame-street-7"]):
+        text = mask_text(f"sesame-\x1b[{parameters}hstreet-7")
+    assert "sesame-street-7" not in ansi_colors.render_ansi_as_html(text)
 
 
 def test_damaged_codes_are_shown_as_text() -> None:

@@ -71,7 +71,7 @@ def test_secret_is_detected_in_its_notation(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        *("\x1b]0;title\x07", "\x1b]8;;http://x.example\x1b\\", "\x1b(B", "\x9b31m"),
+        *("\x1b]0;title\x07", "\x1b]8;;http://x.example\x1b\\", "\x1b(B", "\x9b31m", "\x1b[>4;1h"),
         *("\ufe0f", "\U000e0041", "\u034f", "\u3164", "\ud800", "\u200d", "\u00ad", "\ufeff"),
     ],
 )
