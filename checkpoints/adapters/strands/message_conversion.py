@@ -54,7 +54,7 @@ def decode_message(message: dict[str, Any], message_id: int) -> SessionMessage:
     name = "redact_message" if "redact_message" in stored else "message"
     shown = {**stored[name], "content": message["content"]}
     if "usage" in message:
-        shown["metadata"] = {"usage": message["usage"], **shown["metadata"]}
+        shown["metadata"] = {"usage": message["usage"], **shown.get("metadata", {})}
     return SessionMessage.from_dict({**stored, name: shown, "message_id": message_id})
 
 
