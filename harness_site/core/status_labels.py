@@ -90,7 +90,7 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
     DecisionKind.PROBE_NOT_LANDED: ("off", _("Verify hook: it did not happen")),
     DecisionKind.PROBE_UNKNOWN: ("unknown", _("Verify hook: outcome still unknown")),
     DecisionKind.DISCARD: ("off", _("Discarded")),
-    DecisionKind.WITHDRAW: ("wait", _("Decision withdrawn")),
+    DecisionKind.WITHDRAW: ("off", _("Decision withdrawn")),
 }
 
 
@@ -103,7 +103,7 @@ _QUESTION_ANSWERS: Final[dict[str, tuple[str, str | Promise]]] = {
 }
 
 
-#: Decision that lets a call run, and status of the call → whether it has run since.
+#: Decision that lets a call run or wait again, and status of the call → what has become of it since.
 _RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
     (DecisionKind.APPROVE, CallStatus.APPROVED): _("Not run yet"),
     (DecisionKind.APPROVE, CallStatus.ISSUED): _("Running"),
@@ -111,6 +111,8 @@ _RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
     (DecisionKind.APPROVE, CallStatus.FAILED): _("Ran and failed"),
     (DecisionKind.APPROVE_RERUN, CallStatus.RERUN_APPROVED): _("Not run again yet"),
     (DecisionKind.APPROVE_RERUN, CallStatus.SUPERSEDED): _("Run again"),
+    (DecisionKind.WITHDRAW, CallStatus.AWAITING_APPROVAL): _("Waits again"),
+    (DecisionKind.WITHDRAW, CallStatus.INTERRUPTED): _("Waits again"),
 }
 
 
@@ -205,7 +207,8 @@ def get_call_status_shape_and_label(status: str, *, is_question: bool, final_kin
 
 
 def find_shape_and_label_of_run_since_decision(status: str, *, final_kind: str) -> tuple[str, str] | None:
-    """Return the chip shape and label of whether a call has run since `final_kind` let it run; None if it did not."""
+    """Return the chip shape and label of whether a call has run since `final_kind` let it run, or waits again since the
+    decision was withdrawn; None if neither."""
     label = _RUN_SINCE.get((final_kind, status))
     return None if label is None else (get_status_shape_and_label(status)[0], str(label))
 

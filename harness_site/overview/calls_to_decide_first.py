@@ -103,13 +103,13 @@ def load_calls_to_decide_first(
         for call in found
     ]
     rows += [_build_outage_row(outage, deadlines, others, can_decide=can_decide) for outage in outages]
-    # One call that only an admin can decide stands first, and leaves the other places to what the reader can decide.
-    first = min((row for row in rows if row.needs_admin), key=lambda row: row.sort_key, default=None)
+    rows.sort(key=lambda row: row.sort_key)
+    first_of_admins = next((row for row in rows if row.needs_admin), None)
+    # As in the queue, what only an admin can decide comes after what the reader can; the most urgent has a place.
+    if first_of_admins is not None and first_of_admins not in rows[:limit]:
+        rows.insert(limit - 1, first_of_admins)
     number = len(overdue)
-    return CallsToDecideFirst(
-        sorted(rows, key=lambda row: (row is not first, row.sort_key))[:limit],
-        BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
-    )
+    return CallsToDecideFirst(rows[:limit], BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT))
 
 
 def _load_deadlines_over_or_within_hour(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:

@@ -49,12 +49,12 @@ class DecidedRow:
     is_question: bool
     approvals: int
     has_evidence: bool
-    #: Chip shape and label of whether the call has run since; None if the decision does not let it run.
+    #: Chip shape and label of whether the call has run or waits again since; None if the decision lets it do neither.
     run_since: tuple[str, str] | None
     session_pk: int
     session_id: str
     is_by_person: bool
-    #: Key of the bulk decision to which the last decision belongs.
+    #: Key of the bulk decision to which the last decision belongs, or the one that it withdraws.
     bulk_pk: int | None
 
 
@@ -75,6 +75,10 @@ class DecidedBatch:
     @property
     def latest(self) -> DecidedRow:
         return self.rows[0]
+
+    @property
+    def is_withdrawal(self) -> bool:
+        return self.latest.kind == DecisionKind.WITHDRAW
 
     @property
     def duration(self) -> str:
@@ -166,13 +170,21 @@ def build_decided_row(decisions: Sequence[Decision], bulk_pks: Mapping[int, int]
         approvals=call.approvals,
         has_evidence=decision.evidence is not None,
         run_since=None
-        if call.is_question or not decision.final
+        if not decision.final or (call.is_question and decision.kind != DecisionKind.WITHDRAW)
         else status_labels.find_shape_and_label_of_run_since_decision(call.status, final_kind=decision.kind),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
         is_by_person=decision.actor_kind == ActorKind.PERSON,
-        bulk_pk=bulk_pks.get(decision.pk),
+        bulk_pk=bulk_pks.get(find_decision_or_withdrawn_decision(decisions).pk),
     )
+
+
+def find_decision_or_withdrawn_decision(decisions: Sequence[Decision]) -> Decision:
+    """Return the last of the decisions about a call; if it is a withdrawal, the decision that it withdraws."""
+    last = decisions[-1]
+    if last.kind != DecisionKind.WITHDRAW:
+        return last
+    return next((each for each in decisions if each.revision == last.revision - 1), last)
 
 
 def _is_withdrawn(decision: Decision, later: Sequence[Decision]) -> bool:

@@ -164,8 +164,8 @@ class PendingCallRow:
     amount: str
     #: Of a call that awaits approval: the arguments that neither the sentence nor `facts` says.
     details: str
-    #: The amount, if the sentence does not say it, and the risk as a link to the calls of the same risk, if the tool
-    #: declares another than usual.
+    #: The amount, and the risk as a link to the calls of the same risk, if it is high or the tool declares another than
+    #: usual.
     facts: SafeString
     since: SafeString
     deadline: datetime | None
@@ -316,7 +316,6 @@ class PendingRowBuilder:
         asking = call.status == CallStatus.AWAITING_APPROVAL
         waiting_since, amount = call.interrupted_at or call.issued_at, str(find_visible_amount(args) or "")
         sentence = call_sentences.format_call_sentence(call)
-        is_amount_said = _is_amount_said_in_sentence(args, sentence)
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
@@ -333,12 +332,10 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
-            details=_describe_other_arguments(args, sentence, is_amount_shown=bool(amount) and not is_amount_said)
+            details=_describe_other_arguments(args, sentence, is_amount_shown=bool(amount))
             if asking and not call.is_question
             else "",
-            facts=self._render_amount_and_risk(
-                "" if is_amount_said else amount, call.risk if self._is_risk_shown(call) else ""
-            ),
+            facts=self._render_amount_and_risk(amount, call.risk if self._is_risk_shown(call) else ""),
             since=render_time_ago(waiting_since),
             deadline=deadline,
             approvals=call.approvals,
@@ -366,9 +363,9 @@ class PendingRowBuilder:
         return link
 
     def _is_risk_shown(self, call: ToolCall) -> bool:
-        """Return whether the risk says more than the side effects, or the rows are ordered by it."""
-        is_declared = call.risk != get_default_risk(call.side_effects.split(","))
-        return not call.is_question and (is_declared or self._query.get("sort") == "risk")
+        """Return whether the risk is high or not that of the side effects, or the rows are ordered by it."""
+        is_notable = call.risk == Risk.HIGH or call.risk != get_default_risk(call.side_effects.split(","))
+        return not call.is_question and (is_notable or self._query.get("sort") == "risk")
 
     def _render_amount_and_risk(self, amount: str, risk: str) -> SafeString:
         facts = build_html('<span class="amount">{}</span>', amount) if amount else SafeString()
@@ -488,12 +485,6 @@ def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement
 def _build_agreement_row(agreement: Agreement, call: ToolCall) -> AgreementRow:
     names = tuple(voice.actor for voice in agreement.voices)
     return AgreementRow(agreement.kind, agreement.person_count, names, call.is_question)
-
-
-def _is_amount_said_in_sentence(args: Any, sentence: str) -> bool:
-    """Return whether the sentence of a call says its amount, with the currency if an argument names that."""
-    names = {find_amount_argument_name(args) or "", "currency"}
-    return not call_sentences.describe_arguments_not_in_sentence(args, names, sentence)
 
 
 def _describe_other_arguments(args: Any, sentence: str, *, is_amount_shown: bool) -> str:

@@ -52,6 +52,7 @@ ANSWERS: Final = (
     DecisionKind.RESPOND,
     DecisionKind.PROBE_LANDED,
     DecisionKind.PROBE_NOT_LANDED,
+    DecisionKind.WITHDRAW,
 )
 #: Maximum length of a text parameter in characters.
 _MAX_FILTER_LENGTH: Final = 255

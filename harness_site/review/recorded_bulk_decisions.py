@@ -39,11 +39,11 @@ class BulkDecisionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """Decision of a bulk decision, with its call. `withdrawn_by` is the name of who withdrew it, or empty."""
+    """Decision of a bulk decision, with its call, and with the decision that withdrew it, if any."""
 
     decision: Decision
     state: BulkDecisionState
-    withdrawn_by: str = ""
+    withdrawal: Decision | None = None
 
     @property
     def call(self) -> ToolCall:
@@ -70,6 +70,13 @@ class RecordedBulkDecision:
     @property
     def withdrawn(self) -> list[RecordedDecision]:
         return self._list_decisions_in_state(BulkDecisionState.WITHDRAWN)
+
+    @property
+    def common_withdrawal(self) -> Decision | None:
+        """First of the withdrawals if all have the same author and reason, else None."""
+        withdrawals = [each.withdrawal for each in self.withdrawn if each.withdrawal is not None]
+        alike = {(each.actor_kind, each.actor, each.reason) for each in withdrawals}
+        return withdrawals[0] if len(alike) == 1 else None
 
     def list_withdrawable(self, reader: Membership) -> list[RecordedDecision]:
         """List the decisions that this approver can withdraw: of others, those with which nobody else has to agree."""
@@ -143,7 +150,7 @@ def _build_recorded_decision(
     call, revision = decision.tool_call, decision.revision
     following = next((each for each in decisions_about_call if each.revision == revision + 1), None)
     if following is not None and following.kind == DecisionKind.WITHDRAW:
-        return RecordedDecision(decision, BulkDecisionState.WITHDRAWN, withdrawn_by=following.actor)
+        return RecordedDecision(decision, BulkDecisionState.WITHDRAWN, withdrawal=following)
     if any(each.revision > revision for each in decisions_about_call):
         return RecordedDecision(decision, BulkDecisionState.CHANGED)
     if not decision.final:

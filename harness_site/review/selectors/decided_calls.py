@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind
 from checkpoints.models import Decision, ToolCall, Workspace
@@ -44,7 +44,9 @@ def load_page_of_decisions_by_call(
     before: int | None = None,
     limit: int = PAGE,
 ) -> tuple[list[list[Decision]], int | None, int]:
-    """Load the decided calls with a matching decision, the latest of these first. Calls that wait again are left out.
+    """Load the decided calls with a matching decision, the latest of these first.
+
+    A call that waits again because its decision was withdrawn is one of them, so that the withdrawal can be read.
 
     Returns all decisions of people and hooks about each call, in their order, the key to continue before (None at the
     end), and the number of calls on the next page.
@@ -70,7 +72,7 @@ def count_decided_calls(
 
 
 def count_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
-    """Count the decisions that match, up to `COUNT_LIMIT`; a call may have several, and may wait again."""
+    """Count the decisions that match, up to `COUNT_LIMIT`; a call may have several."""
     return _count_decisions_up_to_limit(_query_decisions(workspace, filters, wanted), COUNT_LIMIT)
 
 
@@ -83,10 +85,11 @@ def _count_decisions_up_to_limit(decisions: QuerySet[Decision], limit: int) -> B
 def _query_latest_decisions_of_decided_calls(
     workspace: Workspace, filters: CallFilters, wanted: DecisionFilters
 ) -> QuerySet[Decision]:
-    """Select the latest matching decision of each call that does not wait for one."""
+    """Select the latest matching decision of each call that waits for none, or waits again since a withdrawal."""
     of_call = Decision.objects.filter(tool_call=OuterRef("tool_call"), pk__gt=OuterRef("pk"))
     latest = _query_decisions(workspace, filters, wanted).filter(~Exists(_filter_decisions(of_call, wanted)))
-    return latest.exclude(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES))
+    withdrawals = Decision.objects.filter(tool_call=OuterRef("tool_call"), kind=DecisionKind.WITHDRAW, final=True)
+    return latest.filter(~Q(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES)) | Exists(withdrawals))
 
 
 def _query_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> QuerySet[Decision]:

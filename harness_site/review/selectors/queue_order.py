@@ -33,9 +33,9 @@ _SINCE = {CallStatus.INTERRUPTED: "interrupted_at", CallStatus.AWAITING_APPROVAL
 
 
 class QueueSort(TextChoices):
-    OLDEST = "oldest", _("Longest waiting")
-    DEADLINE = "deadline", _("Deadline")
-    RISK = "risk", _("Risk")
+    OLDEST = "oldest", _("Due within a day, then longest waiting")
+    DEADLINE = "deadline", _("Nearest deadline")
+    RISK = "risk", _("Highest risk, then longest waiting")
 
 
 def get_waiting_since_column(status: CallStatus) -> str:

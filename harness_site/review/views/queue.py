@@ -31,7 +31,11 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
-from harness_site.review.decided_call_rows import build_decided_row, group_equal_decisions
+from harness_site.review.decided_call_rows import (
+    build_decided_row,
+    find_decision_or_withdrawn_decision,
+    group_equal_decisions,
+)
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, PERSON_PREFIX, STATUS_OF, TABS, QueueFilters, parse_queue_filters
@@ -306,7 +310,7 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
     is_filtered = query_filters.is_decision_list_filtered
     counted = (workspace, filters, query_filters.decided)
     calls = [decisions[-1].tool_call for decisions in decided]
-    bulk_pks = load_keys_of_bulk_decisions([decisions[-1].pk for decisions in decided])
+    bulk_pks = load_keys_of_bulk_decisions([find_decision_or_withdrawn_decision(each).pk for each in decided])
     rows = [build_decided_row(decisions, bulk_pks) for decisions in decided]
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,

@@ -207,7 +207,7 @@ def test_overdue_call_comes_first_then_what_the_reader_may_decide_and_an_outage_
         rows = response.content.decode().split('<li class="first-call')[1:]
         return visible_text(response), [row.partition("</ul>")[0] for row in rows]
 
-    page, (late, first, outage) = list_rows()
+    page, (first, outage, late) = list_rows()
     assert "1 is overdue" in page
     assert "All 8 calls" not in page  # each is in the list
     assert f'href="/review/calls/{due.pk}/"' in first
@@ -224,6 +224,8 @@ def test_overdue_call_comes_first_then_what_the_reader_may_decide_and_an_outage_
     for number in range(4):
         make_call(session=make_session(), tool=f"mail-{number}", interrupted_at=THEN)
     assert "All 12 calls" in list_rows()[0]
+    reader.force_login(make_user(name="alan", role=Role.APPROVER))
+    assert "needs an admin" in list_rows()[1][-1]  # it has a place among more calls than are listed
 
 
 def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:

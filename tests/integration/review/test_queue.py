@@ -219,12 +219,15 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     page = visible_text(response)
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
     assert "The tool failed and may still have done it" in page
-    assert 'class="amount"' not in response.content.decode()
+    assert '<span class="amount">40.00 EUR</span>' in response.content.decode()
 
 
-def test_amount_is_shown_if_the_sentence_does_not_say_it(reader: Client) -> None:
-    interrupted(0, sentence="Refund the order {order}")
-    assert '<span class="amount">40.00 EUR</span>' in reader.get("/review/").content.decode()
+@pytest.mark.parametrize(("risk", "side_effects", "shown"), [("high", "mutate", True), ("medium", "write", False)])
+def test_row_shows_a_high_risk_and_no_other_that_follows_from_the_side_effects(
+    reader: Client, risk: str, side_effects: str, shown: bool
+) -> None:
+    interrupted(0, risk=risk, side_effects=side_effects)
+    assert ('class="risk ' in reader.get("/review/").content.decode()) is shown
 
 
 def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(reader: Client) -> None:
@@ -233,7 +236,7 @@ def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(r
         make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, sentence=sentence, args=args)
     page = reader.get("/review/").content.decode()
     assert page.count("password: ‹masked› · reason: arrived broken") == 2
-    assert page.count("9.90 EUR</span>") == 1
+    assert page.count("9.90 EUR</span>") == 2
 
 
 def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:
@@ -364,13 +367,19 @@ def test_decided_row_says_whether_the_call_has_run_since(
     assert " ".join(re.sub("<[^>]*>", " ", row).split()) == chips
 
 
-def test_call_that_waits_again_is_not_among_the_decided_ones(reader: Client) -> None:
+def test_call_whose_decision_was_withdrawn_stays_among_the_decided_ones(reader: Client) -> None:
     voted = interrupted(0, status=CallStatus.AWAITING_APPROVAL, approvals=2)
     make_decision(call=voted, kind=DecisionKind.APPROVE, final=False)
-    withdrawn = interrupted(1)
-    make_decision(call=withdrawn, revision=1)
-    make_decision(call=withdrawn, kind=DecisionKind.WITHDRAW, revision=2)
     assert "No decided calls yet" in visible_text(reader.get("/review/?tab=decided"))
+    withdrawn = interrupted(1)
+    make_decision(call=withdrawn, actor="alice", kind=DecisionKind.MARK_FAILED, revision=1)
+    make_decision(call=withdrawn, actor="bob", kind=DecisionKind.WITHDRAW, reason="Wrong day.", revision=2)
+    for query in ("", "&answer=withdraw", "&answer=mark_failed", "&by=person:bob", "&by=person:alice"):
+        page = reader.get(f"/review/?tab=decided{query}")
+        assert [row.call_pk for row in page.context["decisions"]] == [withdrawn.pk], query
+        text = visible_text(page)
+        assert "bob: “Wrong day.”" in text
+        assert "Before: alice recorded that it did not happen Decision withdrawn Waits again" in text
 
 
 def test_decided_calls_are_listed_by_their_last_decision_on_consecutive_pages(reader: Client) -> None:

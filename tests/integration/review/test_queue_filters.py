@@ -171,7 +171,7 @@ def test_decided_calls_are_filtered_by_answer_and_by_a_colleague(people: dict[st
     assert list_deciders("answer=mark_failed") == ["bob", "alice"]
     assert list_deciders("answer=mark_failed&by=person:bob") == ["bob"]
     assert list_deciders("by=person:bob") == ["bob", "bob"]
-    assert list_deciders("answer=withdraw") == list_deciders("") == ["gone", "bob", "bob", "alice"]
+    assert list_deciders("answer=discard") == list_deciders("") == ["gone", "bob", "bob", "alice"]
     page = people["alice"].get("/review/?tab=decided&answer=mark_failed&by=person:bob")
     assert "Filtered by: It did not happen decisions of bob Clear filters" in visible_text(page)
     content = page.content.decode()

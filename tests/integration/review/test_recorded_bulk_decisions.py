@@ -61,8 +61,11 @@ def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], 
 
     page = people["alice"].post(address, {"reason": WRONG}, follow=True)
     text = visible_text(page)
-    assert "3 decisions are withdrawn. Their calls wait for new decisions." in text
+    assert re.search(rf"3 decisions are withdrawn. Their calls wait for new decisions. alice · \S+ · “{WRONG}”", text)
     assert "Withdraw 3" not in text
+    decided = people["alice"].get("/review/?tab=decided")
+    assert "alice withdrew decisions about 3 calls of refund_card within" in visible_text(decided)
+    assert f'href="{address}" data-row' in decided.content.decode()
     assert statuses() == [CallStatus.INTERRUPTED] * 3
     withdrawals = Decision.objects.filter(kind=DecisionKind.WITHDRAW)
     assert set(withdrawals.values_list("actor", "reason", "final")) == {("alice", WRONG, True)}
@@ -127,7 +130,8 @@ def test_decision_that_was_withdrawn_and_made_again_meanwhile_stays(people: dict
     bulk, _text = decide_all(people["alice"], calls)
     address = f"/review/calls/{calls[0].pk}/"
     people["bob"].post(f"{address}withdraw/", {"revision": 2, "reason": "It is in the ledger."})
-    assert "bob withdrew it." in visible_text(people["alice"].get(bulk))
+    row = people["alice"].get(bulk).content.decode().partition('class="former"')[2].partition("</li>")[0]
+    assert "It did not happen</span></s>" in row
     people["bob"].post(address, {"kind": "confirm_landed", "reason": "Ledger row 4.", "revision": 3})
     assert "3 decisions are withdrawn." in withdraw(people["alice"], bulk)
     assert statuses() == [CallStatus.COMPLETED, CallStatus.INTERRUPTED, CallStatus.INTERRUPTED]
