@@ -326,8 +326,9 @@ def _find_last_attempt_or_raise_conflict(
 def _find_rejected_call_of_operation(
     store: Store, owned_session: OwnedSession, intent: CallIntent, last: ToolCall | None
 ) -> ToolCall | None:
-    """Find a person's rejection of the operation. It also holds if the operation is requested by another call id."""
-    if intent.policy == KeyPolicy.UNANSWERED:
+    """Find a person's rejection of the operation. It also holds if the operation is requested by another call id, or in
+    another step."""
+    if intent.policy in {KeyPolicy.UNANSWERED, KeyPolicy.CALL}:
         attempts = ToolCall.objects.using(store.using).filter(session_id=owned_session.pk, idempotency_key=intent.key)
         last = attempts.select_related("run", "session").order_by("-pk").first()
         row_seals.verify_rows([last] if last else ())

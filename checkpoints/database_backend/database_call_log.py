@@ -145,6 +145,10 @@ def _build_request_intent(store: Store, owned_session: OwnedSession, request: Di
             call_id=call_id,
             step=step,
         )
+        if request.policy == "call" and request.tool.continues_open_calls and request.step is None:
+            key = owned_session.operations.assign_operation_key_by_call_id(
+                request.call_fingerprint, call_id, key, partial(_list_unanswered_calls, store, owned_session)
+            )
     return build_call_intent_of_tool(
         tool, request.args, request.stored, get_policy_name(request.policy), key, call_id, step
     )
@@ -153,11 +157,6 @@ def _build_request_intent(store: Store, owned_session: OwnedSession, request: Di
 def _find_or_make_operation_key(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> str:
     """Return the key of the operation of an unanswered call: one of the log or a new one."""
     step = owned_session.head.version
-
-    def list_unanswered_calls() -> list[ToolCall]:
-        with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
-            return call_queries.list_unanswered_calls_and_require_complete_log(store, owned_session.pk)
-
     new_key = partial(
         make_key_by_unanswered_policy,
         workspace=store.workspace,
@@ -172,8 +171,13 @@ def _find_or_make_operation_key(store: Store, owned_session: OwnedSession, reque
         request.call_id,
         step,
         make_key=lambda number: new_key(number=number),
-        read=list_unanswered_calls,
+        read=partial(_list_unanswered_calls, store, owned_session),
     )
+
+
+def _list_unanswered_calls(store: Store, owned_session: OwnedSession) -> list[ToolCall]:
+    with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
+        return call_queries.list_unanswered_calls_and_require_complete_log(store, owned_session.pk)
 
 
 def issue_call_or_find_answer_flow(

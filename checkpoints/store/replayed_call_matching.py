@@ -131,15 +131,25 @@ class OpenOperations:
             self._pair_requested_calls(kind, step, make_key)
             return self._paired[call_id][kind].key
 
+    def assign_operation_key_by_call_id(
+        self, kind: CallFingerprint, call_id: str, new_key: str, read: ReadCalls
+    ) -> str:
+        """Return the key of the open operation that was requested by the same call id, or `new_key` if there is none.
+
+        Raises what `read` raises.
+        """
+        with self._lock:
+            if not self._loaded:
+                self._add_logged_calls_and_drop_answered(read())
+            operation = self._find_operation_of_call_id(kind, call_id) or Operation(new_key, kind)
+            self._pair_operation(kind, call_id, operation)
+            return operation.key
+
     def _pair_requested_calls(self, kind: CallFingerprint, step: int, make_key: Callable[[int], str]) -> None:
         """Pair every arrived call of `kind` with its operation: by call id first, the others in order."""
         other_ids = []
         for call_id in self._arrived.pop(kind, []):
-            operation = (
-                self._find_paired_operation(kind, call_id)
-                or self._find_unpaired_by_call_id(kind, call_id)
-                or self._find_edited_by_call_id(kind, call_id)
-            )
+            operation = self._find_operation_of_call_id(kind, call_id)
             if operation is None:
                 other_ids.append(call_id)
             else:
@@ -151,6 +161,13 @@ class OpenOperations:
                 self._find_next_unpaired(kind, call_id)
                 or self._create_operation_with_next_free_key(kind, step, make_key),
             )
+
+    def _find_operation_of_call_id(self, kind: CallFingerprint, call_id: str) -> Operation | None:
+        return (
+            self._find_paired_operation(kind, call_id)
+            or self._find_unpaired_by_call_id(kind, call_id)
+            or self._find_edited_by_call_id(kind, call_id)
+        )
 
     def _find_paired_operation(self, kind: CallFingerprint, call_id: str) -> Operation | None:
         return self._paired.get(call_id, {}).get(kind)

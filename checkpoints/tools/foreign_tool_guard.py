@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from checkpoints import sansio
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.enums import LOGGED_EFFECTS, SideEffect
+from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
 from checkpoints.exceptions import InvalidInput
 from checkpoints.tools.dispatch import to_model_content
 from checkpoints.tools.dispatch_registered_call import CheckpointerLike
@@ -51,7 +51,13 @@ class ToolPolicies:
         self._policies = {pattern: cast("ToolOptions", {**options}) for pattern, options in (policies or {}).items()}
         self.idempotency = validate_idempotency_policy(idempotency)
         for pattern in self._policies:
-            self.build_tool(pattern, print, pattern=pattern)
+            tool = self.build_tool(pattern, print, pattern=pattern)
+            if (tool.idempotency or idempotency) == "call" and tool.scope == KeyScope.WORKSPACE:
+                raise InvalidInput(
+                    f"The tools {pattern!r} have the idempotency policy 'call' and the scope 'workspace'. A framework "
+                    "continues a call in a later step of its session, and only there it is known. Use 'once', or a "
+                    "function of the args."
+                )
 
     def register_verify_hooks(self, checkpointer: CheckpointerLike) -> None:
         """Let the resumes of a client use the verify hooks of these tools.
@@ -87,6 +93,17 @@ class ToolPolicies:
         effects = self.find_options(name).get("side_effects", (SideEffect.MUTATE,))
         return bool(LOGGED_EFFECTS & ({effects} if isinstance(effects, str) else set(effects)))
 
+    def matches_calls_by_arguments(self, name: str) -> bool:
+        """Return whether an equal call of a tool, with another identifier, is the same operation until its result.
+
+        Args:
+            name: Name of the tool.
+
+        Returns:
+            True unless the tool has the policy `call`.
+        """
+        return (self.find_options(name).get("idempotency") or self.idempotency) != "call"
+
     def require_approval(self, name: str) -> ToolPolicies:
         """Return policies in which a tool requires approval, and is logged for that; the rest is as here.
 
@@ -119,8 +136,8 @@ class ToolPolicies:
         """
         options = self.find_options(name) if pattern is None else self._policies[pattern]
         made = make_tool(run, cast("ToolOptions", {**options, "name": name}))
-        fields = {name: getattr(made, name) for name in Tool.__dataclass_fields__}
-        return _ForeignTool(**{**fields, "description": ""})
+        values = {each.name: getattr(made, each.name) for each in fields(made)}
+        return _ForeignTool(**{**values, "description": ""})
 
     def knows_tool(self, name: str) -> bool:
         """Return whether a pattern matches a name.
@@ -145,34 +162,18 @@ class ToolPolicies:
         return self.find_options(name).get("verify")
 
 
-def refuse_policy_by_call(policies: ToolPolicies, framework: str) -> None:
-    """Refuse the policy `call` for tools whose calls a framework continues in a later step.
-
-    The key of this policy contains the step. Some frameworks save while a call waits for a person, which begins another
-    step: the call would be another one after the decision.
-
-    Args:
-        policies: Options of tools by name.
-        framework: Name of the framework, for the message.
-
-    Raises:
-        InvalidInput: One of the tools has the policy, or those have it that have none of their own.
-    """
-    used = [policies.idempotency, *(options.get("idempotency") for options in policies._policies.values())]
-    if "call" in used:
-        raise InvalidInput(
-            f'The policy "call" cannot be used with {framework}: a call about which a person has decided continues in '
-            'a later step, and would be another call. Use "unanswered", which is the default, or "once".'
-        )
-
-
 def _escape_pattern(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
 @dataclass(frozen=True)
 class _ForeignTool(Tool):
-    """Tool whose arguments the framework has checked."""
+    """Tool whose arguments the framework has checked.
+
+    A framework continues a call in a later step: it saves while the call waits for a person.
+    """
+
+    continues_open_calls: ClassVar[bool] = True
 
     def bind_arguments(self, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"args": dict(args)}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, ClassVar, TypedDict, Unpack, overload
 
 from checkpoints.calls.ambiguous_errors import AmbiguousErrors, is_outcome_unknown
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, ValueCodec
@@ -64,6 +64,8 @@ class Tool:
     sentence: str = ""
     risk: Risk | None = None
     codec: ValueCodec | None = None
+    #: Whether a call by the policy `call` keeps its key in a later step, until a saved version has its result.
+    continues_open_calls: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the function and the verify hook."""

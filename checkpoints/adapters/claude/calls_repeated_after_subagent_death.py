@@ -25,6 +25,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.replayed_call_matching import CallFingerprint, get_call_fingerprint
+from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 #: Calls of dead subagents by kind, each with the session and the id under which it is logged.
 _OpenCalls = defaultdict[CallFingerprint, list[tuple[str, str]]]
@@ -34,15 +35,23 @@ _CONTINUED_STATUSES = (CallStatus.COMPLETED, CallStatus.RERUN_APPROVED)
 class SubagentSessionClaims:
     """Claims of the sessions of main agents and their subagents. Safe to use from many threads."""
 
-    def __init__(self, checkpointer: SyncCheckpointer, claims: SessionClaims, description: NewSessionFields) -> None:
+    def __init__(
+        self,
+        checkpointer: SyncCheckpointer,
+        claims: SessionClaims,
+        description: NewSessionFields,
+        policies: ToolPolicies,
+    ) -> None:
         """Create the claims.
 
         Args:
             checkpointer: Blocking client.
             claims: Claims of the client.
             description: Description of new sessions.
+            policies: Options of tools by name. A call of a tool with the policy `call` continues no other one.
         """
         self._checkpointer, self._claims, self._description = checkpointer, claims, description
+        self._policies = policies
         self._lock = threading.Lock()
         self._open: dict[str, _OpenCalls] = {}
         #: Calls of dead subagents that this turn of a main agent has continued.
@@ -97,6 +106,8 @@ class SubagentSessionClaims:
 
     def _choose_session_and_take_continuable_call(self, key: TranscriptKey, kind: CallFingerprint) -> str:
         """Return the session that has the call of another subagent which this one is, or else the agent's own."""
+        if not self._policies.matches_calls_by_arguments(kind[0]):
+            return key.session_id
         with self._lock:
             calls = self._open[key.root_session_id][kind]
             other = next((call for call in calls if call[0] != key.session_id), None)

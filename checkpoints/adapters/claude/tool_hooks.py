@@ -44,7 +44,7 @@ from checkpoints.db.database_error_translation import database_operation
 from checkpoints.exceptions import ApprovalRequired, CheckpointerClosed, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
-from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, refuse_policy_by_call
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
 T = TypeVar("T")
@@ -112,8 +112,7 @@ def tool_hooks(
         Value for `hooks` of `ClaudeAgentOptions`.
 
     Raises:
-        InvalidInput: `gate` is none, the client is one of a server over HTTP, or a tool has the policy `call` and there
-            is a store, whose versions begin another step while a call waits.
+        InvalidInput: `gate` is none, or the client is one of a server over HTTP.
     """
     hooks = _ToolHooks(checkpointer, policies or ToolPolicies(READING_TOOLS), agent, gate)
     matcher = partial(HookMatcher, timeout=_HOOK_TIMEOUT)
@@ -139,7 +138,6 @@ class _ToolHooks:
         if gate not in {"defer", "deny"}:
             raise InvalidInput(f"{gate!r} is not a gate. Use 'defer' or 'deny'.")
         if isinstance(checkpointer, HarnessSessionStore):
-            refuse_policy_by_call(policies, "the store of the Claude Agent SDK")
             agent = agent or checkpointer.agent
             checkpointer.add_policies(policies)
             self._transcripts: HarnessSessionStore | None = checkpointer
@@ -152,7 +150,7 @@ class _ToolHooks:
         self._policies, self._gate = policies, gate
         policies.register_verify_hooks(sync)
         description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
-        self._subagent_calls = SubagentSessionClaims(sync, SessionClaims.get_for_client(sync), description)
+        self._subagent_calls = SubagentSessionClaims(sync, SessionClaims.get_for_client(sync), description, policies)
         self._codec = ValueCodec(_encode_value_as_json, _decode_logged_json_value, _get_result_text_or_value)
         self._calls = CallsBetweenHooks.get_for_client(sync)
 

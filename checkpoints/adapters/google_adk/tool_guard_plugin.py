@@ -35,7 +35,6 @@ from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, Va
 from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
-from checkpoints.models import ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
@@ -138,7 +137,9 @@ class Harness(BasePlugin):
             CheckpointCorrupted: A stored event cannot be read.
         """
         session = await self._service.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
-        requests = [] if session is None else find_open_requests(session.events, self._is_same_operation_under_new_id)
+        requests = (
+            [] if session is None else find_open_requests(session.events, self._policies.matches_calls_by_arguments)
+        )
         if not requests:
             return None
         place = build_place(app_name, user_id, session_id)
@@ -157,10 +158,6 @@ class Harness(BasePlugin):
             if request.invocation_id == decided[0].invocation_id  # ADK refuses answers to several invocations
         ]
         return types.Content(role="user", parts=parts) if parts else None
-
-    def _is_same_operation_under_new_id(self, tool: str) -> bool:
-        """Return whether an equal call of a tool, with another identifier, is the same operation until its result."""
-        return self._policies.find_options(tool).get("idempotency", self._policies.idempotency) != "call"
 
     # ---- callbacks
 
@@ -267,7 +264,6 @@ class Harness(BasePlugin):
                     policies=self._policies,
                     codec=_CODEC,
                     failed=_is_failed_value,
-                    step=await self._find_step_of_open_call(place, tool.name, call_id),
                 )
         except _ToolPaused:
             return execution.result
@@ -276,23 +272,6 @@ class Harness(BasePlugin):
         if execution.has_run:
             return execution.result
         return _apply_replayed_value(result, tool_context)
-
-    async def _find_step_of_open_call(self, place: str, tool: str, call_id: str) -> int | None:
-        """Return the step in which a call was logged that no event has answered yet; None for any other call.
-
-        The policy `call` identifies a call by its step too, and the request for a confirmation has begun another step.
-        """
-        if self._is_same_operation_under_new_id(tool):
-            return None
-        store = self._client.store
-        rows = ToolCall.objects.using(store.using).filter(
-            session__workspace=store.workspace_id,
-            session__session_id=place,
-            tool=tool,
-            call_id=call_id,
-            answered_version=None,
-        )
-        return await self._client.run_blocking(lambda: rows.order_by("pk").values_list("step", flat=True).last())
 
     @asynccontextmanager
     async def _hold_session(self, session: Session, call_id: str) -> AsyncIterator[str]:

@@ -31,7 +31,7 @@ from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequir
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, refuse_policy_by_call
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 
 _OUTPUT_TYPES = {kind.__name__: kind for kind in (ToolOutputText, ToolOutputImage, ToolOutputFileContent)}
@@ -52,9 +52,6 @@ def guard_agent(agent: Agent[Any], session: HarnessSession, policies: ToolPolici
 
     Returns:
         The clone, for runs with this session.
-
-    Raises:
-        InvalidInput: A tool has the policy `call`.
     """
     return AgentGuard(session, policies or ToolPolicies()).get_or_create_guarded_clone(agent)
 
@@ -81,11 +78,7 @@ class AgentGuard:
             inner: Whether the agents are those of a tool, whose turns are not in the session.
             guards_inner_agents: Whether the tools of agents that are tools are guarded when they run.
             approvals: Calls that the framework wants to be approved, shared with another guard. None: those of its own.
-
-        Raises:
-            InvalidInput: A tool has the policy `call`.
         """
-        refuse_policy_by_call(policies, "the OpenAI Agents SDK")
         self._session, self._policies, self._run = session, policies, run
         self._inner, self._guards_inner_agents = inner, guards_inner_agents
         self._approval_requiring = _ApprovalRequiringPolicies(policies)
@@ -297,6 +290,8 @@ class AgentGuard:
         ]
         if any(call.call_id == call_id for call in calls):
             return True
+        if not self._policies.matches_calls_by_arguments(name):
+            return False
         digest = digests.digest_text(to_canonical_json(args, "args"))
         return any(
             call.call_id not in self._seen and digest in call_queries.list_current_and_earlier_args_digests(store, call)

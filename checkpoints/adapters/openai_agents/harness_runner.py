@@ -34,7 +34,7 @@ from checkpoints.adapters.openai_agents.durable_model import (
 from checkpoints.calls import call_queries
 from checkpoints.exceptions import CheckpointsError, InvalidInput, SessionNotFound
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.tools.foreign_tool_guard import ToolPolicies, refuse_policy_by_call
+from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
 
@@ -47,9 +47,6 @@ def use_harness(policies: ToolPolicies | None = None) -> HarnessRunner:
 
     Returns:
         The runner, which is the SDK's default from now on. `agents.run.set_default_agent_runner(None)` ends that.
-
-    Raises:
-        InvalidInput: A tool has the policy `call`.
     """
     runner = HarnessRunner(policies)
     set_default_agent_runner(runner)
@@ -83,13 +80,9 @@ class HarnessRunner(AgentRunner):
 
         Args:
             policies: Options of tools by patterns of their names. None: every tool mutates.
-
-        Raises:
-            InvalidInput: A tool has the policy `call`.
         """
         super().__init__()
         self._policies = policies or ToolPolicies()
-        refuse_policy_by_call(self._policies, "the OpenAI Agents SDK")
 
     async def run(self, starting_agent: Any, input: Any, **options: Any) -> Any:
         """Run an agent as `agents.Runner.run` does, with its arguments and results.

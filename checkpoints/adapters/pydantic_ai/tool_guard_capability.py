@@ -34,7 +34,7 @@ from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidInput,
 from checkpoints.formats import parse_json
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
-from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, refuse_policy_by_call
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: What a run does at the gate: end with the requests, wait for the decision, or fail with the error of this library.
 Pause = Literal["defer", "wait", "raise"]
@@ -73,7 +73,7 @@ class Harness(AbstractCapability[Any]):
                 agent has `DeferredToolRequests` among its output types, else `raise`.
 
         Raises:
-            InvalidInput: There is no such pause, or a tool has the policy `call`.
+            InvalidInput: There is no such pause.
         """
         if pause is not None and pause not in get_args(Pause):
             raise InvalidInput(f"{pause!r} is no pause. Use 'defer', 'wait' or 'raise'.")
@@ -83,7 +83,6 @@ class Harness(AbstractCapability[Any]):
             else HarnessConversationStore(checkpointer)
         )
         self._policies = policies or ToolPolicies()
-        refuse_policy_by_call(self._policies, "Pydantic AI")
         self._policies.register_verify_hooks(self._store.sync_checkpointer)
         self._claims = AsyncClaims(self._store.checkpointer)
         self._agent_name = agent

@@ -16,6 +16,7 @@ from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
+from checkpoints.tools.idempotency import IdempotencyPolicy
 from examples.claude_refunds.agent import LOOK_UP, POLICIES, QUESTION, REFUND, SESSION_ID, STORED_ID, run_agent
 from examples.claude_refunds.scripted_claude_program import PROJECT
 from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
@@ -23,8 +24,6 @@ from tests.adapters.claude import agents
 from tests.adapters.claude.transcripts import load
 from tests.conftest import Open, StartChild
 from tests.support.processes import database_url
-
-ASKING = ToolPolicies({LOOK_UP: {"side_effects": {"read"}}, REFUND: {"requires_approval": True}})
 
 
 @pytest.fixture
@@ -256,6 +255,7 @@ def test_a_fork_makes_answered_calls_again(cp: SyncCheckpointer, store: HarnessS
         (("respond_call", "Paid by hand."), "Continue with this result: Paid by hand.", []),
     ],
 )
+@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_a_call_that_needs_approval_waits_for_it(
     cp: SyncCheckpointer,
     store: HarnessSessionStore,
@@ -263,16 +263,20 @@ def test_a_call_that_needs_approval_waits_for_it(
     decision: tuple[Any, ...],
     said: str,
     made: list[str],
+    idempotency: IdempotencyPolicy,
 ) -> None:
+    policies = ToolPolicies(
+        {LOOK_UP: {"side_effects": {"read"}}, REFUND: {"requires_approval": True}}, idempotency=idempotency
+    )
     # The program itself does not allow the tool: the approval of a person does.
-    result = run(store, effects, policies=ASKING, allowed=[LOOK_UP])
+    result = run(store, effects, policies=policies, allowed=[LOOK_UP])
     assert result.stop_reason == "tool_deferred"
     assert lines(effects) == []
     if decision[0] == "edit_call":
         decide(cp, *decision)
         decision = ("approve_call",)
     decide(cp, *decision)
-    result = run(store, effects, policies=ASKING, allowed=[LOOK_UP])
+    result = run(store, effects, policies=policies, allowed=[LOOK_UP])
     assert result.result is not None
     assert result.result.endswith(said)
     assert lines(effects) == made
@@ -562,6 +566,29 @@ def test_a_subagent_continues_the_call_in_which_another_one_died(
     assert not Run.objects.filter(status="running").exists()
 
 
+def test_a_subagent_continues_no_call_by_the_policy_call(
+    cp: SyncCheckpointer, open_checkpointer: Open, start_child: StartChild
+) -> None:
+    assert start_child(agents.die_in_subagent, url=database_url()).died_by() == signal.SIGKILL
+    by_call = ToolPolicies(READING_TOOLS, idempotency="call")
+    assert asyncio.run(Hooks(open_checkpointer(), by_call).call("PreToolUse", "c"))[0] == "defer"  # of the main agent
+    (call,) = cp.pending_tool_calls(f"{STORED_ID}/agent-a1")
+    about: dict[str, Any] = {"actor": "alice", "reason": "Looked it up.", "revision": call["revision"]}
+    cp.confirm_landed(f"{STORED_ID}/agent-a1", call["call_id"], "built", **about)
+
+    async def turn() -> Any:
+        hooks = Hooks(open_checkpointer(), by_call)
+        answer = await hooks.call("PreToolUse", "b", {"command": "make"}, agent_id="b")
+        await hooks.call("PostToolUse", "b", tool_response="built again", agent_id="b")
+        await hooks.call("SubagentStop", "", agent_id="b")
+        await hooks.call("Stop", "")
+        return answer
+
+    assert asyncio.run(turn()) == (None, "")
+    assert ToolCall.objects.get(call_id="b").session.session_id == f"{STORED_ID}/agent-b"
+    assert ToolCall.objects.get(call_id="a").answered_version is None
+
+
 def test_a_process_with_an_old_transcript_makes_no_call(
     store: HarnessSessionStore, open_checkpointer: Open, effects: Path
 ) -> None:
@@ -596,10 +623,3 @@ def test_lines_that_the_process_itself_stores_meanwhile_do_not_make_its_transcri
 
     monkeypatch.setattr(store, "_load_latest_version_number", store_line_first_if_nobody_prevents_it)
     assert asyncio.run(Hooks(store, POLICIES).call("PreToolUse", "a", {"order": 18, "amount": 1}, REFUND)) == (None, "")
-
-
-def test_policy_whose_keys_contain_the_step_needs_hooks_without_a_store(cp: SyncCheckpointer) -> None:
-    policies = ToolPolicies(idempotency="call")
-    assert tool_hooks(cp, policies)
-    with pytest.raises(InvalidInput, match='Use "unanswered"'):
-        tool_hooks(HarnessSessionStore(cp), policies)

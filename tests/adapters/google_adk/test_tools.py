@@ -69,9 +69,10 @@ class _Desk:
         plugins: Sequence[BasePlugin] = (),
         *,
         makes_all_at_once: bool = False,
+        session_id: str = "s",
         **options: Any,
     ) -> None:
-        self.cp, self._tools = cp, tools
+        self.cp, self._tools, self._session_id = cp, tools, session_id
         self._model = _Script(calls=calls, makes_all_at_once=makes_all_at_once)
         self._policies, self._plugins, self._options = policies, plugins, options
 
@@ -93,12 +94,13 @@ class _Desk:
 
     def build_confirmations(self) -> types.Content | None:
         _, harness = self._build()
-        return asyncio.run(harness.build_confirmations(app_name="office", user_id="ann", session_id="s"))
+        return asyncio.run(harness.build_confirmations(app_name="office", user_id="ann", session_id=self._session_id))
 
     def _run(self, message: types.Content) -> list[Event]:
         async def run() -> list[Event]:
             runner, _ = self._build()
-            return [event async for event in runner.run_async(user_id="ann", session_id="s", new_message=message)]
+            events = runner.run_async(user_id="ann", session_id=self._session_id, new_message=message)
+            return [event async for event in events]
 
         return asyncio.run(run())
 
@@ -152,9 +154,11 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
         (_respond, [], "It is: {'result': 'It was paid by hand.'}"),
     ],
 )
+@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_call_runs_as_a_person_decided(
-    cp: SyncCheckpointer, decide: Callable[..., None], paid: list[str], says: str
+    cp: SyncCheckpointer, decide: Callable[..., None], paid: list[str], says: str, idempotency: IdempotencyPolicy
 ) -> None:
+    policies = ToolPolicies({"pay": {"requires_approval": True}}, idempotency=idempotency)
     done: list[str] = []
 
     def pay(amount: str) -> str:
@@ -162,7 +166,7 @@ def test_call_runs_as_a_person_decided(
         done.append(amount)
         return f"paid {amount}"
 
-    desk = _Desk(cp, [pay], [("pay", {"amount": "12.50"})], ASKS)
+    desk = _Desk(cp, [pay], [("pay", {"amount": "12.50"})], policies)
     (request,) = _requests(desk.ask())
     assert request["type"] == "approval_required"
     assert request["session_id"] == PLACE
@@ -308,11 +312,33 @@ def _refuse_to_store_results(monkeypatch: pytest.MonkeyPatch) -> None:
     append = HarnessSessionService.append_event
 
     async def fail(self: HarnessSessionService, session: Any, event: Event) -> Event:
-        if event.get_function_responses():
+        if event.get_function_responses() and event.author != "user":
             raise ConnectionError("The process ends here.")
         return await append(self, session, event)
 
     monkeypatch.setattr(HarnessSessionService, "append_event", fail)
+
+
+@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
+def test_fork_does_not_repeat_a_call_whose_result_its_origin_has_not_stored(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch, idempotency: IdempotencyPolicy
+) -> None:
+    done: list[str] = []
+    policies = ToolPolicies({"pay": {"requires_approval": True}}, idempotency=idempotency)
+    origin, fork = (
+        _Desk(cp, [_make_payer(done)], [("pay", {"amount": "5"})], policies, session_id=session_id)
+        for session_id in ("s", "fork")
+    )
+    origin.ask()
+    _approve(cp, *cp.pending_tool_calls(PLACE))
+    with monkeypatch.context() as patch:
+        _refuse_to_store_results(patch)
+        with pytest.raises(ConnectionError):
+            origin.go_on()
+    cp.fork_session(PLACE, "office/ann/fork")
+    for desk in (fork, origin):
+        assert _say(desk.go_on()) == "It is: {'result': 'paid 5'}"
+    assert done == ["5"]
 
 
 PNG = types.Part.from_bytes(data=b"\x89PNG\xff\xfb", mime_type="image/png")

@@ -34,6 +34,7 @@ from checkpoints.adapters.openai_agents import HarnessRunner, HarnessSession, gu
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.models import Checkpoint, Run, ToolCall
+from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.adapters.openai_agents.runs import QUIET, run_agent
 from tests.support.processes import database_url
 
@@ -88,6 +89,7 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
 )
 @pytest.mark.parametrize("continued_by", ["input", "state"])
 @pytest.mark.parametrize("wanted_by", ["policy", "framework"])
+@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_decision_of_the_inbox_is_carried_out_once(
     cp: SyncCheckpointer,
     effects: Path,
@@ -96,9 +98,10 @@ def test_decision_of_the_inbox_is_carried_out_once(
     output: str,
     continued_by: str,
     wanted_by: str,
+    idempotency: IdempotencyPolicy,
 ) -> None:
     by_framework = wanted_by == "framework"
-    policies = ToolPolicies() if by_framework else APPROVED
+    policies = ToolPolicies({} if by_framework else {"send": {"requires_approval": True}}, idempotency=idempotency)
 
     def build(*steps: Any) -> Agent[Any]:
         return _build_sender(effects, list(steps), needs_approval=by_framework)
@@ -440,6 +443,24 @@ def test_guarded_agent_runs_with_any_runner(cp: SyncCheckpointer, effects: Path,
     assert effects.read_text().split() == ["hello"]
 
 
+def test_call_that_is_made_again_under_another_id_is_another_one_by_the_policy_call(
+    cp: SyncCheckpointer, effects: Path
+) -> None:
+    policies = ToolPolicies({"send": {"requires_approval": True}}, idempotency="call")
+
+    async def run(call_id: str) -> Any:
+        async with Checkpointer.open(database_url()) as checkpointer:
+            session = HarnessSession("s", checkpointer)
+            agent = guard_agent(_build_sender(effects, [_send(call_id)]), session, policies)
+            return await Runner.run(agent, "Send hello.", session=session, run_config=QUIET)
+
+    asyncio.run(run("call_1"))
+    _approve(cp, cp.pending_tool_calls("s")[0])
+    assert [item.call_id for item in asyncio.run(run("call_2")).interruptions] == ["call_2"]
+    waiting = [call["call_id"] for call in cp.pending_tool_calls("s") if call["status"] == "awaiting_approval"]
+    assert (waiting, effects.read_text()) == (["call_2"], "")
+
+
 def test_blocked_answer_does_not_stay(cp: SyncCheckpointer, effects: Path) -> None:
     async def block(context: Any, agent: Any, output: Any) -> GuardrailFunctionOutput:
         return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
@@ -463,9 +484,3 @@ def test_run_without_a_session_of_this_library_is_refused(workspace: object, eff
 
     with pytest.raises(InvalidInput, match="HarnessSession"):
         asyncio.run(run())
-
-
-def test_policy_whose_keys_contain_the_step_is_refused() -> None:
-    """A run that continues after a decision is in another step, so that the call would be another one."""
-    with pytest.raises(InvalidInput, match='Use "unanswered"'):
-        HarnessRunner(ToolPolicies({"send": {"idempotency": "call"}}))

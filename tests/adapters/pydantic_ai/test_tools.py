@@ -20,6 +20,7 @@ from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, OwnershipLost, ReviewRequired
 from checkpoints.models import Run, ToolCall
+from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.conftest import Open
 
 ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount} on {day}"}})
@@ -113,14 +114,16 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
         (_respond, ToolApproved(), [], "success: It was paid by hand."),
     ],
 )
+@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_each_decision_of_a_person_continues_the_conversation(
     cp: SyncCheckpointer,
     decide: Callable[[SyncCheckpointer, dict[str, Any]], None],
     result: Any,
     paid: list[str],
     says: str,
+    idempotency: IdempotencyPolicy,
 ) -> None:
-    payments = _Payments(cp)
+    payments = _Payments(cp, ToolPolicies({"pay": {"requires_approval": True}}, idempotency=idempotency))
     agent = payments.build_agent()
     requests = asyncio.run(payments.ask(agent))
     (asked,) = requests.approvals
@@ -366,10 +369,3 @@ def test_a_tool_that_only_reads_is_not_logged(cp: SyncCheckpointer) -> None:
 def test_an_unknown_pause_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(InvalidInput, match="no pause"):
         Harness(cp, pause="sleep")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("policies", [ToolPolicies(idempotency="call"), ToolPolicies({"p*": {"idempotency": "call"}})])
-def test_policy_whose_keys_contain_the_step_is_refused(cp: SyncCheckpointer, policies: ToolPolicies) -> None:
-    """The request for a decision begins another step, so that the call would be another one after the decision."""
-    with pytest.raises(InvalidInput, match='Use "unanswered"'):
-        Harness(cp, policies)

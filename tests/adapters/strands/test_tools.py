@@ -17,6 +17,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.strands import Harness, HarnessSessionRepository, SessionConflict
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.models import Run, ToolCall
+from checkpoints.tools.idempotency import IdempotencyPolicy
 from examples.strands_refunds.agent import ScriptedModel
 from tests.conftest import Open
 from tests.support.processes import database_url
@@ -60,10 +61,10 @@ class _Payments:
 
         return _build(self.cp, [pay], _CallOnce("pay", '{"amount": "12.50"}'), policies)
 
-    def go_on(self) -> str:
+    def go_on(self, policies: ToolPolicies | None = ASKS) -> str:
         responses = Harness("s", self.cp).build_responses()
         assert len(responses) == 1
-        return str(self.build_agent()(responses)).strip()
+        return str(self.build_agent(policies)(responses)).strip()
 
 
 def _approve(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
@@ -93,11 +94,17 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
         (_respond, [], "success: [{'text': 'It was paid by hand.'}]"),
     ],
 )
+@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_each_decision_of_a_person_continues_the_agent(
-    cp: SyncCheckpointer, decide: Callable[[SyncCheckpointer, dict[str, Any]], None], paid: list[str], says: str
+    cp: SyncCheckpointer,
+    decide: Callable[[SyncCheckpointer, dict[str, Any]], None],
+    paid: list[str],
+    says: str,
+    idempotency: IdempotencyPolicy,
 ) -> None:
     payments = _Payments(cp)
-    result = payments.build_agent()("Pay.")
+    policies = ToolPolicies({"pay": {"requires_approval": True}}, idempotency=idempotency)
+    result = payments.build_agent(policies)("Pay.")
     assert result.stop_reason == "interrupt"
     (interrupt,) = result.interrupts
     assert interrupt.reason["type"] == "approval_required"
@@ -105,7 +112,7 @@ def test_each_decision_of_a_person_continues_the_agent(
     (call,) = cp.pending_tool_calls("s")
     assert (call["call_id"], call["status"]) == (interrupt.reason["calls"][0]["call_id"], "awaiting_approval")
     decide(cp, call)
-    assert payments.go_on() == says
+    assert payments.go_on(policies) == says
     assert payments.paid == paid
     assert not ToolCall.objects.filter(answered_version=None).exists()
     assert Harness("s", cp).build_responses() == []

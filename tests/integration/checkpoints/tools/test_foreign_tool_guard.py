@@ -136,6 +136,55 @@ def test_policies_are_found_by_name(started: SyncCheckpointer) -> None:
     assert ToolCall.objects.get(tool="unheard_of").side_effects == "mutate"
 
 
+def test_policy_call_keeps_an_open_call_in_a_later_step_and_in_a_fork(
+    started: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    policies = ToolPolicies({"send_*": {"requires_approval": True}}, idempotency="call")
+    mail = Mailer("sent", "sent again")
+
+    def send(cp: SyncCheckpointer, call_id: str = "call_1", session_id: str = "s") -> Any:
+        return guard(cp, session_id, "send_mail", {"to": "alice"}, call_id, mail, policies=policies)
+
+    def approve(call_id: str) -> None:
+        call = ToolCall.objects.get(session__session_id="s", status="awaiting_approval")
+        started.approve_call("s", call_id, actor="alice", reason="Read.", revision=call.revision)
+
+    with pytest.raises(ApprovalRequired):
+        send(started)
+    asked = [{"role": "assistant", "content": "It waits."}]
+    started.save_checkpoint("s", asked, None, 0)  # another step begins
+    approve("call_1")
+    assert send(started).replayed is False
+    started.release_session("s")
+    started.fork_session("s", "fork")
+    other = open_checkpointer()
+    for session_id in ("s", "fork"):
+        other.start_session(session_id)
+        assert send(other, session_id=session_id).replayed is True
+    assert ToolCall.objects.filter(session__session_id="s").count() == 1
+
+    with pytest.raises(ApprovalRequired):  # another call id is another operation
+        send(other, "call_2")
+    approve("call_2")
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "sent"}
+    other.save_checkpoint("s", [*asked, result], None, 0)
+    assert send(other, "call_2").content == "sent again"
+    with pytest.raises(ApprovalRequired):  # a later use of an answered call id is another operation, too
+        send(other, "call_1")
+    assert len(mail.asked) == 2
+
+
+def test_policy_call_keeps_the_rejection_of_an_open_call(started: SyncCheckpointer) -> None:
+    policies = ToolPolicies({"send_*": {"requires_approval": True}}, idempotency="call")
+    with pytest.raises(ApprovalRequired):
+        guard(started, "s", "send_mail", {}, "call_1", Mailer(), policies=policies)
+    started.save_checkpoint("s", [{"role": "assistant", "content": "It waits."}], None, 0)
+    call = ToolCall.objects.get()
+    started.reject_call("s", "call_1", actor="alice", reason="Not needed.", message="No.", revision=call.revision)
+    result = guard(started, "s", "send_mail", {}, "call_1", Mailer(), policies=policies)
+    assert (result.content, result.is_error) == ("No.", True)
+
+
 def test_value_without_an_encoding_is_stored_as_text(started: SyncCheckpointer) -> None:
     def fail(value: Any) -> Any:
         raise TypeError
@@ -149,6 +198,10 @@ def test_value_without_an_encoding_is_stored_as_text(started: SyncCheckpointer) 
 def test_invalid_options_are_refused_at_registration() -> None:
     with pytest.raises(InvalidInput):
         ToolPolicies({"send_*": {"side_effects": {"explode"}}})
+    with pytest.raises(InvalidInput, match="'call' and the scope 'workspace'"):
+        ToolPolicies({"send_*": {"scope": "workspace", "idempotency": "call"}})
+    with pytest.raises(InvalidInput, match="'call' and the scope 'workspace'"):
+        ToolPolicies({"send_*": {"scope": "workspace"}}, idempotency="call")
 
 
 def test_a_blocking_client_leaves_no_connection_on_a_thread_of_the_loop(started: SyncCheckpointer) -> None:
