@@ -3,7 +3,7 @@
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
 from tests.crash.peer_agent import ask, observe
-from tests.support.exhaustive_mode import choose_boundaries
+from tests.support.exhaustive_mode import choose_boundaries, choose_each
 
 #: Every operation of waiting for other agents that writes.
 WRITING = {
@@ -22,5 +22,5 @@ def test_faults_at_every_boundary(fresh_session: Fresh) -> None:
         places = {boundary.place for boundary in points.boundaries}
         assert {place for place in places if place.startswith("peers.")} == WRITING
         assert points.expected["result"] == {"weight": "early", "price": "answer of courier", "mood": "expired"}
-        points.check_each_boundary(Fault.KILL, choose_boundaries(points.boundaries))
-        points.check_each_boundary(Fault.DISCONNECT, choose_boundaries(points.boundaries)[::2])
+        points.check_each_boundary(Fault.KILL, choose_each(2, choose_boundaries(points.boundaries)))
+        points.check_each_boundary(Fault.DISCONNECT, choose_each(4, choose_boundaries(points.boundaries)))

@@ -21,8 +21,8 @@ from tests.support.processes import ROOT
 
 ABREAST = 2
 MUTATIONS = [*LIBRARY_MUTATIONS, *PEER_MUTATIONS, *WORKFLOW_MUTATIONS]
-#: Those whose tests are run: each twelfth one, or in an exhaustive run all.
-TRIED = choose_each(12, MUTATIONS)
+#: Those whose tests are run: each twentieth one, or in an exhaustive run all.
+TRIED = choose_each(20, MUTATIONS)
 
 
 def make_tables(url: str) -> None:

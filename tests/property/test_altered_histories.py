@@ -37,7 +37,7 @@ def count_problems(session: Session) -> int:
 
 @given(history=st.lists(actions, min_size=1, max_size=8), choice=st.integers(0, 10**6))
 @settings(
-    max_examples=count_examples(14),
+    max_examples=count_examples(9),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -230,7 +230,7 @@ _EDITS: dict[str, Callable[[RichPlayer, Session, int], Edit | None]] = {
     edits=st.lists(st.tuples(st.sampled_from(sorted(_EDITS)), st.integers(0, 10**6)), min_size=12, max_size=12),
 )
 @settings(
-    max_examples=count_examples(14),
+    max_examples=count_examples(9),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=not EXHAUSTIVE,

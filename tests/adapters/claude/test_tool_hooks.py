@@ -23,6 +23,7 @@ from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSI
 from tests.adapters.claude import agents
 from tests.adapters.claude.transcripts import load
 from tests.conftest import Open, StartChild
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import database_url
 
 
@@ -460,7 +461,7 @@ def _write_denial(path: Path, **fields: Any) -> None:
         ({}, "interrupted"),  # an interrupt while the tool ran
     ],
 )
-@pytest.mark.parametrize("prompt_id", ["1", "2"])
+@pytest.mark.parametrize("prompt_id", mark_all_but_each(2, ["1", "2"]))
 def test_a_call_that_the_program_marks_as_rejected_may_have_happened_unless_the_rules_refused_it(
     cp: SyncCheckpointer, tmp_path: Path, fields: dict[str, Any], status: str, prompt_id: str
 ) -> None:

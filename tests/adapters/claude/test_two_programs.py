@@ -25,6 +25,7 @@ from tests.adapters.claude.scripted_model_server import Block, serve_scripted_mo
 from tests.adapters.claude.transcripts import read_file
 from tests.conftest import StartChild
 from tests.support.claude_program import find_program_path
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import Child, database_url
 
 PROMPT = "Please refund order 17."
@@ -140,11 +141,14 @@ def test_two_programs_on_two_sessions_do_not_wait_for_each_other(cp: SyncCheckpo
 
 @pytest.mark.parametrize(
     ("second_starts", "is_new"),
-    [
-        ("before the first", False),
-        ("while the first is in its tool", False),
-        ("while the first is in its tool", True),
-    ],
+    mark_all_but_each(
+        2,
+        [
+            ("before the first", False),
+            ("while the first is in its tool", False),
+            ("while the first is in its tool", True),
+        ],
+    ),
 )
 def test_a_program_on_the_session_of_another_one_is_refused_and_the_next_run_knows_what_the_first_did(
     cp: SyncCheckpointer, hosts: Hosts, second_starts: str, is_new: bool

@@ -102,7 +102,7 @@ def _list_stopped_histories(name: str) -> Iterator[tuple[list[Any], list[Any]]]:
 @pytest.mark.parametrize(
     ("name", "is_async"),
     mark_all_but_each(
-        2,
+        3,
         [(name, bool(number % 2)) for number, name in enumerate(updated_graphs.UPDATES)],
         first=int(connection.vendor == "postgresql"),
     ),

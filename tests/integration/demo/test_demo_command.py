@@ -14,6 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import RunStatus
 from checkpoints.models import Run
 from examples.demo.demo_processes import describe_port_problem_or_empty
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import ROOT, database_url
 from tests.support.site_process import free_port
 
@@ -31,7 +32,7 @@ def _demo(*arguments: str, port: int = 0) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize(("decision", "refunds"), [("failed", 1), ("rerun", 2)])
+@pytest.mark.parametrize(("decision", "refunds"), mark_all_but_each(2, [("failed", 1), ("rerun", 2)]))
 def test_ledger_and_session_agree(cp: SyncCheckpointer, tmp_path: Path, decision: str, refunds: int) -> None:
     """The demo uses the next order number: 17 has a session already, and 18 a folder."""
     cp.start_session("order-17")

@@ -15,6 +15,7 @@ import pytest
 from django.apps import apps
 
 from harness_site import base_settings, checks
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import ROOT
 from tests.support.site_process import fresh_database
 
@@ -81,7 +82,7 @@ def test_every_page_answers_below_a_prefix(run: Run) -> None:
     assert seen["live"] is True
 
 
-@pytest.mark.parametrize(("arguments", "english"), [(["all"], "/en"), ([], "")])
+@pytest.mark.parametrize(("arguments", "english"), mark_all_but_each(2, [(["all"], "/en"), ([], "")]))
 def test_links_stay_in_the_language_of_the_address(run: Run, arguments: list[str], english: str) -> None:
     seen = run("languages", *arguments)
 

@@ -18,6 +18,7 @@ from harness_site.search.models import Passage
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session
 from tests.support.api_client import make_token
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -110,17 +111,20 @@ def test_pages_of_an_altered_session_are_not_shown(session: Session, reader: Cli
 
 @pytest.mark.parametrize(
     ("model", "forged"),
-    [
-        (Message, {"body": '{"role":"user","text":"forged"}'}),
-        (Message, {"role": "forged"}),
-        (Checkpoint, {"plan": '"forged"'}),
-        (Checkpoint, {"payload": '"forged"'}),
-        (ToolCall, {"result": '"forged"'}),
-        (Decision, {"reason": "forged"}),
-        (AuditEvent, {"details": '{"reason":"forged"}'}),
-        (Decision, None),
-        (ToolCall, {"session": None}),
-    ],
+    mark_all_but_each(
+        3,
+        [
+            (Message, {"body": '{"role":"user","text":"forged"}'}),
+            (Message, {"role": "forged"}),
+            (Checkpoint, {"plan": '"forged"'}),
+            (Checkpoint, {"payload": '"forged"'}),
+            (ToolCall, {"result": '"forged"'}),
+            (Decision, {"reason": "forged"}),
+            (AuditEvent, {"details": '{"reason":"forged"}'}),
+            (Decision, None),
+            (ToolCall, {"session": None}),
+        ],
+    ),
     ids=["text", "role", "plan", "payload", "result", "reason", "audit entry", "deleted decision", "moved call"],
 )
 def test_exports_of_a_session_with_an_altered_row_are_refused(
@@ -192,12 +196,15 @@ def test_missing_seal_and_missing_key_are_explained(session: Session, reader: Cl
 
 @pytest.mark.parametrize(
     ("model", "column", "value"),
-    [
-        (Passage, "text", "The lamp shines."),
-        (Passage, "session", None),
-        (Message, "body", '{"blocks":[{"kind":"text","text":"The lamp shines."}],"role":"user"}'),
-        (Message, "role", "system"),
-    ],
+    mark_all_but_each(
+        2,
+        [
+            (Passage, "text", "The lamp shines."),
+            (Passage, "session", None),
+            (Message, "body", '{"blocks":[{"kind":"text","text":"The lamp shines."}],"role":"user"}'),
+            (Message, "role", "system"),
+        ],
+    ),
 )
 def test_excerpt_of_an_altered_text_is_not_shown(
     session: Session, reader: Client, model: type[models.Model], column: str, value: str | None

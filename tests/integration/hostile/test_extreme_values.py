@@ -135,7 +135,7 @@ def queries(named: dict[str, Any], address: str) -> Iterator[tuple[str, str, dic
     yield "get", path, kept | {name: values[-1] for name, values in PARAMETERS[address].items()}
 
 
-@pytest.mark.parametrize("address", mark_all_but_each(2, PARAMETERS))
+@pytest.mark.parametrize("address", mark_all_but_each(4, PARAMETERS))
 def test_extreme_query_parameters_are_handled(reader: tuple[Client, dict[str, Any]], address: str) -> None:
     client, named = reader
     assert statuses(client, queries(named, address)) == {}

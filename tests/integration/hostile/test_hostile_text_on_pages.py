@@ -39,7 +39,7 @@ def check(response: Any, address: str) -> str:
     return html
 
 
-@pytest.mark.parametrize("text", mark_all_but_each(3, TOGETHER))
+@pytest.mark.parametrize("text", mark_all_but_each(6, TOGETHER))
 def test_every_page_shows_hostile_text_as_text(reader: Client, text: str) -> None:
     session = make_hostile_session(text)
     while indexer.index_next_batch_of_each_kind():

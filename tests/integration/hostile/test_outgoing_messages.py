@@ -38,6 +38,7 @@ from tests.integration.notifications.conftest import (  # noqa: F401 - fixtures
     web,
 )
 from tests.support.client_login import sign_in
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.factories import make_decision, make_run, make_session, make_user
 from tests.support.hidden_character_texts import HOSTILE, list_hidden_characters, make_hostile_calls, stored
 
@@ -60,7 +61,7 @@ def waiting(text: str) -> list[ToolCall]:
     return calls
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("text", mark_all_but_each(3, HOSTILE.values()), ids=HOSTILE.keys())
 def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User) -> None:
     for call in waiting(text)[:3]:
         create_due_notices()
@@ -104,7 +105,7 @@ def test_header_injection_is_refused(settings: Any) -> None:
         send_email.send_email_through_server(composed, "https://harness.example/")
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("text", mark_all_but_each(3, HOSTILE.values()), ids=HOSTILE.keys())
 @pytest.mark.parametrize("form", [WebhookFormat.JSON, WebhookFormat.SLACK])
 def test_webhook_contains_only_text(text: str, form: WebhookFormat) -> None:
     make_webhook(format=form)
@@ -182,7 +183,7 @@ def test_download_name_is_valid_on_every_system(client: Client, text: str) -> No
     assert answer.headers["Content-Disposition"].isascii()
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("text", mark_all_but_each(3, HOSTILE.values()), ids=HOSTILE.keys())
 def test_text_cannot_forge_a_log_entry(text: str) -> None:
     said = StringIO()
     handler = logging.StreamHandler(said)
@@ -200,7 +201,7 @@ def test_text_cannot_forge_a_log_entry(text: str) -> None:
     assert list_hidden_characters(said.getvalue()) == set()
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("text", mark_all_but_each(3, HOSTILE.values()), ids=HOSTILE.keys())
 def test_terminal_output_is_only_text(text: str) -> None:
     run = make_run(session=make_session())
     calls = list(make_hostile_calls(run, text))

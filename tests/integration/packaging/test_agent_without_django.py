@@ -24,6 +24,7 @@ from tests.integration.packaging.clean_environment import (
     run,
 )
 from tests.support.api_client import make_token
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.http_server import HttpServer
 
 AGENT = Path(__file__).with_name("agent_of_a_server.py")
@@ -107,6 +108,7 @@ def test_agent_is_killed_resumed_and_finished_without_django(
     assert stage("open_a_database") == "django_missing"
 
 
+@only_exhaustive
 def test_types_of_a_client_are_known_without_django(programs: Path, tmp_path: Path) -> None:
     (tmp_path / "typed.py").write_text(
         "from checkpoints import SyncCheckpointer\n"

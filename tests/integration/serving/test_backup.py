@@ -11,6 +11,7 @@ import psycopg
 
 from tests.support.cluster import Cluster, find_binaries
 from tests.support.django_commands import run_commands_without_error
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import create_tables_and_accounts
 
 ROOT = Path(__file__).parents[3]
@@ -39,6 +40,7 @@ def run(command: str, url: str, folder: Path) -> str:
     return done.stdout
 
 
+@only_exhaustive
 def test_postgresql_database_is_restored_on_a_server_without_the_roles(tmp_path: Path) -> None:
     with Cluster() as first, Cluster() as second:
         create_tables_and_accounts(first.url)

@@ -23,6 +23,7 @@ from harness_site import database_role_privileges
 from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
 from tests.support.django_commands import run_commands, run_commands_without_error
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import PASSWORD, Agent, Site, create_tables_and_accounts
 
 ROOT: Final = Path(__file__).parents[3]
@@ -95,6 +96,7 @@ def test_agent_and_site_work_with_their_roles(urls: dict[str, str], tmp_path: Pa
     manage(urls["site"], "sweep", "deliver", "index_search", "verify_audit", "pending")
 
 
+@only_exhaustive
 def test_all_rows_can_be_verified_with_every_role_again_and_again(urls: dict[str, str]) -> None:
     python(urls["agent"], "cp.start_session('verified'); cp.save_checkpoint('verified', [], {}, 0)")
     for role, more in (("site", ()), ("agent", ()), ("site", ("verify_audit",))):
@@ -209,6 +211,7 @@ def test_migration_role_changes_and_prunes_tables(urls: dict[str, str]) -> None:
         session.rollback()
 
 
+@only_exhaustive
 @pytest.mark.django_db
 def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_path: Path) -> None:
     """The commands of the page Connect, exactly as they stand, on a database whose owner is an ordinary user."""

@@ -24,6 +24,7 @@ from harness_site.sessions import session_formatting
 from harness_site.sessions.compare import message_alignment
 from harness_site.sessions.compare.message_alignment import ComparedMessage
 from tests.support import redos_texts
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.linear_growth import MEGABYTE, assert_linear, processor_seconds
 
 GROUPS = {
@@ -71,7 +72,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("renderer", "group"), PAIRS)
+@pytest.mark.parametrize(("renderer", "group"), mark_all_but_each(2, PAIRS))
 def test_renderers_take_linear_time(renderer: str, group: str) -> None:
     for name, make in GROUPS[group].items():
         small, large = make(2_500), make(20_000)

@@ -5,6 +5,7 @@ import pytest
 from harness_site.core.masking import masker
 from harness_site.core.masking.known_secret_value_search import MAX_KNOWN_VALUES
 from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, use_masking_rules_with_extra_values
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.linear_growth import processor_seconds
 
 TAIL = "aaaa1111cccc1111ddd"
@@ -149,6 +150,7 @@ def test_similar_text_is_not_masked(text: str) -> None:
 
 
 class TestKnownValues:
+    @only_exhaustive
     def test_many_values_with_common_prefixes_take_bounded_work(self) -> None:
         values = [[letter * (4 + number) for number in range(MAX_KNOWN_VALUES)] for letter in "a!"]
         values += [["a" * (15_000 + number) for number in range(20)], [f"v{number:06}" for number in range(50_000)]]

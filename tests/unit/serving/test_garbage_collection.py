@@ -9,6 +9,7 @@ import pytest
 
 from harness_site.serving import garbage_collection
 from harness_site.serving.garbage_collection import AUTOMATIC_OBJECTS, YOUNG_OBJECTS, collect_garbage_after_response
+from tests.support.exhaustive_mode import mark_all_but_each
 
 #: A server that answers many requests, and prints how many objects it has excluded from collections and how many start
 #: one, how many collections there were until the last byte of a response, how many after it, and how many objects were
@@ -94,7 +95,7 @@ def _count_alive(references: list[weakref.ref[_Node]]) -> int:
     return sum(reference() is not None for reference in references)
 
 
-@pytest.mark.parametrize("module", ["asgi", "wsgi"])
+@pytest.mark.parametrize("module", mark_all_but_each(2, ["asgi", "wsgi"]))
 def test_a_server_collects_after_responses_and_excludes_the_modules_of_the_site(module: str) -> None:
     program = _SERVER_PROGRAM.format(module=module)
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -18,6 +18,7 @@ from checkpoints.models import Checkpoint, ImportedFile, Message, Run, Session, 
 from tests.conftest import StartChild
 from tests.integration.checkpoints.importers.import_helpers import import_and_die, import_at_once
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import database_url
 
 #: More than one transaction takes.
@@ -89,7 +90,7 @@ def _kill(
     assert child.died_by() == signal.SIGKILL
 
 
-@pytest.mark.parametrize("moment", [0.003, 0.02, 0.4, 0.6, 0.9, 0.995])
+@pytest.mark.parametrize("moment", mark_all_but_each(2, [0.003, 0.02, 0.4, 0.6, 0.9, 0.995]))
 def test_killed_import_is_completed_by_another_import(
     cp: SyncCheckpointer,
     transcript_writer: TranscriptWriter,

@@ -41,7 +41,7 @@ from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 from tests.support.api_client import make_token
-from tests.support.exhaustive_mode import EXHAUSTIVE
+from tests.support.exhaustive_mode import EXHAUSTIVE, mark_all_but_each
 from tests.support.factories import make_call, make_checkpoint, make_session, make_user
 from tests.support.page_text import visible_text
 
@@ -166,7 +166,7 @@ def test_time_at_the_end_of_a_second_is_a_time(setup: Setup, time: str) -> None:
 
 
 @on_sqlite
-@pytest.mark.parametrize("model", SEALED_TABLES, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", mark_all_but_each(2, SEALED_TABLES), ids=lambda model: model.__name__)
 def test_value_of_another_type_is_found_in_every_column(setup: Setup, model: type[models.Model]) -> None:
     row, fields = find_last_row(model, setup.pk), [field for of, field in list_columns() if of is model]
     for field in fields:
@@ -181,7 +181,7 @@ def test_value_of_another_type_is_found_in_every_column(setup: Setup, model: typ
 
 
 @on_sqlite
-@pytest.mark.parametrize("model", SEALED_TABLES, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", mark_all_but_each(2, SEALED_TABLES), ids=lambda model: model.__name__)
 def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: type[models.Model]) -> None:
     """One column of each type with one value, or in an exhaustive run each column with each value."""
     row, tried = find_last_row(model, setup.pk), 0
@@ -268,7 +268,7 @@ def test_library_raises_no_error_of_python(setup: Setup, use: str) -> None:
 
 
 @on_sqlite
-@pytest.mark.parametrize("use", OTHER_USES)
+@pytest.mark.parametrize("use", mark_all_but_each(2, OTHER_USES))
 def test_other_use_raises_no_error_of_python(setup: Setup, use: str) -> None:
     """The tables that most of this reads."""
     columns = list_columns_of_each_type([Session, Checkpoint, ToolCall, PeerCall])
