@@ -17,7 +17,7 @@ ANSWER = {"role": "assistant", "content": "I am sending it.", "tool_calls": [CAL
 """
 _LOOP: Final = """async def main():
     async with Checkpointer(%(database)s) as cp:
-        async with cp.session("first-session", "Send a note", agent="my-agent", registry=registry) as session:
+        async with cp.session("%(session)s", "Send a note", agent="my-agent", registry=registry) as session:
             if session.version == 0:
                 await session.append([QUESTION, ANSWER])
             if not session.finished:
@@ -33,7 +33,7 @@ asyncio.run(main())
 _WAITING_LOOP: Final = """async def main():
     async with Checkpointer(%(database)s) as cp:
         print("The note waits for your decision. Open Review in the browser.")
-        handle = cp.session("first-approval", "Send a note", agent="my-agent", registry=registry, wait=True)
+        handle = cp.session("%(session)s", "Send a note", agent="my-agent", registry=registry, wait=True)
         async with handle as session:
             if session.version == 0:
                 await session.append([QUESTION, ANSWER])
@@ -83,22 +83,23 @@ _DATABASE: Final = 'os.environ["HARNESS_DATABASE_URL"]'
 _SERVER: Final = 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'
 
 
-def _build_program_source(database: str, imports: str) -> str:
+def _build_program_source(session: str, database: str, imports: str) -> str:
     tool = _TOOL % {"options": 'side_effects={"mutate"}'}
-    return f"{imports}{tool}\n\n{_LOOP % {'database': database}}"
+    return f"{imports}{tool}\n\n{_LOOP % {'session': session, 'database': database}}"
 
 
-def _build_program_source_with_approval(database: str, imports: str) -> str:
+def _build_program_source_with_approval(session: str, database: str, imports: str) -> str:
     tool = _TOOL % {"options": 'requires_approval=True, sentence="Send the note “{text}”"'}
-    return f"{imports}{tool}\n\n{_WAITING_LOOP % {'database': database}}"
+    return f"{imports}{tool}\n\n{_WAITING_LOOP % {'session': session, 'database': database}}"
 
 
-PYTHON: Final = _build_program_source(_DATABASE, _IMPORTS + _REQUIRED_DATABASE)
-PYTHON_APPROVAL: Final = _build_program_source_with_approval(_DATABASE, _IMPORTS + _REQUIRED_DATABASE)
-HTTP: Final = _build_program_source(_SERVER, _IMPORTS + _REQUIRED_TOKEN)
-HTTP_APPROVAL: Final = _build_program_source_with_approval(_SERVER, _IMPORTS + _REQUIRED_TOKEN)
-DJANGO: Final = _build_program_source("", _DJANGO_IMPORTS)
-DJANGO_APPROVAL: Final = _build_program_source_with_approval("", _DJANGO_IMPORTS)
+# Each program has a session of its own: one that another program has finished would refuse it.
+PYTHON: Final = _build_program_source("first-session", _DATABASE, _IMPORTS + _REQUIRED_DATABASE)
+PYTHON_APPROVAL: Final = _build_program_source_with_approval("first-approval", _DATABASE, _IMPORTS + _REQUIRED_DATABASE)
+HTTP: Final = _build_program_source("first-http-session", _SERVER, _IMPORTS + _REQUIRED_TOKEN)
+HTTP_APPROVAL: Final = _build_program_source_with_approval("first-http-approval", _SERVER, _IMPORTS + _REQUIRED_TOKEN)
+DJANGO: Final = _build_program_source("first-django-session", "", _DJANGO_IMPORTS)
+DJANGO_APPROVAL: Final = _build_program_source_with_approval("first-django-approval", "", _DJANGO_IMPORTS)
 _LANGGRAPH_MODEL: Final = f"""from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
@@ -126,7 +127,7 @@ from langchain.agents import create_agent
 with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
     agent = create_agent(model, [send_note], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
     question = {{"messages": [{{"role": "user", "content": "Send a note"}}]}}
-    agent.invoke(question, {{"configurable": {{"thread_id": "first-session"}}}})
+    agent.invoke(question, {{"configurable": {{"thread_id": "first-langgraph-session"}}}})
 {_RECORDED}
 """
 LANGGRAPH_APPROVAL: Final = f"""import os
@@ -136,7 +137,7 @@ import time
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 {_LANGGRAPH_MODEL}\
-thread = {{"configurable": {{"thread_id": "first-approval"}}}}
+thread = {{"configurable": {{"thread_id": "first-langgraph-approval"}}}}
 with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
     asks = HumanInTheLoopMiddleware(interrupt_on={{"send_note": True}})
     agent = create_agent(model, [send_note], checkpointer=saver, middleware=[asks, HarnessMiddleware(saver)])
@@ -174,7 +175,7 @@ OPENAI_AGENTS: Final = (
 
 async def main():
     async with Checkpointer(os.environ["HARNESS_DATABASE_URL"]) as cp:
-        session = HarnessSession("first-session", cp)
+        session = HarnessSession("first-openai-agents-session", cp)
         await Runner.run(agent, "Send a note", session=session, run_config=RunConfig(tracing_disabled=True))
     {_RECORDED}
 
@@ -190,11 +191,11 @@ options = {{"run_config": RunConfig(tracing_disabled=True)}}
 
 async def main():
     async with Checkpointer(os.environ["HARNESS_DATABASE_URL"]) as cp:
-        options["session"] = HarnessSession("first-approval", cp)
+        options["session"] = HarnessSession("first-openai-agents-approval", cp)
         result = await Runner.run(agent, "Send a note", **options)
         if result.interruptions:
             {_WAITS}
-            while await cp.pending_tool_calls("first-approval"):
+            while await cp.pending_tool_calls("first-openai-agents-approval"):
                 await asyncio.sleep(1)
             result = await Runner.run(agent, "Send a note", **options)
         print("The agent continued:", result.final_output)
@@ -223,7 +224,9 @@ PYDANTIC_AI: Final = (
 async def main():
     async with HarnessConversationStore.aopen(os.environ["HARNESS_DATABASE_URL"]) as store:
         agent = Agent(TestModel(), tools=[send_note], capabilities=[Harness(store)])
-        result = await agent.run("Send a note", conversation_id="first-session")
+        saved = await store.load("first-pydantic-ai-session")
+        place = {{"conversation": saved}} if saved else {{"conversation_id": "first-pydantic-ai-session"}}
+        result = await agent.run("Send a note", **place)
         await store.save(result)
     {_RECORDED}
 
@@ -242,7 +245,9 @@ async def main():
         harness = Harness(store, policies, pause="wait")
         agent = Agent(TestModel(), tools=[send_note], capabilities=[harness])
         {_WAITS}
-        result = await agent.run("Send a note", conversation_id="first-approval")
+        saved = await store.load("first-pydantic-ai-approval")
+        place = {{"conversation": saved}} if saved else {{"conversation_id": "first-pydantic-ai-approval"}}
+        result = await agent.run("Send a note", **place)
         await store.save(result)
         print("The agent continued:", result.output)
 
@@ -291,8 +296,8 @@ STRANDS: Final = (
     _STRANDS_MODEL % {"first_import": "", "imports": ""}
     + f"""options = {{"tools": [send_note], "callback_handler": None}}
 with HarnessSessionRepository.open(os.environ["HARNESS_DATABASE_URL"]) as repository:
-    manager = RepositorySessionManager("first-session", repository)
-    harness = Harness("first-session", repository)
+    manager = RepositorySessionManager("first-strands-session", repository)
+    harness = Harness("first-strands-session", repository)
     agent = Agent(ScriptedModel(), session_manager=manager, plugins=[harness], **options)
     agent(harness.build_responses() or "Send a note")
 {_RECORDED}
@@ -304,13 +309,13 @@ STRANDS_APPROVAL: Final = (
     + f"""{_POLICIES}options = {{"tools": [send_note], "callback_handler": None}}
 with SyncCheckpointer.open(os.environ["HARNESS_DATABASE_URL"]) as cp:
     repository = HarnessSessionRepository(cp)
-    manager = RepositorySessionManager("first-approval", repository)
-    harness = Harness("first-approval", repository, policies)
+    manager = RepositorySessionManager("first-strands-approval", repository)
+    harness = Harness("first-strands-approval", repository, policies)
     agent = Agent(ScriptedModel(), session_manager=manager, plugins=[harness], **options)
     result = agent(harness.build_responses() or "Send a note")
     if result.stop_reason == "interrupt":
         {_WAITS}
-        while cp.pending_tool_calls("first-approval"):
+        while cp.pending_tool_calls("first-strands-approval"):
             time.sleep(1)
         result = agent(harness.build_responses())
     print("The agent continued:", str(result).strip())
@@ -349,7 +354,7 @@ def send_note(text: str) -> str:
 GOOGLE_ADK: Final = (
     _GOOGLE_ADK_MODEL % {"imports": ""}
     + f"""async def main():
-    place = {{"user_id": "first-user", "session_id": "first-session"}}
+    place = {{"user_id": "first-user", "session_id": "first-google-adk-session"}}
     async with HarnessSessionService.aopen(os.environ["HARNESS_DATABASE_URL"]) as service:
         harness = Harness(service)
         agent = LlmAgent(name="notes", model=ScriptedModel(), tools=[send_note])
@@ -371,7 +376,7 @@ GOOGLE_ADK_APPROVAL: Final = (
     + f"""{_POLICIES}
 
 async def main():
-    place = {{"user_id": "first-user", "session_id": "first-approval"}}
+    place = {{"user_id": "first-user", "session_id": "first-google-adk-approval"}}
     async with HarnessSessionService.aopen(os.environ["HARNESS_DATABASE_URL"]) as service:
         harness = Harness(service, policies)
         agent = LlmAgent(name="notes", model=ScriptedModel(), tools=[send_note])

@@ -68,6 +68,16 @@ def test_copied_program_equals_the_displayed_one(client: Client, way: Connection
     assert shown == [block.text for block in way.build_blocks()]
 
 
+def test_each_program_has_a_session_of_its_own() -> None:
+    """A program refuses to continue the finished session of another one."""
+    names = [
+        set(re.findall(r'"(first-[a-z-]+)"', program)) - {"first-user"}
+        for way in CONNECTIONS
+        for program in (way.build_blocks()[-1].text, way.approval_program)
+    ]
+    assert sum(map(len, names)) == len(set().union(*names)) == 2 * (len(CONNECTIONS) - 1)  # Claude Code makes its own
+
+
 def test_programs_contain_no_database_password() -> None:
     password = str(settings.DATABASES["default"].get("PASSWORD") or "no password")
     texts = [block.text for way in CONNECTIONS for block in way.build_blocks()]
