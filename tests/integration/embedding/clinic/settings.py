@@ -20,6 +20,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "checkpoints",  # a project that has used the library before it adds the pages
     "tests.integration.embedding.clinic.accounts",
     "tests.integration.embedding.clinic.review",
 ]
