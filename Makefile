@@ -150,9 +150,9 @@ $(VENV_NEXT)/.complete: requirements.lock
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql chromium
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 3 --dist worksteal --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
 	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(ADAPTERS_IN_BROWSER)
-	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
+	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 3 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py langgraph/test_delta_channels.py langgraph/test_killed_updates.py \
 		claude/test_compactions.py claude/test_conformance.py claude/test_real_program.py claude/test_session_store.py claude/test_tool_hooks.py \
 		google_adk/test_session_service.py google_adk/test_tools.py \
