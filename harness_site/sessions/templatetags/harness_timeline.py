@@ -32,6 +32,7 @@ for _draw in (
     timeline_svg.render_event_signs,
     timeline_svg.render_sign_shape,
     timeline_svg.render_chart_hover_areas_and_dots,
+    timeline_svg.render_time_chart_hover_areas_and_dots,
     timeline_svg.render_lane_of_overview,
 ):
     register.simple_tag(_draw)

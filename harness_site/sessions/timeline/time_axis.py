@@ -29,10 +29,12 @@ MAX_BREAK_WIDTH = 112
 _BREAKS = 8
 _BREAKS_PART = 1 / 3
 #: Shortest gap that is folded, in microseconds, and its minimum ratio to the remaining time if the session was idle in
-#: it, and if something was going on.
-_SHORTEST = 10_000_000
+#: it, and if something was going on. A gap shorter than `_LONG` is folded only beside a small fraction of its time.
+_SHORTEST = 1_000_000
+_LONG = 10_000_000
 _IDLE_RATIO = 0.5
 _BUSY_RATIO = 2.0
+_SHORT_RATIO = 16.0
 #: Distance between labels, width of a letter, and space for them before the first and after the last moment.
 _APART = 92
 _LETTER = 7.0
@@ -267,7 +269,7 @@ def _choose_gaps_above_ratio(longest: Sequence[tuple[int, int]], time: int, rati
     chosen = 0
     for number, (length, _) in enumerate(longest, 1):
         time -= length
-        if length >= _SHORTEST and length > ratio * time:
+        if length >= _SHORTEST and length > (ratio if length >= _LONG else _SHORT_RATIO) * time:
             chosen = number
     return {index for _, index in longest[:chosen]}
 

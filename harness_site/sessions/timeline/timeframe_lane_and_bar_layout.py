@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
@@ -29,9 +29,10 @@ from harness_site.sessions.timeline.list_timeline_items import (
     format_copied_lane_title,
     get_item_texts_in_current_language,
     list_wait_label_candidates,
+    mask_and_format_tool_name,
 )
-from harness_site.sessions.timeline.selectors.run_lanes import Turn
-from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
+from harness_site.sessions.timeline.selectors.run_lanes import Stretch, Turn
+from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, PeerWait, RunCourse, Timeframe
 from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
 
 #: Width of the drawing on a wide screen and on a phone.
@@ -50,7 +51,11 @@ _BETWEEN = 3
 _LANE_GAP = 14
 #: Width of one letter, to test whether a label fits.
 _LETTER = 7.0
-#: Largest number of letters of the name of a lane, and of one on a phone.
+#: Maximum number of rows of calls in a lane: each tool has one, the rarest share the last one.
+_MAX_CALL_ROWS: Final = 8
+#: Prefix of the tools of MCP servers, whose names are “mcp__server__tool”.
+_MCP_PREFIX: Final = "mcp__"
+#: Largest number of letters of the name of a lane or of a tool, and of one on a phone.
 _LONGEST_NAME: Final = 20
 _LONGEST_NAME_ON_PHONE: Final = 11
 #: Smallest number of letters of a shortened label.
@@ -94,8 +99,17 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class RowName:
+    """Name of a row of calls, to the left of it; `title` is the whole name."""
+
+    text: str
+    title: str
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
-    """Layout of one run; `life` is the y position of its line and its signs."""
+    """Layout of one run; `life` is the y position of its line and its signs. `rows` names the rows of its calls."""
 
     name: str
     title: str
@@ -105,6 +119,7 @@ class Lane:
     life: float
     lost: bool
     is_copied: bool
+    rows: tuple[RowName, ...]
     bars: tuple[Bar, ...]
     signs: tuple[Bar, ...]
     versions: tuple[Bar, ...]
@@ -133,20 +148,26 @@ class Drawing:
         return any(lane.lost for lane in self.lanes)
 
 
-def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems], width: int = WIDTHS[0]) -> Drawing:
-    """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
+def compute_timeframe_layout(
+    frame: Timeframe, items_by_run: Sequence[RunItems], width: int = WIDTHS[0], *, names_beside: Collection[str] = ()
+) -> Drawing:
+    """Lay out a timeframe; `items_by_run` has the items of each of its runs.
+
+    Other drawings on the same axis have room for `names_beside` to the left of it.
+    """
+    longest = _LONGEST_NAME if width == WIDTHS[0] else _LONGEST_NAME_ON_PHONE
+    call_rows = [_group_calls_into_rows(run_items.calls, longest) for run_items in items_by_run]
     instants = _iterate_timeframe_instants(frame.courses, items_by_run)
     busy = _iterate_busy_periods(items_by_run)
-    names = [_format_lane_name(run_course, width) for run_course in frame.courses]
-    pairs = zip(frame.courses, names, strict=True)
-    copied = (name for run_course, name in pairs if run_course.lane.copied_from is not None)
-    left = max([LEFT, *(len(name) * _LETTER + 8 for name in copied)])
+    names = [_format_lane_name(run_course, longest) for run_course in frame.courses]
+    names_of_rows = (row.text for rows in call_rows for row in rows)
+    left = max([LEFT, *(len(name) * _LETTER + 8 for name in chain(names, names_of_rows, names_beside))])
     axis = Axis(instants, frame.since, frame.until, left=left, right=width - MARGIN, busy=busy)
     texts = get_item_texts_in_current_language()
     lanes: list[Lane] = []
     y = float(TOP)
-    for run_course, run_items, name in zip(frame.courses, items_by_run, names, strict=True):
-        lane, y = _compute_lane_layout_and_next_y(run_course, run_items, name, axis, y, texts)
+    for run_course, run_items, rows, name in zip(frame.courses, items_by_run, call_rows, names, strict=True):
+        lane, y = _compute_lane_layout_and_next_y(run_course, run_items, rows, name, axis, y, texts)
         lanes.append(lane)
     kinds = count_occurrences_by_kind(entry for run_items in items_by_run for row in run_items.rows for entry in row)
     return Drawing(
@@ -184,14 +205,67 @@ def _iterate_busy_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]
         yield from ((call.start, call.end) for call in run_items.calls if call.kind not in _WAITS)
 
 
+@dataclass(frozen=True, slots=True)
+class _CallRow:
+    """Calls that have one row. It names their tool, unless they are of several ones."""
+
+    text: str
+    title: str
+    calls: Sequence[Stretch | PeerWait]
+    has_one_name: bool
+
+
+def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait], longest: int) -> list[_CallRow]:
+    """Group the calls of a run by their tool, in the order of their first calls."""
+    by_name: dict[str, list[Stretch | PeerWait]] = {}
+    for call in calls:
+        by_name.setdefault(_get_called_name(call), []).append(call)
+    names = sorted(filter(None, by_name), key=lambda name: -len(by_name[name]))
+    limit = _MAX_CALL_ROWS - bool("" in by_name)
+    rare = set(names[limit - 1 :] if len(names) > limit else ())
+    rows = [
+        _build_named_call_row(name, row_calls, longest)
+        for name, row_calls in by_name.items()
+        if name and name not in rare
+    ]
+    for title, shared in ((_("several tools"), {""}), (_("other tools"), rare)):
+        if row_calls := [call for call in calls if _get_called_name(call) in shared]:
+            rows.append(_CallRow(shorten_text(title, longest), title, row_calls, has_one_name=False))
+    return rows
+
+
+def _get_called_name(call: Stretch | PeerWait) -> str:
+    """Return the tool or the agent that was called; a group of calls may be of several tools and has no name."""
+    if isinstance(call, PeerWait):
+        return call.peer
+    return call.tool if call.number == 1 else ""
+
+
+def _build_named_call_row(name: str, calls: Sequence[Stretch | PeerWait], longest: int) -> _CallRow:
+    title = mask_and_format_tool_name(name)
+    tool = title.removeprefix(_MCP_PREFIX).partition("__")[2] if title.startswith(_MCP_PREFIX) else ""
+    return _CallRow(shorten_text(tool or title, longest), title, calls, has_one_name=True)
+
+
 def _compute_lane_layout_and_next_y(
-    run_course: RunCourse, run_items: RunItems, name: str, axis: Axis, y: float, texts: ItemTexts
+    run_course: RunCourse,
+    run_items: RunItems,
+    call_rows: Sequence[_CallRow],
+    name: str,
+    axis: Axis,
+    y: float,
+    texts: ItemTexts,
 ) -> tuple[Lane, float]:
     """Lay out a lane; return it with the y position of the next lane."""
     run = run_course.lane.run
     items = _RunItemsLayout(axis, run_items.run, texts)
     turns, below = items.compute_bar_layouts_and_next_y(list(_split_turns_at_waits(run_items.turns)), y, _TURN)
-    calls, below = items.compute_bar_layouts_and_next_y(run_items.calls, below, _CALL)
+    calls: list[Bar] = []
+    row_names: list[RowName] = []
+    for row in call_rows:
+        row_names.append(RowName(row.text, row.title, below))
+        bars, below = items.compute_bar_layouts_and_next_y(row.calls, below, _CALL, is_named=row.has_one_name)
+        calls += bars
     begin, end = (
         axis.convert_to_x(run_course.lane.start),
         axis.convert_to_x(max(run_course.lane.end, run_course.lane.start)),
@@ -210,6 +284,7 @@ def _compute_lane_layout_and_next_y(
         life=life,
         lost=run.status == "lost",
         is_copied=run_course.lane.copied_from is not None,
+        rows=tuple(row_names),
         bars=(*turns, *calls),
         signs=tuple(items.compute_sign_layouts(run_items.signs, life, _SIGN)),
         versions=tuple(items.compute_sign_layouts(run_items.versions, life, _MARK)),
@@ -217,9 +292,8 @@ def _compute_lane_layout_and_next_y(
     return lane, below + _SIGNS + _LANE_GAP
 
 
-def _format_lane_name(run_course: RunCourse, width: int) -> str:
+def _format_lane_name(run_course: RunCourse, longest: int) -> str:
     if run_course.lane.copied_from is not None:
-        longest = _LONGEST_NAME if width == WIDTHS[0] else _LONGEST_NAME_ON_PHONE
         return shorten_text(format_copied_lane_name(run_course.lane.copied_from), longest)
     return _("run %(number)s") % {"number": run_course.lane.run.number}
 
@@ -231,15 +305,21 @@ class _RunItemsLayout:
         self._axis, self._run, self._texts = axis, run, texts
 
     def compute_bar_layouts_and_next_y(
-        self, entries: Sequence[Occurrence], y: float, height: float
+        self, entries: Sequence[Occurrence], y: float, height: float, *, is_named: bool = False
     ) -> tuple[list[Bar], float]:
-        """Lay out bars from `y` downwards; return them with the y position below them."""
+        """Lay out bars from `y` downwards; return them with the y position below them.
+
+        The bars of a row that `is_named` tell how long they took.
+        """
         lefts = self._axis.convert_all_to_x(map(START, entries))
         rights = self._axis.convert_all_to_x(map(END, entries))
         bars: list[Bar] = []
         for row in bar_packing.pack_and_merge_bars_into_levels(zip(lefts, rights, entries, strict=True)):
             row_height = height + _EDGE if any(len(packed.items) > 1 for packed in row) else height
-            bars += (self._build_bar_of_occurrences(packed, y, row_height, self._axis.breaks) for packed in row)
+            bars += (
+                self._build_bar_of_occurrences(packed, y, row_height, self._axis.breaks, is_named=is_named)
+                for packed in row
+            )
             y += row_height + _BETWEEN
         return bars, y if bars else y + height + _BETWEEN
 
@@ -252,14 +332,21 @@ class _RunItemsLayout:
                 yield self._build_bar_of_occurrences(packed, y - half, 2 * half, ())
 
     def _build_bar_of_occurrences(
-        self, packed: PackedBar[Occurrence], y: float, height: float, breaks: Sequence[AxisBreak]
+        self,
+        packed: PackedBar[Occurrence],
+        y: float,
+        height: float,
+        breaks: Sequence[AxisBreak],
+        *,
+        is_named: bool = False,
     ) -> Bar:
         entries = packed.items
         first, kinds = entries[0], count_occurrences_by_kind(entries)
         count = kinds.total()
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
-            kind, grave, title, labels = item.kind, "", item.title, _list_bar_label_candidates(item, self._texts)
+            kind, grave, title = item.kind, "", item.title
+            labels = _list_bar_label_candidates(item, self._texts, is_named=is_named)
         else:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
@@ -291,12 +378,15 @@ def _split_turns_at_waits(turns: Iterable[Turn]) -> Iterator[Turn]:
             yield turn
 
 
-def _list_bar_label_candidates(item: TimelineItem, texts: ItemTexts) -> tuple[str, ...]:
+def _list_bar_label_candidates(item: TimelineItem, texts: ItemTexts, *, is_named: bool) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.kind == "wait":
         return list_wait_label_candidates(formatting.format_duration(item.seconds))
     if item.version is not None:
         return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"
+    if is_named:
+        outcomes = (texts.kinds["lost"],) if item.kind == "lost" else ()
+        return *outcomes, *([formatting.format_duration(item.seconds)] if item.has_known_duration else [])
     return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))
 
 

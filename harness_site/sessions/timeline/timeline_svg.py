@@ -15,13 +15,13 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import Bar, Drawing, Lane
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
-from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
+from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip, TimeChart, TimeChartStrip
 
 #: Bars higher than this have a label.
 _MIN_LABELLED_HEIGHT = 12
 
 
-def render_axis_labels(drawing: Drawing) -> SafeString:
+def render_axis_labels(drawing: Drawing | TimeChart) -> SafeString:
     return join_html(
         "",
         '<path d="M{} 20V{}"/><text x="{}" y="14">{}</text>',
@@ -120,6 +120,23 @@ def render_chart_hover_areas_and_dots(strip: ChartStrip, leading: TimelineUrls) 
             chart_dot.left,
             chart_dot.width,
             _render_chart_dot(chart_dot) if strip.dotted else "",
+        )
+        for chart_dot in strip.dots
+    )
+    return join_html("", dot, rows)
+
+
+def render_time_chart_hover_areas_and_dots(strip: TimeChartStrip, leading: TimelineUrls) -> SafeString:
+    """Render the hover areas of the versions of a chart on an axis of time."""
+    dot = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="54"/>{}</a>'
+    tick = '<circle class="tick" cx="{}" cy="{}" r="3"/>'
+    rows = (
+        (
+            leading.build_version_url(chart_dot.version),
+            chart_dot.title,
+            chart_dot.left,
+            chart_dot.width,
+            build_html(tick, chart_dot.x, chart_dot.y) if chart_dot.version in strip.dotted_versions else "",
         )
         for chart_dot in strip.dots
     )

@@ -1,18 +1,22 @@
-"""Charts of numbers by version, one below the other on a common axis."""
+"""Charts of numbers, one below the other on a common axis: of versions, or of time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline.selectors.running_totals_by_version import RunningTotals, TotalsPoint
+from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
+from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import TOP, Drawing
 
 #: Size of one chart in its own units, and its plot area. A page stretches the width, so the chart has no text.
 WIDTH = 960
@@ -23,8 +27,15 @@ _BOTTOM = 78.0
 _INSET = 6.0
 #: Charts with more points have no dots.
 _MAX_DOTS = 60
+#: Height of a chart on an axis of time, its plot area, and the distance of the dots below which some are left out.
+_STRIP_HEIGHT: Final = 66
+_STRIP_TOP: Final = 8.0
+_STRIP_BOTTOM: Final = 54.0
+_DOTS_APART: Final = 8.0
 
 Number = Decimal | int
+#: Index of a point among all, the point, and its number.
+Point: TypeAlias = tuple[int, TotalsPoint, Number]
 #: Field of a point → heading of its chart, name of the number in a sentence, and its format.
 _SHOWN: Final[dict[str, tuple[str | Promise, str | Promise, Callable[..., str]]]] = {
     "cost": (_("Cost"), _("cost"), session_formatting.format_money),
@@ -70,9 +81,106 @@ class Chart:
     missing: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TimeChartStrip:
+    """One chart of a `TimeChart`, whose plot area begins at `y`. The total is drawn as steps: it changes at a version.
+
+    `dots` has the hover areas of the versions; of versions that were saved together, one has a dot.
+    """
+
+    name: str
+    y: float
+    line: str
+    area: str
+    dots: tuple[ChartDot, ...]
+    dotted_versions: frozenset[int]
+    newest: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeChart:
+    """Charts below a drawing, on its axis. `missing` names the values that no version has."""
+
+    width: int
+    height: float
+    left: float
+    right: float
+    labels: tuple[AxisLabel, ...]
+    breaks: tuple[AxisBreak, ...]
+    strips: tuple[TimeChartStrip, ...]
+    missing: tuple[str, ...]
+
+
+def list_names_beside_time_charts(growth: RunningTotals) -> tuple[str, ...]:
+    """List the names and the numbers that stand to the left of the charts on an axis of time."""
+    names: list[str] = []
+    for heading, _name, format_value, points in _iterate_series(growth, tuple(_SHOWN)):
+        if points:
+            names += (heading, format_value(points[-1][2]))
+    return tuple(names)
+
+
+def compute_time_chart_layout(growth: RunningTotals, drawing: Drawing) -> TimeChart:
+    """Lay out the charts of a session below a drawing of its runs, on the same axis."""
+    strips: list[TimeChartStrip] = []
+    missing: list[str] = []
+    y = float(TOP)
+    for heading, name, format_value, points in _iterate_series(growth, tuple(_SHOWN)):
+        if points:
+            strips.append(_compute_time_chart_strip_layout(heading, points, format_value, drawing.axis, y))
+            y += _STRIP_HEIGHT
+        else:
+            missing.append(name)
+    axis = drawing.axis
+    return TimeChart(
+        drawing.width,
+        y,
+        round(axis.left, 1),
+        round(axis.right, 1),
+        drawing.labels,
+        drawing.breaks,
+        tuple(strips),
+        tuple(missing),
+    )
+
+
+def _compute_time_chart_strip_layout(
+    name: str, points: Sequence[Point], format_value: Callable[..., str], axis: Axis, y: float
+) -> TimeChartStrip:
+    maximum = max(number for *_, number in points)
+    xs = [axis.convert_to_x(convert_to_microseconds(point.at)) for _, point, _ in points]
+    dots: list[ChartDot] = []
+    dotted: list[ChartDot] = []
+    for (_index, point, number), (x, next_x) in zip(points, pairwise([*xs, round(axis.right, 1)]), strict=True):
+        dot_y = _compute_y(number, maximum, _STRIP_TOP, _STRIP_BOTTOM)
+        title = _format_dot_title(point, format_value(number))
+        dots.append(ChartDot(x, dot_y, x, round(max(0.0, next_x - x), 1), point.version, title))
+        if not dotted or x - dotted[-1].x >= _DOTS_APART:
+            dotted.append(dots[-1])
+    steps = "".join(f"H{dot.x}V{dot.y}" for dot in dots[1:])
+    line = f"M{dots[0].x} {dots[0].y}{steps}H{round(axis.right, 1)}"
+    area = f"{line}V{_STRIP_BOTTOM}H{dots[0].x}Z"
+    words = _describe_strip(name, points, maximum, format_value)
+    versions = frozenset(dot.version for dot in dotted)
+    return TimeChartStrip(name, y, line, area, tuple(dots), versions, format_value(points[-1][2]), words)
+
+
 def compute_version_chart_layout(growth: RunningTotals, *, fields: Collection[str] = tuple(_SHOWN)) -> Chart:
     """Lay out the charts of a session, one for each of the `fields` of its points."""
     strips, missing = [], []
+    for heading, name, format_value, points in _iterate_series(growth, fields):
+        if points:
+            strips.append(_compute_chart_strip_layout(heading, points, format_value, len(growth.points)))
+        else:
+            missing.append(name)
+    return Chart(tuple(strips), tuple(missing))
+
+
+def _iterate_series(
+    growth: RunningTotals, fields: Collection[str]
+) -> Iterator[tuple[str, str, Callable[..., str], list[Point]]]:
+    """Yield for each field its heading, its name in a sentence, its format, and the points that have a number."""
     for field in fields:
         heading, name, format_value = _SHOWN[field]
         points = [
@@ -80,39 +188,24 @@ def compute_version_chart_layout(growth: RunningTotals, *, fields: Collection[st
             for index, point in enumerate(growth.points)
             if (number := getattr(point, field)) is not None
         ]
-        if points:
-            strips.append(_compute_chart_strip_layout(str(heading), points, format_value, len(growth.points)))
-        else:
-            missing.append(str(name))
-    return Chart(tuple(strips), tuple(missing))
+        yield str(heading), str(name), format_value, points
 
 
 def _compute_chart_strip_layout(
-    name: str, points: Sequence[tuple[int, TotalsPoint, Number]], format_value: Callable[..., str], places: int
+    name: str, points: Sequence[Point], format_value: Callable[..., str], places: int
 ) -> ChartStrip:
     maximum = max(number for *_, number in points)
     step = (WIDTH - 2 * _INSET) / max(1, places - 1)
     dots = []
     for index, point, number in points:
         x = round(_INSET + index * step, 1)
-        y = round(_BOTTOM - (_BOTTOM - _TOP) * (float(number) / float(maximum) if maximum > 0 else 0.0), 1)
+        y = _compute_y(number, maximum, _TOP, _BOTTOM)
         left, right = max(0.0, x - step / 2), min(float(WIDTH), x + step / 2)
-        title = gettext("Version %(version)s: %(value)s") % {"version": point.version, "value": format_value(number)}
+        title = _format_dot_title(point, format_value(number))
         dots.append(ChartDot(x, y, round(left, 1), round(right - left, 1), point.version, title))
     line = "M" + "L".join(f"{dot.x} {dot.y}" for dot in dots)
     area = f"{line}V{_BOTTOM}H{dots[0].x}Z"
-    (_, first, begin), (_, last, end) = points[0], points[-1]
-    sentence = gettext(
-        "%(name)s: %(first)s at version %(first_version)s, %(last)s at version %(last_version)s, at most %(most)s."
-    )
-    words = sentence % {
-        "name": name,
-        "first": format_value(begin),
-        "first_version": first.version,
-        "last": format_value(end),
-        "last_version": last.version,
-        "most": format_value(maximum),
-    }
+    end = points[-1][2]
     return ChartStrip(
         name,
         line,
@@ -121,5 +214,28 @@ def _compute_chart_strip_layout(
         len(dots) <= _MAX_DOTS,
         format_value(end),
         format_value(maximum) if maximum > end else "",
-        words,
+        _describe_strip(name, points, maximum, format_value),
     )
+
+
+def _compute_y(number: Number, maximum: Number, top: float, bottom: float) -> float:
+    return round(bottom - (bottom - top) * (float(number) / float(maximum) if maximum > 0 else 0.0), 1)
+
+
+def _format_dot_title(point: TotalsPoint, value: str) -> str:
+    return gettext("Version %(version)s: %(value)s") % {"version": point.version, "value": value}
+
+
+def _describe_strip(name: str, points: Sequence[Point], maximum: Number, format_value: Callable[..., str]) -> str:
+    (_, first, begin), (_, last, end) = points[0], points[-1]
+    sentence = gettext(
+        "%(name)s: %(first)s at version %(first_version)s, %(last)s at version %(last_version)s, at most %(most)s."
+    )
+    return sentence % {
+        "name": name,
+        "first": format_value(begin),
+        "first_version": first.version,
+        "last": format_value(end),
+        "last_version": last.version,
+        "most": format_value(maximum),
+    }

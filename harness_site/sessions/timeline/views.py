@@ -1,4 +1,4 @@
-"""Timeline page: drawing and table of a time range, and charts by version."""
+"""Timeline page: drawing and table of a time range, and charts of the running totals on the same axis."""
 
 from __future__ import annotations
 
@@ -83,8 +83,13 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
         runs = list_timeline_items.list_items_by_run(frame)
-        drawings = [timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, runs, width) for width in WIDTHS]
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
+        has_charts = len(growth.points) > 1
+        names = version_charts.list_names_beside_time_charts(growth) if has_charts else ()
+        drawings = [
+            timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, runs, width, names_beside=names)
+            for width in WIDTHS
+        ]
         rows = _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0)
         context |= {
             "drawings": drawings,
@@ -97,7 +102,9 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             if since and frame.cut
             else _build_query_string_until_cut_or_empty(frame.cut),
             "growth": growth,
-            "chart": version_charts.compute_version_chart_layout(growth),
+            "charts": [version_charts.compute_time_chart_layout(growth, drawing) for drawing in drawings]
+            if has_charts
+            else [],
         }
     return render(request, "sessions/timeline.html", context)
 

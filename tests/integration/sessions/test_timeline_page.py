@@ -208,6 +208,13 @@ def test_chart_has_a_table_of_its_numbers(session: Session, reader: Client) -> N
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "Version Saved Cost Tokens Messages v1" in words
     assert "$0.20 1,200 0" in words
+    html = page(reader, session)
+    charts = html.partition('id="growth-title"')[2].partition("</section>")[0]
+    assert charts.count('aria-label="Cost: $0.00 at version 1, $0.20 at version 3, at most $0.20."') == 2
+    # The times of both drawings are those of both charts.
+    assert [re.findall(r">([^<]*)</text>", axis) for axis in re.findall('<g class="axis".*?</g>', charts)] == [
+        re.findall(r">([^<]*)</text>", axis) for axis in re.findall('<g class="axis".*?</g>', html)[:2]
+    ]
 
 
 def test_unknown_cost_is_not_drawn_as_zero(session: Session, reader: Client) -> None:

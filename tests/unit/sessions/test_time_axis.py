@@ -60,7 +60,14 @@ def test_day_is_left_out_where_a_narrow_axis_has_no_room_for_it() -> None:
     assert [label.text for label in narrow.build_labels()] == ["10:00:05", "10:00:40"]
 
 
-@pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
+def test_call_of_seconds_does_not_squeeze_the_milliseconds_beside_it() -> None:
+    moments = (0, 0.01, 0.02, 0.04, 9.9)
+    drawn = Axis(map(at, moments), BEGIN, later(9.9), left=0, right=1000, busy=[(at(0.04), at(9.9))])
+    assert [axis_break.seconds for axis_break in drawn.breaks] == [pytest.approx(9.86)]
+    assert drawn.convert_to_x(at(0.04)) == 1000 - MAX_BREAK_WIDTH
+
+
+@pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 1, 8, 9), (0, 0.1, 0.9, 1), (0, 60, 120, 180, 240)])
 def test_short_uniform_and_single_periods_are_not_folded(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     assert drawn.breaks == ()

@@ -82,10 +82,39 @@ def test_few_items_are_drawn_individually() -> None:
     assert [bar.count for bar in drawn(drawing)] == [1] * 20
     assert drawing.grouped == 0
     assert [(bar.kind, bar.label, bar.title) for bar in drawing.lanes[0].bars][5:7] == [
-        ("ran", "pay", "pay: completed, 6.0 s"),
-        ("ran", "pay", "pay: completed, 6.0 s"),
+        ("ran", "6.0 s", "pay: completed, 6.0 s"),
+        ("ran", "6.0 s", "pay: completed, 6.0 s"),
     ]
+    assert [(row.text, row.y) for row in drawing.lanes[0].rows] == [("pay", drawing.lanes[0].bars[5].y)]
     assert [bar.item and bar.item.call_pk for bar in drawing.lanes[0].bars[5:]] == [0, 1, 2, 3, 4]
+
+
+def test_each_tool_has_a_named_row_and_the_rarest_share_one() -> None:
+    made = course(seconds=100)
+    tools = ["mcp__stock__reserve_a_parcel_for_a_customer", *(f"tool_{number}" for number in range(9)), "tool_8"]
+    made.lane.stretches = [Stretch("ran", at(5 * n), at(5 * n + 4), tool, n) for n, tool in enumerate(tools)]
+    made.lane.stretches.append(Stretch("lost", at(60), at(90), "tool_0", 20))
+    (lane,) = draw(Timeframe((made,), BEGIN, later(100), None)).lanes
+    assert [row.text for row in lane.rows] == [
+        "reserve_a_parcel_fo…",
+        *(f"tool_{number}" for number in (0, 1, 2, 3, 4, 8)),
+        "other tools",
+    ]
+    assert lane.rows[0].title == tools[0]
+    places = {bar.item.what: bar.y for bar in lane.bars if bar.item}
+    assert [places[tool] for tool in ("tool_0", "tool_8", "tool_5")] == [lane.rows[n].y for n in (1, 6, 7)]
+    assert max(row.y for row in lane.rows) < lane.life
+    (lost,) = (bar for bar in lane.bars if bar.kind == "lost")
+    assert lost.label == "Outcome unknown"
+    narrow = draw(Timeframe((made,), BEGIN, later(100), None), WIDTHS[1])
+    assert narrow.axis.left >= max(len(row.text) for row in narrow.lanes[0].rows) * 6
+
+
+def test_calls_that_were_grouped_name_no_tool() -> None:
+    made = course(seconds=100)
+    made.lane.stretches = [Stretch("ran", at(1), at(90), "pay", 1, number=7), Stretch("ran", at(91), at(92), "look", 2)]
+    (lane,) = draw(Timeframe((made,), BEGIN, later(100), None)).lanes
+    assert [row.text for row in lane.rows] == ["look", "several tools"]
 
 
 @pytest.mark.parametrize(("before", "after", "inside"), [(8, 4, False), (0.1, 1, True), (0.2, 0.2, True)])

@@ -1,9 +1,12 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 
+from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline import version_charts
 from harness_site.sessions.timeline.selectors.running_totals_by_version import POINTS, RunningTotals, TotalsPoint
+from harness_site.sessions.timeline.time_axis import Axis
+from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import Drawing
 
 THEN = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -48,3 +51,20 @@ def test_many_points_have_no_dots_but_have_tooltips() -> None:
     assert (len(strip.dots), strip.dotted) == (POINTS, False)
     assert all(dot.left <= dot.x <= dot.left + dot.width <= version_charts.WIDTH for dot in strip.dots)
     assert all(abs(dot.left + dot.width - after.left) < 0.2 for dot, after in pairwise(strip.dots))
+
+
+def test_totals_are_steps_at_the_times_of_the_versions() -> None:
+    until = THEN + timedelta(seconds=10)
+    saved = [THEN + timedelta(seconds=seconds) for seconds in (1, 6, 6.01)]
+    points = tuple(TotalsPoint(number, at, None, 10 * number, number) for number, at in enumerate(saved, 1))
+    axis = Axis(map(convert_to_microseconds, saved), THEN, until, left=40, right=1040)
+    drawing = Drawing((), axis, 1056, 90.0, axis.breaks, axis.build_labels(), "", 0, (), ())
+    growth = RunningTotals(points, 3, 1)
+    chart = version_charts.compute_time_chart_layout(growth, drawing)
+    assert (chart.missing, [strip.name for strip in chart.strips]) == (("cost",), ["Tokens", "Messages"])
+    tokens = chart.strips[0]
+    assert tokens.line == "M140.0 38.7H640.0V23.3H641.0V8.0H1040"
+    assert [(dot.left, dot.width) for dot in tokens.dots] == [(140.0, 500.0), (640.0, 1.0), (641.0, 399.0)]
+    assert tokens.dotted_versions == {1, 2}
+    assert chart.labels == drawing.labels
+    assert version_charts.list_names_beside_time_charts(growth) == ("Tokens", "30", "Messages", "3")
