@@ -27,9 +27,12 @@ from checkpoints.adapters.openai_agents.durable_model import DurableModel, build
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, unfinished_call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
+from checkpoints.db.database_error_translation import database_operation
+from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.models import Decision, ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
@@ -282,12 +285,18 @@ class AgentGuard:
         return False
 
     def _is_unanswered_call_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
-        """Return whether the log has a call. It is decided then: an undecided one would have held the session."""
+        """Return whether the log has a call. It is decided then: an undecided one would have held the session.
+
+        One that has failed is not: its next attempt needs a decision of its own.
+        """
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
-        calls = [
-            call for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk) if call.tool == name
-        ]
+        newest = {
+            call.idempotency_key: call
+            for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+            if call.tool == name
+        }
+        calls = [call for call in newest.values() if call.status != CallStatus.FAILED]
         if any(call.call_id == call_id for call in calls):
             return True
         if not self._policies.matches_calls_by_arguments(name):
@@ -299,7 +308,9 @@ class AgentGuard:
         )
 
     async def try_register_call_decided_in_log(self, item: ToolApprovalItem) -> bool:
-        """Register a call that a state of the SDK waits for as one that needed approval, if the log has its decision.
+        """Register a call that a state of the SDK waits for, if the log has its decision.
+
+        A call that has failed runs again; if it was approved, the next attempt waits for a decision of its own.
 
         Args:
             item: Interruption of the state.
@@ -308,21 +319,40 @@ class AgentGuard:
             True if the call may go on: the log says whether it runs.
         """
         call_id = item.call_id
-        if call_id is None or not await self._client.run_database_work_to_end(
-            partial(self._is_call_logged_and_none_undecided, call_id)
-        ):
+        attempt = (
+            None
+            if call_id is None
+            else await self._client.run_database_work_to_end(
+                partial(self._find_newest_attempt_if_none_undecided, call_id)
+            )
+        )
+        if call_id is None or attempt is None:
             return False
-        self._approvals.add(call_id)
-        return True
+        if attempt.status != CallStatus.FAILED:
+            self._approvals.add(call_id)
+            return True
+        wanted = await self._client.run_database_work_to_end(partial(self._was_call_approved, attempt))
+        args = _parse_arguments_or_wrap_text(item.arguments or "")
+        try:
+            return not await self._log_call_if_decision_needed(attempt.tool, args, call_id, wanted=wanted)
+        finally:
+            await self.release_session_when_idle()
 
-    def _is_call_logged_and_none_undecided(self, call_id: str) -> bool:
+    def _find_newest_attempt_if_none_undecided(self, call_id: str) -> ToolCall | None:
+        """Return the newest attempt of an unanswered call; None if there is none, or if a call of the session is
+        undecided."""
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         if unfinished_call_queries.list_undecided_calls_of_session(store, row):
-            return False
-        return any(
-            call.call_id == call_id for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
-        )
+            return None
+        calls = call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+        return next((call for call in reversed(calls) if call.call_id == call_id), None)
+
+    def _was_call_approved(self, call: ToolCall) -> bool:
+        store = self._client.store
+        approvals = Decision.objects.using(store.using).filter(tool_call=call, kind=DecisionKind.APPROVE)
+        with database_operation(store.using, writes=False):
+            return approvals.exists()
 
     # ---- ownership
 

@@ -227,6 +227,55 @@ def test_timeout_of_a_tool_is_at_the_gate(cp: SyncCheckpointer) -> None:
     assert len(_run(agent, "Send hello.", policies=ToolPolicies()).interruptions) == 1
 
 
+@pytest.mark.parametrize("continued_by", ["input", "state"])
+@pytest.mark.parametrize("wanted_by", ["policy", "framework", "nobody"])
+def test_call_that_a_person_has_marked_as_failed_is_asked_about_again_if_it_needs_approval(
+    cp: SyncCheckpointer, continued_by: str, wanted_by: str
+) -> None:
+    tries: list[int] = []
+    policies = ToolPolicies({"send": {"requires_approval": wanted_by == "policy"}})
+
+    def go_on(*steps: Any, state: Any = None) -> Any:
+        @function_tool(needs_approval=wanted_by == "framework")
+        def send() -> str:
+            """Send, without an answer at first."""
+            tries.append(1)
+            if len(tries) == 1:
+                raise TimeoutError("no answer")
+            return "sent"
+
+        agent = Agent(name="sender", model=ScriptedModel(list(steps)), tools=[send])
+        given = "Send hello." if state is None else asyncio.run(RunState.from_json(agent, state))
+        return _run(agent, given, policies=policies)
+
+    def approve() -> None:
+        (call,) = cp.pending_tool_calls("s")
+        assert call["status"] == "awaiting_approval"
+        _approve(cp, call)
+
+    call = [function_call("send", {}, call_id="call_1")]
+    if wanted_by != "nobody":
+        assert go_on(call).interruptions
+        approve()
+    with pytest.raises(ReviewRequired):
+        go_on(call)
+    result = go_on()
+    (interrupted,) = cp.pending_tool_calls("s")
+    cp.mark_failed("s", "call_1", revision=interrupted["revision"], **ABOUT)
+
+    def read_state() -> Any:
+        return json.loads(json.dumps(result.to_state().to_json())) if continued_by == "state" else None
+
+    end = [assistant_message("Done.")]
+    if wanted_by != "nobody":
+        result = go_on(end, state=read_state())
+        assert len(result.interruptions) == 1
+        assert len(tries) == 1
+        approve()
+    assert go_on(end, state=read_state()).final_output == "Done."
+    assert len(tries) == 2
+
+
 def test_values_are_replayed_equal(cp: SyncCheckpointer, effects: Path) -> None:
     values = [ToolOutputText(text="seen"), ToolOutputImage(image_url="https://example.org/a.png")]
     calls = 0
