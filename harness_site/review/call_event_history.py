@@ -72,10 +72,14 @@ def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) ->
 def _build_issue_event(call: ToolCall) -> TraceEvent:
     if call.reason == InterruptReason.FORKED:  # the call's own run is that of the fork, which never started it
         return TraceEvent("carried", call.session, call.issued_at)
+    if call.is_imported:
+        return TraceEvent("imported", call, call.issued_at)
     return TraceEvent("intent", call.run, call.issued_at)
 
 
 def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEvents) -> list[TraceEvent]:
+    if call.reason == InterruptReason.NO_RESULT:
+        return [TraceEvent("no_result", call)]
     if call.interrupted_at is None:
         return [] if call.settled_at is None else [TraceEvent("settled", call, call.settled_at)]
     run_lost = call.reason == InterruptReason.RUN_LOST

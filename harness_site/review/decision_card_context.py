@@ -1,7 +1,7 @@
 """Template context of the decision card."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from checkpoints.enums import (
     ActorKind,
     CallStatus,
     DecisionKind,
+    InterruptReason,
     Role,
 )
 from checkpoints.exceptions import CheckpointsError
@@ -157,7 +158,8 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         or get_card_heading(call, seen.decision),
         "known": seen.evidence,
         "idle": has_never_run(call, seen.evidence),
-        "was_interrupted": call.status == CallStatus.INTERRUPTED or call.interrupted_at is not None,
+        "was_interrupted": call.status == CallStatus.INTERRUPTED
+        or (call.interrupted_at is not None and call.reason != InterruptReason.NO_RESULT),
         "driver": decision_effect_texts.find_live_owner_run(call.session),
         "waiting_run": decision_effect_texts.find_run_waiting_for_decision(call.session),
     }
@@ -517,7 +519,10 @@ def _replace_approve_option_if_more_must_approve(
     if option.kind != DecisionKind.APPROVE or call.is_question or call.session.finished:
         return option
     missing = decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader)
-    return APPROVAL_OF_SEVERAL if missing else option
+    if not missing:
+        return option
+    summary = _("One of the %(needed)s approvals that it needs.") % {"needed": call.approvals}
+    return replace(APPROVAL_OF_SEVERAL, summary=summary)
 
 
 def _preview_effects_by_kind_or_error(

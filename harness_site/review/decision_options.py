@@ -94,7 +94,6 @@ APPROVALS: Final = (
 #: Approval after which more people have to approve the call before it runs.
 APPROVAL_OF_SEVERAL: Final = replace(
     APPROVALS[0],
-    summary=_("It needs more approvals first."),
     does=_("Your approval counts. The call runs once, with exactly these arguments, as soon as enough people approve."),
 )
 #: Answers about a question that a framework's interrupt asks; no tool runs.

@@ -335,7 +335,9 @@ class PendingRowBuilder:
             details=_describe_other_arguments(args, sentence, is_amount_shown=bool(amount))
             if asking and not call.is_question
             else "",
-            facts=self._render_amount_and_risk(amount, call.risk if self._is_risk_shown(call) else ""),
+            facts=self._render_amount_and_risk(
+                amount, call.risk if self._is_risk_shown(call) else "", is_amount_said=amount in sentence
+            ),
             since=render_time_ago(waiting_since),
             deadline=deadline,
             approvals=call.approvals,
@@ -367,8 +369,10 @@ class PendingRowBuilder:
         is_notable = call.risk == Risk.HIGH or call.risk != get_default_risk(call.side_effects.split(","))
         return not call.is_question and (is_notable or self._query.get("sort") == "risk")
 
-    def _render_amount_and_risk(self, amount: str, risk: str) -> SafeString:
-        facts = build_html('<span class="amount">{}</span>', amount) if amount else SafeString()
+    def _render_amount_and_risk(self, amount: str, risk: str, *, is_amount_said: bool) -> SafeString:
+        """Render both. `is_amount_said` is whether the sentence has the amount, so that narrow pages leave it out."""
+        html_class = "amount said" if is_amount_said else "amount"
+        facts = build_html('<span class="{}">{}</span>', html_class, amount) if amount else SafeString()
         if not risk:
             return facts
         link = self._risk_links.get(risk)

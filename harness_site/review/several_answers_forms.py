@@ -21,9 +21,9 @@ from harness_site.review.selectors.outage_groups import PAGE
 _ANSWERS_FOR_SEVERAL: Final = (DecisionKind.APPROVE, DecisionKind.REJECT)
 
 
-def _build_shared_text_field(label: Any, default_for: str, *, max_length: int) -> forms.CharField:
+def _build_shared_text_field(label: Any, default_for: str, placeholder: Any, *, max_length: int) -> forms.CharField:
     """Build a field of a text that counts for all fields whose name ends with `default_for` and that are empty."""
-    attrs = {"rows": 2, "data-default": default_for, "aria-required": "true"}
+    attrs = {"rows": 2, "data-default": default_for, "aria-required": "true", "placeholder": placeholder}
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.Textarea(attrs=attrs))
 
 
@@ -47,11 +47,15 @@ class SharedAnswerForm(forms.Form):
     result = forms.CharField(
         required=False,
         strip=False,
-        label=gettext_lazy("Result for the agent"),
+        label=gettext_lazy("Result for all"),
         widget=forms.TextInput(attrs={"class": "input mono"}),
     )
-    evidence = _build_shared_text_field(gettext_lazy("Evidence for all"), "-evidence", max_length=2000)
-    reason = _build_shared_text_field(gettext_lazy("Reason for all"), "-reason", max_length=4000)
+    evidence = _build_shared_text_field(
+        gettext_lazy("Evidence for all"), "-evidence", gettext_lazy("Link or text"), max_length=2000
+    )
+    reason = _build_shared_text_field(
+        gettext_lazy("Reason for all"), "-reason", gettext_lazy("Recorded with your name"), max_length=4000
+    )
 
     def __init__(self, data: QueryDict | None = None, *, is_about_one_call: bool = False) -> None:
         super().__init__(data, prefix="shared")
@@ -81,7 +85,8 @@ class SharedAnswerForm(forms.Form):
         saved_as = f"answer-{pk}"
         self.fields["answer"].widget.attrs |= {"id": f"id_{saved_as}", "data-saved-as": saved_as}
         del self.fields["evidence"].widget.attrs["aria-required"]
-        for name, label in (("answer", _("Answer")), ("evidence", _("Evidence")), ("reason", _("Reason"))):
+        labels = {"answer": _("Answer"), "evidence": _("Evidence"), "reason": _("Reason")}
+        for name, label in {**labels, "result": _("Result for the agent")}.items():
             self[name].label = label
         answer = cast(forms.ChoiceField, self.fields["answer"])
         answer.choices = [("", _("Choose an answer")), *build_answer_choices(OUTCOMES)]
@@ -110,7 +115,7 @@ class CallAnswerForm(forms.Form):
         required=False,
         label=gettext_lazy("Answer"),
         choices=[
-            ("", gettext_lazy("same as for all calls")),
+            ("", gettext_lazy("as for all")),
             (LEAVE_UNDECIDED, gettext_lazy("leave undecided")),
             *build_answer_choices(OUTCOMES),
         ],

@@ -257,7 +257,7 @@ def test_outage_is_decided_by_keyboard(
     expect(page.get_by_label("Evidence for all")).to_be_focused()
     expect(page.get_by_role("button", name="Record 9 decisions")).to_be_visible()
     expect(page.get_by_text("1 did not happen · 8 run once more")).to_be_visible()
-    answers.first.select_option("same as for all calls")
+    answers.first.select_option("as for all")
     for label, text in (("Evidence for all", "The carrier's list"), ("Reason for all", REASON)):
         page.get_by_label(label).fill(text)
     expect(page.get_by_role("button", name="Approve 9 more runs")).to_be_visible()

@@ -11,7 +11,16 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, RunStatus, SessionStatus
+from checkpoints.enums import (
+    IMPORTED_MARK,
+    ActorKind,
+    CallStatus,
+    DecisionKind,
+    InterruptReason,
+    Role,
+    RunStatus,
+    SessionStatus,
+)
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
@@ -154,6 +163,16 @@ def test_ambiguous_error_is_named(reader: Client) -> None:
     assert "Run 1 lost" not in shown
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED)
     assert sentence in page(reader, call)
+
+
+def test_imported_call_without_a_result_is_not_said_to_have_failed(reader: Client) -> None:
+    """No run has logged it, and no tool has failed: the transcript just ends."""
+    call = lost_call(side_effects=IMPORTED_MARK, status=CallStatus.DISCARDED, reason=InterruptReason.NO_RESULT)
+    shown = page(reader, call)
+    assert "The imported transcript has this call The transcript has no result of the call" in shown
+    assert "Events so far" in shown
+    assert "may still have done its work" not in shown
+    assert "Did it happen?" not in shown
 
 
 def test_timed_out_tool_shows_the_time(reader: Client) -> None:
