@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import ngettext
 
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
@@ -34,12 +35,14 @@ from harness_site.review.selectors.pending_calls_by_eligible_decider import Call
 class CallToDecideRow:
     """Row of the list: a call, or the calls of an outage, of which `call` is None and `title` is masked.
 
-    `deadline` is None unless it is over or within the next hour. `is_own` says whether the reader may decide now, and
-    `needs_admin` whether the deadline has passed for this reader.
+    `agents` names the agent of these calls, or says how many agents there are. `deadline` is None unless it is over or
+    within the next hour. `is_own` says whether the reader may decide now, and `needs_admin` whether the deadline has
+    passed for this reader.
     """
 
     call: ToolCall | None
-    number: int
+    tool: str
+    call_pks: tuple[int, ...]
     since: datetime
     is_interrupted: bool
     deadline: datetime | None
@@ -47,6 +50,11 @@ class CallToDecideRow:
     needs_admin: bool
     title: str = ""
     address: str = ""
+    agents: str = ""
+
+    @property
+    def number(self) -> int:
+        return len(self.call_pks)
 
     @property
     def sort_key(self) -> tuple[bool, bool, datetime]:
@@ -93,7 +101,8 @@ def load_calls_to_decide_first(
     rows = [
         CallToDecideRow(
             call,
-            1,
+            call.tool,
+            (call.pk,),
             get_waiting_since(call),
             call.interrupted_at is not None,
             deadlines.get(call.pk),
@@ -109,7 +118,23 @@ def load_calls_to_decide_first(
     if first_of_admins is not None and first_of_admins not in rows[:limit]:
         rows.insert(limit - 1, first_of_admins)
     number = len(overdue)
-    return CallsToDecideFirst(rows[:limit], BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT))
+    return CallsToDecideFirst(_add_agents(rows[:limit]), BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT))
+
+
+def _add_agents(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
+    """Load the agents of all rows with one query."""
+    pks = sorted(chain.from_iterable(row.call_pks for row in rows))
+    agent_of_call = dict(ToolCall.objects.filter(pk__in=pks).values_list("pk", "session__agent"))
+    return [
+        replace(row, agents=_name_or_count_agents({agent_of_call.get(pk, "") for pk in row.call_pks} - {""}))
+        for row in rows
+    ]
+
+
+def _name_or_count_agents(agents: Set[str]) -> str:
+    if len(agents) <= 1:
+        return "".join(agents)
+    return ngettext("%(number)s agent", "%(number)s agents", len(agents)) % {"number": len(agents)}
 
 
 def _load_deadlines_over_or_within_hour(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
@@ -140,7 +165,8 @@ def _build_outage_row(
 ) -> CallToDecideRow:
     return CallToDecideRow(
         None,
-        outage.number,
+        outage.tool,
+        outage.call_pks,
         outage.first,
         True,
         min((deadlines[pk] for pk in outage.call_pks if pk in deadlines), default=None),

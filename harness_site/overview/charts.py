@@ -278,19 +278,13 @@ def format_step_of_period(period: Period, step: datetime) -> str:
     return _("%(first)s to %(last)s") % {"first": format_day(first), "last": format_day(last)}
 
 
-def format_start_of_period(period: Period) -> str:
-    if period.has_hourly_steps:
-        return f"{convert_to_zone(period.start, period.zone):%H:%M}"
-    return format_day_with_weekday(period.first_day)
-
-
 def format_axis_zone(period: Period) -> str:
     """Return the abbreviated time zone of the steps, at the end of the period."""
     return f"{convert_to_zone(period.end, period.zone):%Z}"
 
 
 def build_time_axis_labels(period: Period) -> tuple[AxisLabel, ...]:
-    """Build labels for the time axis: of days at equal distances back from the last one, or of round hours."""
+    """Build labels for the time axis: of days at equal distances back from the last one, or of round hours and now."""
     steps = [convert_to_zone(step, period.zone) for step in period.step_starts]
     if period.has_hourly_steps:
         return tuple(_build_hour_labels(steps))
@@ -303,12 +297,13 @@ def build_time_axis_labels(period: Period) -> tuple[AxisLabel, ...]:
 
 
 def _build_hour_labels(steps: Sequence[datetime]) -> Iterator[AxisLabel]:
-    """Build labels of hours that divide the local day evenly, without those that would be moved at an edge."""
+    """Build labels of hours that divide the local day evenly, and one for the end, without those too near an edge."""
     distance = next(hours for hours in _HOURS_BETWEEN_LABELS if len(steps) <= hours * _HOUR_LABELS)
     for index, step in enumerate(steps):
         label = AxisLabel((index + 0.5) / len(steps) * 100, f"{step:%H:%M}")
-        if step.hour % distance == 0 and label.text_anchor == "middle":
+        if step.hour % distance == 0 and label.text_anchor == "middle" and label.percent <= 100 - _LABEL_PERCENT:
             yield label
+    yield AxisLabel(100, _("now"))
 
 
 def _format_dollars(amount: float) -> str:

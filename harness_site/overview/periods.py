@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 from urllib.parse import quote
@@ -97,9 +97,6 @@ class Period:
     def time_of_first_hour(self) -> str:
         """The time at which days begin, such as 00:30; empty if that is midnight."""
         return "" if self._is_midnight(self.end) else f"{self.end.astimezone(self.zone):%H:%M}"
-
-    def drop_first_steps(self, number: int) -> Period:
-        return replace(self, bounds=(self.preceding_start, *self.bounds[1 + number :]))
 
     def build_query_string(self) -> str:
         """Return the parameters that select this period in lists."""

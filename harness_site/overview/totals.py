@@ -32,8 +32,6 @@ TOOLS: Final = 6
 ENOUGH: Final = 3
 #: Largest number of unsettled interrupted calls that are counted.
 _MAX_UNSETTLED: Final = 10_000
-#: Smallest number of steps that are drawn if those before them are empty.
-_FEWEST_STEPS: Final = 5
 #: How much the clocks of database servers that followed one another may differ.
 _CLOCK_DIFFERENCE: Final = timedelta(days=1)
 #: Hours (True, start) and days (False, start) with the steps that they belong to, as
@@ -255,27 +253,6 @@ def drop_incomplete_comparison(sums: PeriodTotals, period: Period, oldest: datet
     if oldest is not None and period.is_preceding_period_complete_since(oldest):
         return sums
     return replace(sums, preceding=SessionTotals(), preceding_waits=compute_waiting_times_from_class_counts({}))
-
-
-def leave_out_long_empty_start(period: Period, sums: PeriodTotals) -> tuple[Period, PeriodTotals]:
-    """Return the period and its totals without the steps before the first one in which anything happened.
-
-    All steps stay if these are less than half of them, and the last `_FEWEST_STEPS` stay in any case.
-    """
-    by_step = zip(sums.steps, sums.wait_steps, sums.interruptions, strict=True)
-    has_data = [
-        bool(totals.sessions or totals.cost or waits.decisions or interrupted)
-        for (_, totals), (_, waits), (_, interrupted) in by_step
-    ]
-    first = min(has_data.index(True), len(has_data) - _FEWEST_STEPS) if any(has_data) else 0
-    if first * 2 < len(has_data):
-        return period, sums
-    return period.drop_first_steps(first), replace(
-        sums,
-        steps=sums.steps[first:],
-        wait_steps=sums.wait_steps[first:],
-        interruptions=sums.interruptions[first:],
-    )
 
 
 def find_start_of_oldest_session_sums(workspace: int, now: datetime) -> datetime | None:

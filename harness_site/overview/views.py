@@ -62,7 +62,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         mark_excerpts_shown_in_response(request, "overview", sessions)
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
     lost, lost_before = current_session_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
-    drawn_period, sums = totals.leave_out_long_empty_start(period, sums)
+    interrupted_tools = sums.tools_with_highest_interrupted_share
     context = {
         "period": period,
         "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
@@ -76,7 +76,6 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "typed_last": request.GET.get("last", "") if problem else period.last_day.isoformat(),
         "typed_zone": period.zone_name,
         "period_words": _describe_period(period),
-        "drawn_from": "" if drawn_period == period else charts.format_start_of_period(drawn_period),
         "period_label": periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
@@ -92,10 +91,11 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "overdue": first_calls.overdue,
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
-        "charts": _draw_charts_by_name(drawn_period, sums),
+        "charts": _draw_charts_by_name(period, sums),
         "slowest_tools": sums.slowest_tools,
         "failing_tools": sums.most_failing_tools,
-        "interrupted_tools": sums.tools_with_highest_interrupted_share,
+        "interrupted_tools_fit_below_models": len(sums.models) + len(interrupted_tools) < len(sums.agents),
+        "interrupted_tools": interrupted_tools,
         "sums_at": find_time_up_to_which_sums_count(),
     }
     return render(request, "overview/overview.html", context | _build_sums_and_changes_context(period, sums))
@@ -165,7 +165,7 @@ def _classify_trend_as_changed_or_empty(amount: Decimal | int, before: Decimal |
 def _describe_period(period: Period) -> str:
     """Describe which time the page shows, and in which time zone its steps are."""
     if period.has_hourly_steps:
-        return _("The last 24 hours, hours in %(zone)s") % {"zone": period.zone_name}
+        return _("Last 24 hours in %(zone)s") % {"zone": period.zone_name}
     is_this_year = period.first_day.year == period.last_day.year == clock.now().year
     format_ = format_day if is_this_year else format_date_with_weekday_and_year
     values = {"first": format_(period.first_day), "last": format_(period.last_day), "zone": period.zone_name}
@@ -174,7 +174,7 @@ def _describe_period(period: Period) -> str:
         return _("%(first)s to %(last)s, each day from %(time)s in %(zone)s") % values
     if period.first_day == period.last_day:
         return _("%(first)s in %(zone)s") % values
-    return _("%(first)s to %(last)s, days in %(zone)s") % values
+    return _("%(first)s to %(last)s in %(zone)s") % values
 
 
 def _describe_period_of_totals(period: Period, *, has_comparison: bool) -> str:
@@ -211,9 +211,9 @@ def _describe_failed_share_and_change(total: SessionTotals, preceding: SessionTo
     """Describe the share of failed sessions, and that of the preceding period if it had sessions."""
     if not total.sessions:
         return _("no session started")
-    values = {"share": format_share(total.failed_share), "number": format_count(total.sessions)}
+    values = {"share": format_share(total.failed_share)}
     if not preceding.sessions:
-        return _("%(share)s of %(number)s started") % values
+        return values["share"]
     values["preceding"] = format_share(preceding.failed_share)
     if values["share"] == values["preceding"]:
         return _("%(share)s, as before") % values
@@ -227,7 +227,7 @@ def _describe_p95_wait_and_change(waits: WaitingTimes, preceding: WaitingTimes) 
     if waits.p95 is None:
         return _("no decision")
     if preceding.p95 is None:
-        return _("95 %% within %(duration)s") % {"duration": format_duration_rounded_up(waits.p95)}
+        return _("95 %% in %(duration)s") % {"duration": format_duration_rounded_up(waits.p95)}
     values = {"duration": format_duration_rounded_up(waits.p95), "preceding": format_duration_rounded_up(preceding.p95)}
     if values["duration"] == values["preceding"]:
         return _("95 %% in %(duration)s, as before") % values

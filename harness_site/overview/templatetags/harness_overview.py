@@ -23,6 +23,7 @@ from harness_site.sessions.session_formatting import format_count, render_cost_o
 
 register = template.Library()
 
+_THOUSAND: Final = 1_000
 _MILLION: Final = 1_000_000
 
 
@@ -52,13 +53,17 @@ def render_cost_or_number_of_tokens(totals: SessionTotals) -> SafeString | str:
 
 @register.filter
 def render_token_sum(tokens: int) -> SafeString | str:
-    """Format a number of tokens: large ones in millions, with the exact number on hover; 0 means unknown."""
+    """Format a number of tokens in thousands or millions, with the exact number on hover; 0 means unknown."""
     if not tokens:
         return "–"
-    if tokens < _MILLION // 10:
+    if tokens < _THOUSAND:
         return format_count(tokens)
-    # Translators: a rounded number of millions: 18.6 M
-    shown = _("%(number)s M") % {"number": format_number(Decimal(tokens) / _MILLION, 1)}
+    if tokens < _MILLION - _THOUSAND // 2:
+        # Translators: a rounded number of thousands: 28 k
+        shown = _("%(number)s k") % {"number": format_number(Decimal(tokens) / _THOUSAND)}
+    else:
+        # Translators: a rounded number of millions: 18.6 M
+        shown = _("%(number)s M") % {"number": format_number(Decimal(tokens) / _MILLION, 1)}
     return build_html('<span title="{}">{}</span>', format_count(tokens), shown)
 
 
