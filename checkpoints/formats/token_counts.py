@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
@@ -25,6 +25,9 @@ _CACHE_WRITE_IN_INPUT: Final = ("cache_write_tokens", "cache_creation_tokens", "
 _INPUT_DETAILS: Final = ("input_tokens_details", "prompt_tokens_details", "input_token_details")
 #: Largest number that counts as one of tokens.
 MAX_TOKEN_COUNT: Final = 2**62 - 1
+#: Longest name of a model in a usage by model, and largest number of its models. Every version stores it again.
+MAX_MODEL_NAME_LENGTH: Final = 255
+MAX_MODELS: Final = 100
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -110,6 +113,17 @@ def parse_token_counts(usage: Any) -> TokenCounts:
     counts = (whole_input, output, read, written)
     totals = [total for total in (_find_count(usage, _TOTAL), _sum_known(counts)) if is_token_count(total)]
     return TokenCounts(*counts, max(totals, default=None))
+
+
+def get_listed_model_name_or_empty(model: str, listed: Collection[str]) -> str:
+    """Return the name under which a usage by model lists a model; empty if the list is full.
+
+    Args:
+        model: Name of the model, which is cut if it is long.
+        listed: Names that the list has.
+    """
+    name = model[:MAX_MODEL_NAME_LENGTH]
+    return name if name in listed or len(listed) < MAX_MODELS else ""
 
 
 def is_token_count(value: Any) -> TypeGuard[int]:

@@ -17,7 +17,7 @@ from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.compression import TextToCompress
-from checkpoints.framework_states import sum_usage_of_messages
+from checkpoints.framework_states import message_usage_sums
 from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import optimistic_lock_on_sealed_heads
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
@@ -101,7 +101,7 @@ def write_version_of_content_or_none_if_unchanged(
     operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
     head_before = get_or_create_head_of_locked_session(store, row)
     head, end = _branch_head_if_needed_and_build_end(store, row, head_before, operations, content)
-    usage = sum_usage_of_messages.add_usage_of_messages(
+    usage = message_usage_sums.add_usage_of_messages(
         save_version.parse_version_state(row.session_id, newest).usage,
         [*_list_messages_not_repeated(store, head_before, end), *content.list_usage_beside_messages()],
     )
@@ -225,7 +225,7 @@ def build_next_version_if_append_only(
     if end.new_result_counts:
         return None
     if change is None:
-        usage = sum_usage_of_messages.add_usage_of_messages(
+        usage = message_usage_sums.add_usage_of_messages(
             before.usage, [*end.said, *content.list_usage_beside_messages()]
         )
         change = VersionChange(payload=content.payload, usage=usage)

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from checkpoints.formats.token_counts import get_listed_model_name_or_empty
+
 #: Predecessor of a message that starts the transcript over.
 TRANSCRIPT_START: Final = ""
 #: Kinds of tokens that add up to the total. Input does not include what came from or went to the cache.
@@ -54,7 +56,8 @@ class UsageTotals:
     costs: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
 
     def add_usage(self, model: str, tokens: Mapping[str, int], cost: Decimal | None = None) -> None:
-        """Add the usage of one request, or a change of it."""
+        """Add the usage of one request, or a change of it. Of too many models, the last ones count in the sum alone."""
+        model = get_listed_model_name_or_empty(model, self.by_model)
         if any(tokens.values()):
             self.by_model[model].update(tokens)
         if cost is not None:

@@ -15,7 +15,7 @@ from django.db.models import F, Q, QuerySet
 
 from checkpoints.enums import Phase
 from checkpoints.formats import exact_amounts, parse_json
-from checkpoints.formats.token_counts import parse_token_counts
+from checkpoints.formats.token_counts import MAX_MODELS, parse_token_counts
 from checkpoints.models import Checkpoint
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.search import index_writer
@@ -25,9 +25,7 @@ from harness_site.search.models import Fact, Kind, Trait
 _VERSIONS: Final = 8
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 200
-#: Length of the column, and models of one session that are noted.
 _COLUMN_LENGTH: Final = 255
-_MOST_MODELS: Final = 100
 
 
 def record_models_named_by_newest_versions(workspace: int, session_pks: Iterable[int]) -> None:
@@ -71,7 +69,7 @@ def list_models_named_by_version(usage: Mapping[str, Any], payload: Mapping[str,
     A phase before the model has answered names none: nothing has been spent on it yet.
     """
     by_model, details = usage.get("by_model"), payload.get("details")
-    names: list[Any] = list(by_model)[:_MOST_MODELS] if isinstance(by_model, dict) else [usage.get("model")]
+    names: list[Any] = list(by_model)[:MAX_MODELS] if isinstance(by_model, dict) else [usage.get("model")]
     if not any(_make_storable_name(name) for name in names):
         names = [payload.get("normalized_model")]
     if (
@@ -103,7 +101,7 @@ def divide_cost_by_model_and_undivided_rest(
     by_model = by_model if isinstance(by_model, dict) else {}
     costs = {
         _make_storable_name(model): amount
-        for model in [*by_model, *(model for model in estimate if model not in by_model)][:_MOST_MODELS]
+        for model in [*by_model, *(model for model in estimate if model not in by_model)][:MAX_MODELS]
         if _make_storable_name(model)
         and (amount := get_stated_or_estimated_model_cost(by_model.get(model), estimate.get(model))) is not None
     }
@@ -125,7 +123,7 @@ def divide_tokens_by_model_with_rest(total: int, usage: str | None) -> tuple[dic
     by_model = _parse_json_object_or_empty(usage).get("by_model")
     tokens = {
         _make_storable_name(model): number
-        for model, counts in list(by_model.items() if isinstance(by_model, dict) else ())[:_MOST_MODELS]
+        for model, counts in list(by_model.items() if isinstance(by_model, dict) else ())[:MAX_MODELS]
         if _make_storable_name(model) and (number := parse_token_counts(counts).total)
     }
     rest = total - sum(tokens.values())

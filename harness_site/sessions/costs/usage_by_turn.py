@@ -9,15 +9,13 @@ from decimal import Decimal
 from typing import Any, Final
 
 from checkpoints.formats import parse_json
-from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
+from checkpoints.formats.token_counts import MAX_MODELS, TokenCounts, parse_token_counts
 from checkpoints.models import Checkpoint
 from harness_site.search.session_models_and_cost_by_model import get_stated_or_estimated_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost
 from harness_site.sessions.session_formatting import count_common_decimal_places
 
 PAGE: Final = 50
-#: Models of one session that are listed.
-_MAX_MODELS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) ->
         return []
     models = [
         ModelUsage(model, parse_token_counts(counts), get_stated_or_estimated_model_cost(counts, estimate.get(model)))
-        for model, counts in list(by_model.items())[:_MAX_MODELS]
+        for model, counts in list(by_model.items())[:MAX_MODELS]
         if isinstance(counts, dict)
     ]
     return sorted(models, key=lambda row: -(row.tokens.total or 0))

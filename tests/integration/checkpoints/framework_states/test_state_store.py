@@ -643,6 +643,16 @@ def test_versions_carry_the_sum_of_the_usage_that_messages_state(cp: SyncCheckpo
     assert [total for _, total in stored] == [0, 11, 32, 32, 63]
 
 
+def test_number_and_length_of_model_names_in_the_usage_of_a_version_are_limited(cp: SyncCheckpointer) -> None:
+    answers = [{**_answer("one", 10), "model": f"{number:03}" + "x" * 5000} for number in range(150)]
+    _save(cp, 0, transcript=answers[:80])
+    _save(cp, 1, transcript=answers)
+    usage = json.loads(Checkpoint.objects.latest("version").usage or "")
+    assert usage["total_tokens"] == 150 * 11
+    assert len(usage["by_model"]) == 100
+    assert {len(model) for model in usage["by_model"]} == {255}
+
+
 def test_usage_that_somebody_else_has_written_is_kept(cp: SyncCheckpointer) -> None:
     cp.start_session("s")
     cp.save_checkpoint("s", [], None, 0, usage={"requests": 3})

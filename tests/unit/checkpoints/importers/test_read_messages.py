@@ -103,3 +103,14 @@ def test_tokens_are_summed_by_model_unless_only_the_sum_is_given() -> None:
     usage = totals.build_stored_usage_or_none()
     assert usage is not None
     assert usage["by_model"]["b"] == {"input_tokens": 2, "output_tokens": 4, "cost_usd": "0.25"}
+
+
+def test_number_and_length_of_model_names_in_a_usage_are_limited() -> None:
+    totals = UsageTotals()
+    for number in range(150):
+        totals.add_usage(f"{number:03}" + "x" * 5000, {"input_tokens": 1})
+    usage = totals.build_stored_usage_or_none()
+    assert usage is not None
+    assert usage["total_tokens"] == 150
+    assert len(usage["by_model"]) == 100
+    assert {len(model) for model in usage["by_model"]} == {255}

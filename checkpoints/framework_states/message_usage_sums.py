@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeGuard
 
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.formats.token_counts import MAX_TOKEN_COUNT, TokenCounts, is_token_count, parse_token_counts
+from checkpoints.formats.token_counts import (
+    MAX_TOKEN_COUNT,
+    TokenCounts,
+    get_listed_model_name_or_empty,
+    is_token_count,
+    parse_token_counts,
+)
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged
 
 #: Names of the sums in a stored usage. The input leaves out what came from or went to a cache.
@@ -26,7 +32,8 @@ def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, An
 
     Args:
         before: Stored usage of the version before, as JSON; None if there is none.
-        messages: New messages. The `usage` of one is that of the request that it answers, its `model` the name.
+        messages: New messages. The `usage` of one is that of the request that it answers, its `model` the name. A
+            model that the usage by model has no more room for counts in the sum over all models alone.
 
     Returns:
         The usage of the version; `UNCHANGED` if nothing is added, or if the one before is not such a sum.
@@ -42,8 +49,8 @@ def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, An
     by_model = dict(usage.get(_BY_MODEL, {}))
     for model, counts in added:
         usage = _add_counts(usage, counts)
-        if model:
-            by_model[model] = _add_counts(by_model.get(model, {}), counts)
+        if name := get_listed_model_name_or_empty(model, by_model):
+            by_model[name] = _add_counts(by_model.get(name, {}), counts)
     return {**usage, **({_BY_MODEL: by_model} if by_model else {})}
 
 
