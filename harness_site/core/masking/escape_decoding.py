@@ -13,9 +13,10 @@ from html import unescape
 from typing import Final
 
 from harness_site.core.hidden_characters import ALWAYS_HIDDEN
+from harness_site.core.terminal_control_sequences import FINAL, INTRODUCER, SHORT_PARAMETERS
 
 _CODES: Final = rf"""
-    (?:\x1b\[|\x9b)[0-?]{{0,60}}[ -/]{{0,4}}[@-~]               # codes of terminals
+    {INTRODUCER}{SHORT_PARAMETERS}{FINAL}                    # codes of terminals
     | \x1b\][^\x07\x1b]{{0,500}}+(?:\x07|\x1b\\)               # … titles and links
     | \x1b[()*+][0-9A-Za-z]                                  # … sets of characters
     | [{ALWAYS_HIDDEN}\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]

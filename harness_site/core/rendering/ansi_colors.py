@@ -12,13 +12,18 @@ from django.utils.safestring import SafeString
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.line_chunks import join_chunks_as_blocks, split_into_line_chunks
 from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
+from harness_site.core.terminal_control_sequences import (
+    ESCAPE_INTRODUCER,
+    FINAL,
+    MAX_PARAMETER_LENGTH,
+    SHORT_PARAMETERS,
+)
 
 #: A sequence that moves the cursor or erases. It has no text, so it is left out; other control characters are named.
-#: It is no longer than one that the masking of secrets ignores, so that no secret comes together here.
-_CURSOR: Final = re.compile(r"\x1b\[[0-?]{0,60}[ -/]{0,4}[@-ln-~]")
+_CURSOR: Final = re.compile(rf"{ESCAPE_INTRODUCER}{SHORT_PARAMETERS}(?!m){FINAL}")
 #: A sequence that sets colours and styles.
-_CODE = re.compile(r"\x1b\[([0-9;:]*)m")
-#: Maximum parameters of a sequence, and maximum sequences of a text; the others are treated as text.
+_CODE: Final = re.compile(rf"{ESCAPE_INTRODUCER}([0-9;:]{{0,{MAX_PARAMETER_LENGTH}}})m")
+#: Maximum parameters of a sequence that count, and maximum sequences of a text; the others are treated as text.
 MAX_PARAMETERS: Final = 32
 MAX_CODES: Final = 5_000
 _COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")

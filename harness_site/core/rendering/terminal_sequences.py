@@ -3,13 +3,15 @@
 import re
 from typing import Final
 
+from harness_site.core.terminal_control_sequences import FINAL, INTERMEDIATE, INTRODUCER, PARAMETER
+
 #: The beginning of a sequence that another one interrupts: a terminal forgets it.
-_INTERRUPTED: Final = re.compile(r"(?:\x1b(?:\[[0-?]*)?|\x9b[0-?]*)[ -/]*(?=[\x1b\x80-\x9f])")
+_INTERRUPTED: Final = re.compile(rf"(?:{INTRODUCER}{PARAMETER}*|\x1b){INTERMEDIATE}*(?=[\x1b\x80-\x9f])")
 #: A control sequence: `ESC [`, parameters, a final byte; the last one of a text may be cut. One that ends in `m` sets
 #: colours and styles.
-_STYLE: Final = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?:m|\Z)")
+_STYLE: Final = re.compile(rf"{INTRODUCER}{PARAMETER}*{INTERMEDIATE}*(?:m|\Z)")
 #: Control sequences that move the cursor or erase, with the blanks behind them: what follows them is another word.
-_CURSOR: Final = re.compile(r"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~])+[ \t]*")
+_CURSOR: Final = re.compile(rf"(?:{INTRODUCER}{PARAMETER}*{INTERMEDIATE}*{FINAL})+[ \t]*")
 #: A string for the terminal, such as the title of its window or the address of a link, up to its terminator.
 _STRING: Final = re.compile(r"(?:\x1b[PX\]^_]|[\x90\x98\x9d-\x9f])[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)")
 _OTHER_SEQUENCE: Final = re.compile(r"\x1b[ -/]*[0-~]?")
