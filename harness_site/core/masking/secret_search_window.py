@@ -14,6 +14,7 @@ from typing import Final
 
 from harness_site.core.linear_regex import LinearPattern, compile_pattern
 from harness_site.core.masking.escape_decoding import decode_escapes
+from harness_site.core.terminal_control_sequences import FINAL, INTRODUCER, SHORT_PARAMETERS
 
 #: Maximum nesting of encodings, such as an ANSI sequence inside of JSON.
 CODES_IN_CODES: Final = 3
@@ -63,7 +64,7 @@ _DELIMITERS: Final = (
 )
 #: The word of the first line of a private key, with escapes, codes of terminals and Markdown marks in it.
 _PRIVATE: Final = compile_pattern(
-    r"(?:[^\w\s]|\x1b\[[0-9;]{0,20}m|&#?\w{1,10};)*".join(
+    rf"(?:[^\w\s]|{INTRODUCER}{SHORT_PARAMETERS}{FINAL}|&#?\w{{1,10}};)*".join(
         rf"(?:{character}|{_build_encoded_character_pattern(character)})" for character in "PRIVATE"
     )
 )

@@ -131,7 +131,9 @@ def test_secret_after_hostile_text_is_masked_on_every_page(noise: str, name: str
 
 
 @pytest.mark.parametrize("opening", ['password = "', "token='", "<password>", "-----BEGIN PRIVATE KEY-----\n"])
-@pytest.mark.parametrize("encode", [str, lambda text: "".join(f"%{ord(letter):02x}" for letter in text)])
+@pytest.mark.parametrize(
+    "encode", [str, lambda text: "".join(f"%{ord(letter):02x}" for letter in text), "\x1b[?25h".join]
+)
 def test_secret_that_begins_pages_before_is_masked(opening: str, encode: Callable[[str], str]) -> None:
     lines = numbered(70_000, "\n")
     text = f"{fill('log', PAGE)}\n{encode(opening)}{lines}{encode(QUOTE)} '</password>\n{fill('log', PAGE)}"
