@@ -21,6 +21,8 @@ _AMOUNT: Final = re.compile(
 )
 #: A number with a single decimal, as programs write 39.00.
 _SINGLE_DECIMAL: Final = re.compile(r"-?\d{1,15}\.\d")
+#: A number in a sentence, with separators of any language.
+_GROUPED_NUMBER: Final = re.compile(r"\d+(?:[.,\u00a0\u202f]\d+)*")
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
 _CURRENCY_OF_SYMBOL: Final = {"€": "EUR", "£": "GBP"}
 
@@ -36,6 +38,14 @@ class Amount:
         exponent = self.number.as_tuple().exponent
         places = max(2, -exponent) if isinstance(exponent, int) and exponent < 0 else 0
         return f"{formatting.format_number(self.number, places)} {self.currency}".rstrip()
+
+
+def is_amount_in_sentence(amount: Amount | None, sentence: str) -> bool:
+    """Return whether a sentence has this amount with its currency, in whatever way its thousands are separated."""
+    if amount is None or amount.currency not in sentence:
+        return False
+    digits = re.sub(r"\D", "", str(amount))
+    return any(re.sub(r"\D", "", number) == digits for number in _GROUPED_NUMBER.findall(sentence))
 
 
 def pad_amount_to_cents(name: str, value: Any) -> Any:

@@ -30,6 +30,7 @@ from harness_site.core.money_amounts_in_call_arguments import (
     Amount,
     find_amount_argument_name,
     find_visible_amount,
+    is_amount_in_sentence,
     sum_amounts_in_one_currency,
 )
 from harness_site.core.rendering.fast_format_html import build_html
@@ -72,6 +73,7 @@ class OutageCallLine:
     agent: str = ""
     error_message: str = ""
     amount: Amount | None = None
+    risk: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class OutageGroupRow:
     cause: str = ""
     #: Sum of the amounts; empty if the row does not have all calls, or if they cannot be added.
     amount: str = ""
+    #: HTML of a link to the calls of the same risk if one of the first calls has a high one, else empty.
+    risk: str = ""
 
     @property
     def omitted_count(self) -> int:
@@ -162,6 +166,7 @@ class PendingCallRow:
     why: str
     #: Amount in the arguments; empty without one.
     amount: str
+    is_amount_said: bool
     #: Of a call that awaits approval: the arguments that neither the sentence nor `facts` says.
     details: str
     #: The amount, and the risk as a link to the calls of the same risk, if it is high or the tool declares another than
@@ -279,6 +284,7 @@ class PendingRowBuilder:
             other_agents_count=len(agents[_MOST_AGENTS:]),
             cause=_describe_common_cause(outage, readable),
             amount="" if amount is None else str(amount),
+            risk=self._get_risk_link(Risk.HIGH) if Risk.HIGH in {line.risk for line in readable} else "",
         )
 
     def _check_integrity_and_build_outage_line(self, call: ToolCall) -> OutageCallLine:
@@ -298,6 +304,7 @@ class PendingRowBuilder:
                 agent=call.session.agent,
                 error_message=formatting.mask_and_shorten_output_to_one_line(call.error_message, 200),
                 amount=find_visible_amount(args),
+                risk=call.risk,
             )
 
     def _build_row_in_masking_context(
@@ -314,8 +321,10 @@ class PendingRowBuilder:
         session, deadline = call.session, call.deadline
         css_class, _ = status_labels.get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
-        waiting_since, amount = call.interrupted_at or call.issued_at, str(find_visible_amount(args) or "")
+        waiting_since, found_amount = call.interrupted_at or call.issued_at, find_visible_amount(args)
+        amount = str(found_amount or "")
         sentence = call_sentences.format_call_sentence(call)
+        is_amount_said = is_amount_in_sentence(found_amount, sentence)
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
@@ -332,11 +341,12 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why=why,
             amount=amount,
+            is_amount_said=is_amount_said,
             details=_describe_other_arguments(args, sentence, is_amount_shown=bool(amount))
             if asking and not call.is_question
             else "",
             facts=self._render_amount_and_risk(
-                amount, call.risk if self._is_risk_shown(call) else "", is_amount_said=amount in sentence
+                amount, call.risk if self._is_risk_shown(call) else "", is_amount_said=is_amount_said
             ),
             since=render_time_ago(waiting_since),
             deadline=deadline,
@@ -373,12 +383,14 @@ class PendingRowBuilder:
         """Render both. `is_amount_said` is whether the sentence has the amount, so that narrow pages leave it out."""
         html_class = "amount said" if is_amount_said else "amount"
         facts = build_html('<span class="{}">{}</span>', html_class, amount) if amount else SafeString()
-        if not risk:
-            return facts
+        return SafeString(facts + self._get_risk_link(risk)) if risk else facts
+
+    def _get_risk_link(self, risk: str) -> SafeString:
+        """Return the link to the calls of this risk, which is rendered once."""
         link = self._risk_links.get(risk)
         if link is None:
             link = self._risk_links[risk] = self._render_risk_filter_link(risk)
-        return SafeString(facts + link)
+        return link
 
     def _render_risk_filter_link(self, risk: str) -> SafeString:
         words = str(translate_label(Risk(risk))) if risk in Risk.values else risk

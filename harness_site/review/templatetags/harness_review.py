@@ -14,6 +14,7 @@ from checkpoints.db import clock
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_url
 from harness_site.core.formatting import convert_to_zone, format_date_with_weekday_and_year
+from harness_site.core.money_amounts_in_call_arguments import is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
@@ -82,6 +83,7 @@ def get_favicon_url(waiting: BoundedCount | None) -> str:
     return get_static_url(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
 
 
+register.filter("is_amount_in_sentence", is_amount_in_sentence)
 register.filter("format_date", format_date_with_weekday_and_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)

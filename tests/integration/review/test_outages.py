@@ -108,7 +108,7 @@ def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Cli
         assert shown.count(f"“{messages[0]}”") == 1
         in_queue = visible_text(people["alice"].get("/review/"))
         assert ("“Reset by peer” Show calls" in in_queue) is (messages == equal)
-        assert "80.00 EUR in total Outcome unknown Open these calls" in in_queue
+        assert "80.00 EUR in total High risk Outcome unknown Open these calls" in in_queue
     ToolCall.objects.filter(pk__in=[call.pk for call in calls]).update(status=CallStatus.FAILED)
     assert "Each call may have happened." not in visible_text(people["alice"].get(address))
 

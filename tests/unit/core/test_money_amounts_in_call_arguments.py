@@ -5,7 +5,12 @@ from decimal import Decimal
 import pytest
 
 from harness_site.core.masking.masker import build_masking_rules_from_names_and_words, use_masking_rules
-from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
+from harness_site.core.money_amounts_in_call_arguments import (
+    Amount,
+    find_visible_amount,
+    is_amount_in_sentence,
+    sum_amounts_in_one_currency,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +47,12 @@ def test_amounts_are_added_if_all_have_the_same_currency() -> None:
         is sum_amounts_in_one_currency([])
         is None
     )
+
+
+def test_amount_is_found_in_a_sentence_however_it_separates_thousands() -> None:
+    amount = Amount(Decimal("26523.00"), "EUR")
+    for number in ("26523.00", "26,523.00", "26.523,00"):
+        assert is_amount_in_sentence(amount, f"Pay invoice 8841: {number} EUR to Contoso, today.")
+    for sentence in ("Pay 26523.00", "Pay 126523.00 EUR", "Pay 26523 EUR", "Pay 26, 523.00 EUR"):
+        assert not is_amount_in_sentence(amount, sentence)
+    assert not is_amount_in_sentence(None, "Pay 1 EUR")
