@@ -26,6 +26,8 @@ from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
 from harness_site.site_address import build_absolute_url
 
+_FILE_ENDINGS: Final = {"python": ".py", "javascript": ".mjs", "bash": ".sh"}
+_INTERPRETERS: Final = {"python": "python", "javascript": "node", "bash": "bash"}
 #: Name of the first login of agents.
 _LOGIN: Final = "my_agent"
 
@@ -44,13 +46,36 @@ class Block:
 
 @dataclass(frozen=True)
 class Connection:
-    """Way to connect an agent: `key` is part of the URL."""
+    """Way to connect an agent: `key` is part of the URL, `session_id` the session of its program.
+
+    `session_id` is empty where the framework makes the id; then `agent` is the name of its agent.
+    `approval_program` has a tool call that waits for an approval; it is empty where calls are only observed.
+    """
 
     key: str
     label: str | Promise
     build_blocks: Callable[[], list[Block]]
-    #: Program whose tool call waits for an approval; empty where there is none.
+    session_id: str
     approval_program: str = ""
+    agent: str = ""
+    needs_token: bool = False
+    language: str = "python"
+
+    @property
+    def approval_file(self) -> str:
+        return f"first_approval{_FILE_ENDINGS[self.language]}"
+
+    @property
+    def approval_command(self) -> str:
+        return f"{_INTERPRETERS[self.language]} {self.approval_file}"
+
+
+@dataclass(frozen=True)
+class ConnectionGroup:
+    """Ways to connect that stand in one line of the page."""
+
+    label: str | Promise
+    connections: tuple[Connection, ...]
 
 
 def build_python_example_blocks() -> list[Block]:
@@ -115,28 +140,154 @@ def build_http_example_blocks() -> list[Block]:
     ]
 
 
-CONNECTIONS: Final = (
-    Connection("python", "Python", build_python_example_blocks, example_agent_sources.PYTHON_APPROVAL),
-    Connection("langgraph", "LangGraph", build_langgraph_example_blocks, example_agent_sources.LANGGRAPH_APPROVAL),
-    Connection("claude", "Claude Agent SDK", build_claude_example_blocks, example_agent_sources.CLAUDE_APPROVAL),
-    Connection("google-adk", "Google ADK", build_google_adk_example_blocks, example_agent_sources.GOOGLE_ADK_APPROVAL),
+def build_typescript_example_blocks() -> list[Block]:
+    """Build the blocks for Node.js. The client is in the sources only, and is built there."""
+    sentence = _("Build the client and install it, and put the token in the place of TOKEN:")
+    if not IS_CHECKOUT:
+        sentence = _(
+            "The client is in the sources of Harness. Put their folder in the place of SOURCES, and the token in the "
+            "place of TOKEN:"
+        )
+    folder = shlex.quote(f"{BASE_DIR if IS_CHECKOUT else 'SOURCES'}/clients/typescript")
+    install = f"(cd {folder} && npm install && npm run build)\nnpm install {folder}"
+    return [
+        Block("shell", sentence, f"{install}\n{_build_token_export_lines()}", "bash"),
+        _build_program_block(example_agent_sources.TYPESCRIPT, language="javascript"),
+    ]
+
+
+def build_mcp_example_blocks() -> list[Block]:
+    """Build the blocks for an MCP server behind the guard."""
+    sentence = _("Install the library and the command, and put the token in the place of TOKEN:")
+    lines = f'pip install "{_get_pip_requirement("mcp")}"\n{_build_token_export_lines()}'
+    own_server = _(
+        "This program is a server with one tool, and its client. For a server of your own, write harness mcp-guard -- "
+        "in front of its command in the settings of your client. Save the program under this name, and run the command:"
+    )
+    return [Block("shell", sentence, lines, "bash"), _build_program_block(example_agent_sources.MCP, own_server)]
+
+
+def build_opentelemetry_example_blocks() -> list[Block]:
+    """Build the blocks for spans: the variables of an instrumented agent, and one span."""
+    headers = '"Authorization=Bearer%20$HARNESS_TOKEN"'
+    lines = (
+        f"{_build_token_export_lines()}\n"
+        'export OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="$HARNESS_URL/v1/traces"\n'
+        "export OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf\n"
+        f"export OTEL_EXPORTER_OTLP_TRACES_HEADERS={headers}"
+    )
+    sentence = _(
+        "Put the token in the place of TOKEN. An instrumented agent that runs with these variables is shown as a "
+        "session. Its calls have run already, so they never wait for a decision:"
+    )
+    one_span = _(
+        "To try it without an agent, save this script, which sends one span, under this name, and run the command:"
+    )
+    program = _build_program_block(example_agent_sources.OPENTELEMETRY, one_span, "bash")
+    return [Block("shell", sentence, lines, "bash"), program]
+
+
+def _build_token_export_lines() -> str:
+    address = build_absolute_url(reverse("harness:home")).rstrip("/")
+    return f"export HARNESS_URL={address}\nexport HARNESS_TOKEN=TOKEN"
+
+
+_PYTHON: Final = (
+    Connection("python", "Python", build_python_example_blocks, "first-session", example_agent_sources.PYTHON_APPROVAL),
+    Connection(
+        "django",
+        gettext_lazy("Django project"),
+        build_django_example_blocks,
+        "first-django-session",
+        example_agent_sources.DJANGO_APPROVAL,
+    ),
+    Connection(
+        "http",
+        gettext_lazy("Python over HTTP"),
+        build_http_example_blocks,
+        "first-http-session",
+        example_agent_sources.HTTP_APPROVAL,
+        needs_token=True,
+    ),
+)
+_FRAMEWORKS: Final = (
+    Connection(
+        "claude",
+        "Claude Agent SDK",
+        build_claude_example_blocks,
+        "",
+        example_agent_sources.CLAUDE_APPROVAL,
+        agent="claude-code",
+    ),
+    Connection(
+        "google-adk",
+        "Google ADK",
+        build_google_adk_example_blocks,
+        "notes/first-user/first-google-adk-session",
+        example_agent_sources.GOOGLE_ADK_APPROVAL,
+    ),
+    Connection(
+        "langgraph",
+        "LangGraph",
+        build_langgraph_example_blocks,
+        "first-langgraph-session",
+        example_agent_sources.LANGGRAPH_APPROVAL,
+    ),
     Connection(
         "openai-agents",
         "OpenAI Agents",
         build_openai_agents_example_blocks,
+        "first-openai-agents-session",
         example_agent_sources.OPENAI_AGENTS_APPROVAL,
     ),
     Connection(
-        "pydantic-ai", "Pydantic AI", build_pydantic_ai_example_blocks, example_agent_sources.PYDANTIC_AI_APPROVAL
+        "pydantic-ai",
+        "Pydantic AI",
+        build_pydantic_ai_example_blocks,
+        "first-pydantic-ai-session",
+        example_agent_sources.PYDANTIC_AI_APPROVAL,
     ),
-    Connection("strands", "Strands Agents", build_strands_example_blocks, example_agent_sources.STRANDS_APPROVAL),
     Connection(
-        "http", gettext_lazy("Python over HTTP"), build_http_example_blocks, example_agent_sources.HTTP_APPROVAL
-    ),
-    Connection(
-        "django", gettext_lazy("Django project"), build_django_example_blocks, example_agent_sources.DJANGO_APPROVAL
+        "strands",
+        "Strands Agents",
+        build_strands_example_blocks,
+        "first-strands-session",
+        example_agent_sources.STRANDS_APPROVAL,
     ),
 )
+_OTHERS: Final = (
+    Connection(
+        "typescript",
+        "TypeScript",
+        build_typescript_example_blocks,
+        "first-typescript-session",
+        example_agent_sources.TYPESCRIPT_APPROVAL,
+        needs_token=True,
+        language="javascript",
+    ),
+    Connection(
+        "mcp",
+        gettext_lazy("MCP server"),
+        build_mcp_example_blocks,
+        "first-mcp-session",
+        example_agent_sources.MCP_APPROVAL,
+        needs_token=True,
+    ),
+    Connection(
+        "opentelemetry",
+        "OpenTelemetry",
+        build_opentelemetry_example_blocks,
+        "first-opentelemetry-session",
+        needs_token=True,
+        language="bash",
+    ),
+)
+CONNECTION_GROUPS: Final = (
+    ConnectionGroup("Python", _PYTHON),
+    ConnectionGroup(gettext_lazy("Frameworks"), _FRAMEWORKS),
+    ConnectionGroup(gettext_lazy("Other"), _OTHERS),
+)
+CONNECTIONS: Final = (*_PYTHON, *_FRAMEWORKS, *_OTHERS)
 
 
 def get_connection_or_first(key: str) -> Connection:
@@ -144,13 +295,15 @@ def get_connection_or_first(key: str) -> Connection:
     return next((way for way in CONNECTIONS if way.key == key), CONNECTIONS[0])
 
 
-def _build_program_block(program: str, sentence: str = "") -> Block:
+def _build_program_block(program: str, sentence: str = "", language: str = "python") -> Block:
+    file = f"first_agent{_FILE_ENDINGS[language]}"
     return Block(
         "program",
         sentence or _("Save this program under this name, and run the command:"),
         program,
-        file="first_agent.py",
-        command="python first_agent.py",
+        language,
+        file,
+        f"{_INTERPRETERS[language]} {file}",
     )
 
 

@@ -480,3 +480,108 @@ async def main():
 asyncio.run(main())
 """
 )
+_TYPESCRIPT_BEGINNING: Final = """import { Harness } from "harness-client";
+
+if (!process.env.HARNESS_TOKEN) {
+  console.error("Run the lines that begin with export first, in this terminal.");
+  process.exit(1);
+}
+const tools = {
+  send_note: {
+%(options)s    run: async ({ text }) => `sent: ${text}`,
+  },
+};
+// What a person asks, and what a model would answer.
+const question = { role: "user", content: "Send a note" };
+const call = { id: "call_1", name: "send_note", args: { text: "hello" } };
+const answer = { role: "assistant", content: "I am sending it.", tool_calls: [call] };
+
+const harness = new Harness(process.env.HARNESS_URL, process.env.HARNESS_TOKEN);
+"""
+_TYPESCRIPT_LOOP: Final = """if (session.version === 0) await session.append([question, answer]);
+if (!session.finished) {
+  const result = await session.dispatch("send_note", call.args, call.id%(approval)s);
+  await session.append([{ role: "tool", tool_call_id: call.id, content: result.content }]);
+  await session.finish("completed", result.content);
+}
+"""
+TYPESCRIPT: Final = (
+    _TYPESCRIPT_BEGINNING % {"options": ""}
+    + """const options = { agent: "my-agent", userMessage: question.content, tools };
+const session = await harness.open("first-typescript-session", options);
+"""
+    + _TYPESCRIPT_LOOP % {"approval": ""}
+    + """console.log("The session is recorded. Open Sessions in the browser.");
+"""
+)
+TYPESCRIPT_APPROVAL: Final = (
+    _TYPESCRIPT_BEGINNING % {"options": '    requiresApproval: true,\n    sentence: "Send the note “{text}”",\n'}
+    + """console.log("The note waits for your decision. Open Review in the browser.");
+const options = { agent: "my-agent", userMessage: question.content, tools, wait: true };
+const session = await harness.open("first-typescript-approval", options);
+"""
+    + _TYPESCRIPT_LOOP % {"approval": ', { approval: "wait" }'}
+    + """console.log("The agent continued.");
+"""
+)
+_MCP_PROGRAM: Final = f"""import asyncio
+import os
+import sys
+
+from mcp import Client, StdioServerParameters
+from mcp.server import MCPServer
+
+server = MCPServer("notes")
+
+
+@server.tool()
+def send_note(text: str) -> str:
+    return f"sent: {{text}}"
+
+
+if sys.argv[1:] == ["serve"]:
+    server.run()
+    sys.exit()
+{_REQUIRED_TOKEN}
+async def main():
+    # The guard stands between this client and its server.
+    guard = ["mcp-guard", "--session", "%(session)s", "--policy", "send_*: %(policy)s", %(options)s"--"]
+    command = [sys.executable, os.path.abspath(__file__), "serve"]
+    guarded = StdioServerParameters(command="harness", args=[*guard, *command], env=dict(os.environ))
+    async with Client(guarded) as client:
+%(calls)s
+
+asyncio.run(main())
+"""
+MCP: Final = _MCP_PROGRAM % {
+    "session": "first-mcp-session",
+    "policy": "mutate",
+    "options": "",
+    "calls": f"""        await client.call_tool("send_note", {{"text": "hello"}})
+    {_RECORDED}
+""",
+}
+MCP_APPROVAL: Final = _MCP_PROGRAM % {
+    "session": "first-mcp-approval",
+    "policy": "mutate + approval",
+    "options": '"--wait", "3600", ',
+    "calls": f"""        {_WAITS}
+        result = await client.call_tool("send_note", {{"text": "hello"}})
+    print("The agent continued:", result.content[0].text)
+""",
+}
+OPENTELEMETRY: Final = """now=$(date +%s)
+curl -sS --fail-with-body "$HARNESS_URL/v1/traces" \\
+  -H "Authorization: Bearer ${HARNESS_TOKEN:?Run the lines that begin with export first, in this terminal.}" \\
+  -H "Content-Type: application/json" -d '{"resourceSpans": [{"scopeSpans": [{"spans": [{
+    "traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174", "name": "chat",
+    "startTimeUnixNano": "'$now'000000000", "endTimeUnixNano": "'$now'400000000", "attributes": [
+      {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+      {"key": "gen_ai.agent.name", "value": {"stringValue": "my-agent"}},
+      {"key": "gen_ai.conversation.id", "value": {"stringValue": "first-opentelemetry-session"}},
+      {"key": "gen_ai.input.messages", "value": {"stringValue":
+        "[{\\"role\\": \\"user\\", \\"parts\\": [{\\"type\\": \\"text\\", \\"content\\": \\"Send a note\\"}]}]"}},
+      {"key": "gen_ai.output.messages", "value": {"stringValue":
+        "[{\\"role\\": \\"assistant\\", \\"parts\\": [{\\"type\\": \\"text\\", \\"content\\": \\"Sent.\\"}]}]"}}
+    ]}]}]}]}'
+"""

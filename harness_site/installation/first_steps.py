@@ -28,8 +28,6 @@ from harness_site.installation.migration_state import probe
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
-#: Up to this number of sessions, the first one is news.
-_FEW_SESSIONS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,22 @@ def find_oldest_session(workspace: Workspace) -> Session | None:
     return Session.objects.filter(workspace=workspace).order_by("pk").first()
 
 
-def has_few_sessions(workspace: Workspace) -> bool:
-    """Return whether a workspace is so new that its first session is news."""
-    return len(Session.objects.filter(workspace=workspace).values("pk")[: _FEW_SESSIONS + 1]) <= _FEW_SESSIONS
+def find_newest_session_key(workspace: Workspace) -> int:
+    """Return the primary key of the newest session of a workspace; 0 if there is none."""
+    return Session.objects.filter(workspace=workspace).order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
+def find_session_of_program(
+    workspace: Workspace, session_id: str, agent: str, newer_than: int | None
+) -> Session | None:
+    """Return the session of a program of the page, or any session that has come since the page was opened.
+
+    The program is known by the id of its session, or by the name of its agent where `session_id` is empty.
+    `newer_than` is the primary key of the session that was the newest when the page was opened; None if it is new.
+    """
+    sessions = Session.objects.filter(workspace=workspace).order_by("pk")
+    own = sessions.filter(session_id=session_id) if session_id else sessions.filter(agent=agent)
+    return own.first() or (None if newer_than is None else sessions.filter(pk__gt=newer_than).first())
 
 
 def list_first_steps(request: MemberRequest) -> list[Step]:

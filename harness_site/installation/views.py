@@ -17,12 +17,17 @@ from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect
-from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
+from harness_site.installation.agent_connection_examples import CONNECTION_GROUPS, get_connection_or_first
 from harness_site.installation.failed_test_mail_in_user_session import (
     forget_failed_mail_test,
     remember_failed_mail_test,
 )
-from harness_site.installation.first_steps import find_oldest_session, has_few_sessions, list_first_steps
+from harness_site.installation.first_steps import (
+    find_newest_session_key,
+    find_oldest_session,
+    find_session_of_program,
+    list_first_steps,
+)
 from harness_site.installation.installation_checks import Level, run_installation_checks
 from harness_site.link_email import compose_link_email
 from harness_site.notifications.recipients import get_notification_address
@@ -33,6 +38,7 @@ from harness_site.send_email import (
     log_mail_error,
     send_email_through_server,
 )
+from harness_site.sessions.session_lookup import parse_number_parameter_or_none
 from harness_site.site_address import build_absolute_url
 
 #: Key of the login session with the address of a test message that the mail server has just accepted.
@@ -63,6 +69,7 @@ def show_first_steps(request: MemberRequest) -> HttpResponse:
         "form": InvitationForm(),
         "can_mail": is_mail_configured(),
         "tab": "first-steps",
+        "has_session": find_oldest_session(request.membership.workspace) is not None,
         **_build_connect_context(request),
     }
     return render(request, "installation/first_steps.html", context)
@@ -111,14 +118,16 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
 
 
 def _build_connect_context(request: MemberRequest) -> dict[str, object]:
+    workspace = request.membership.workspace
     way = get_connection_or_first(request.GET.get("how", ""))
+    newer_than = parse_number_parameter_or_none(request, "after")
     return {
-        "connections": CONNECTIONS,
+        "connection_groups": CONNECTION_GROUPS,
         "way": way,
         "blocks": way.build_blocks(),
         "is_sqlite": connection.vendor == "sqlite",
-        "first_session": find_oldest_session(request.membership.workspace),
-        "is_first_session_news": has_few_sessions(request.membership.workspace),
+        "arrived": find_session_of_program(workspace, way.session_id, way.agent, newer_than),
+        "newest_key": find_newest_session_key(workspace) if newer_than is None else newer_than,
     }
 
 

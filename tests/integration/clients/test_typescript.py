@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from checkpoints.models import Workspace
+from checkpoints.enums import SessionStatus
+from checkpoints.models import Session, Workspace
 from harness_site.accounts.models import TokenRole
+from harness_site.installation import example_agent_sources
 from tests.support.api_client import make_token
 from tests.support.http_server import HttpServer
 from tests.support.processes import ROOT
@@ -56,6 +58,14 @@ def test_typescript_client_works_with_a_live_server(server: HttpServer, tmp_path
     (tmp_path / "agent.mjs").write_text(agent.replace('"harness-client"', json.dumps(f"{CLIENT}/dist/index.js")))
     environment = {"HARNESS_URL": server.address, "HARNESS_TOKEN": tokens["AGENT"]}
     assert run("node", str(tmp_path / "agent.mjs"), **environment) == "refunded order 21\n"
+
+    # The program of the page Connect an agent; somebody who is unsure whether it worked runs it again.
+    program = example_agent_sources.TYPESCRIPT.replace('"harness-client"', json.dumps(f"{CLIENT}/dist/index.js"))
+    (tmp_path / "first_agent.mjs").write_text(program)
+    for _ in range(2):
+        printed = run("node", str(tmp_path / "first_agent.mjs"), **environment)
+        assert printed == "The session is recorded. Open Sessions in the browser.\n"
+    assert Session.objects.get(session_id="first-typescript-session").status == SessionStatus.COMPLETED
 
 
 def test_types_match_the_openapi_document(tmp_path: Path) -> None:

@@ -37,11 +37,13 @@ def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("way", [way for way in CONNECTIONS if way.key != "django"], ids=lambda way: way.key)
 def test_program_without_its_variables_says_what_to_run(way: Connection) -> None:
-    guard = 'sys.exit("Run the line that begins with export first, in this terminal.")'
+    guards = {
+        "python": r'if not os\.environ\.get\("HARNESS_(DATABASE_URL|TOKEN)"\):\s+sys\.exit\("Run the lines? that ',
+        "javascript": r'if \(!process\.env\.HARNESS_TOKEN\) {\s+console\.error\("Run the lines that ',
+        "bash": r"\${HARNESS_TOKEN:\?Run the lines that ",
+    }
     for program in filter(None, (way.build_blocks()[-1].text, way.approval_program)):
-        beginning, _, rest = program.partition(guard)
-        assert re.search(r'if not os\.environ\.get\("HARNESS_(DATABASE_URL|TOKEN)"\):\s+$', beginning)
-        assert "os.environ[" in rest
+        assert len(re.split(guards[way.language] + "begin", program)) > 1
 
 
 def test_program_without_a_database_ends_with_what_to_run(tmp_path: Path) -> None:
@@ -75,7 +77,9 @@ def test_each_program_has_a_session_of_its_own() -> None:
         for way in CONNECTIONS
         for program in (way.build_blocks()[-1].text, way.approval_program)
     ]
-    assert sum(map(len, names)) == len(set().union(*names)) == 2 * (len(CONNECTIONS) - 1)  # Claude Code makes its own
+    # Claude Code makes its own, and OpenTelemetry has no second program.
+    assert sum(map(len, names)) == len(set().union(*names)) == 2 * (len(CONNECTIONS) - 1) - 1
+    assert all(way.session_id.endswith("-session") or way.agent for way in CONNECTIONS)
 
 
 def test_programs_contain_no_database_password() -> None:
@@ -115,19 +119,29 @@ def test_project_that_includes_the_site_is_told_its_own_command(
     assert "harness create_agent_login" not in text
 
 
-@pytest.mark.parametrize("way", CONNECTIONS, ids=lambda way: way.key)
+@pytest.mark.parametrize("way", [way for way in CONNECTIONS if way.approval_program], ids=lambda way: way.key)
 def test_program_for_an_approval_is_complete(way: Connection) -> None:
-    compile(way.approval_program, "first_approval.py", "exec")
+    if way.language == "python":
+        compile(way.approval_program, "first_approval.py", "exec")
     assert "The note waits for your decision." in way.approval_program
 
 
-def test_first_session_is_news_only_in_a_new_workspace(client: Client) -> None:
+def test_page_waits_for_the_session_of_its_program(client: Client) -> None:
+    """A session that was there before is not that of the program; one that has come since then is."""
     client.force_login(make_user(role=Role.ADMIN))
-    news, waiting = "Your first session has arrived", "Waiting for the first session"
-    page = visible_text(client.get("/settings/connect/"))
-    assert (news in page, waiting in page) == (False, True)
-    for number in range(6):
-        make_session(session_id=f"s{number}")
-        page = visible_text(client.get("/settings/connect/"))
-        assert (news in page, waiting in page) == (number < 5, False)
-        assert "Next: decide about a call" in page
+    arrived, waiting, following = "has arrived: ", "Waiting for the session", "Next: decide about a call"
+
+    def read_page(query: str) -> list[bool]:
+        page = visible_text(client.get(f"/settings/connect/?{query}"))
+        return [text in page for text in (arrived, waiting, following)]
+
+    old = make_session(session_id="of-another-program")
+    assert read_page("how=langgraph") == read_page("how=claude") == [False, True, False]
+    assert f"how=langgraph&amp;after={old.pk}" in client.get("/settings/connect/?how=langgraph").content.decode()
+    assert read_page(f"how=langgraph&after={old.pk}") == [False, True, False]
+    make_session(session_id="first-langgraph-session", agent="claude-code")
+    assert read_page(f"how=strands&after={old.pk}") == [True, False, True]
+    assert read_page("how=strands") == [False, True, False]
+    assert read_page("how=langgraph") == read_page("how=claude") == [True, False, True]
+    make_session(session_id="first-opentelemetry-session")
+    assert read_page("how=opentelemetry") == [True, False, False], "observed calls wait for nobody"
