@@ -1,5 +1,6 @@
 """Template tags of the search results."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -29,9 +30,14 @@ def build_search_url_with_changes(context: Context, **changed: Any) -> str:
 
 
 @register.simple_tag
-def build_search_hit_url(place: SearchHit, query: SearchQuery) -> str:
-    """Return the URL of a hit in a text: the transcript at the message, or the page of the call."""
-    find = {"find": str(query)}
+def build_search_hit_url(
+    place: SearchHit, query: SearchQuery, words_of_hits: Mapping[int, SearchQuery] | None = None
+) -> str:
+    """Return the URL of a hit in a text: the transcript at the message, or the page of the call.
+
+    There it finds the query, or the words that the hit was found by, which `words_of_hits` has by passage.
+    """
+    find = {"find": str((words_of_hits or {}).get(place.passage, query))}
     if place.kind in {Kind.CALL, Kind.DECISION}:
         return f"{reverse('harness_sessions:session-call', args=[place.session, place.source])}?{urlencode(find)}#found"
     version = {} if place.version is None else {"v": str(place.version)}

@@ -1,8 +1,8 @@
 """Full-text search: hits grouped by session."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -22,6 +22,7 @@ from harness_site.search.load_search_hits import SearchHit, load_search_hits_by_
 from harness_site.search.models import Kind
 from harness_site.search.passage_search import SearchCursor, SearchPage
 from harness_site.search.query_terms import SearchQuery
+from harness_site.search.sessions_with_all_words import WordMatches, search_sessions_with_all_words
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.session_list_filter_parameters import read_and_decrypt_text_parameter
@@ -30,6 +31,8 @@ from harness_site.sessions.session_row_display import SessionLine
 
 #: Hits displayed for each session before the link to all of them.
 SHOWN = 3
+#: Hits of each word displayed for a session that has the words of a query in different texts.
+_SHOWN_OF_A_WORD = 1
 #: Largest number of sessions that match the filters for a search to read only their texts.
 _MAX_FILTERED_SESSIONS = 200
 
@@ -42,6 +45,8 @@ class SessionResultGroup:
     passages: tuple[SearchHit, ...]
     has_more: bool
     marked_words: tuple[str, ...]
+    #: Words that a hit was found by, by key of its passage, where these are not all words of the query.
+    words_of_hits: Mapping[int, SearchQuery] = field(default_factory=dict)
 
 
 def show_hits_or_redirect_to_correction(
@@ -59,17 +64,26 @@ def show_hits_or_redirect_to_correction(
     found, pks = _search_or_refresh_displayed_sessions(
         request, query, wanted, cursor=cursor, within=within, exact_match=exact_match
     )
+    apart: WordMatches | None = None
     if not pks and not found.slow and found.next is None and _is_new_search(request, cursor):
         near = _suggest_query_if_nothing_matches(workspace, query, wanted)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
+        apart = _search_words_apart(request, query, wanted)
+        pks = apart.sessions if apart else ()
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
     rows = session_rows.load_session_rows_in_order_of_pks(workspace, pks, None if is_reload else wanted)
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
+    for _word, page in apart.pages if apart else ():
+        secrets |= page.secrets
     lines = session_row_display.build_session_list_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if within is not None else SHOWN
-    groups = [_build_result_group(line, hits.get(line.pk, []), limit, query, found) for line in lines]
+    groups = (
+        _build_groups_of_words_apart(lines, apart, query)
+        if apart
+        else [_build_result_group(line, hits.get(line.pk, []), limit, query, found) for line in lines]
+    )
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
     excerpt_pks = (group.row.pk for group in groups if group.passages)
     mark_excerpts_shown_in_response(request, "search", excerpt_pks)
@@ -91,7 +105,8 @@ def show_hits_or_redirect_to_correction(
         "within": within,
         "cursor": cursor,
         "instead": read_and_decrypt_text_parameter(request.GET, "instead"),
-        "rows": ",".join(str(row.pk) for row in rows),
+        "apart": apart,
+        "rows": "" if apart else ",".join(str(row.pk) for row in rows),
     }
     return render(request, "sessions/search_results.html", context)
 
@@ -143,6 +158,33 @@ def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted
     if wanted and passage_search.search_sessions(workspace, query).passages:
         return None
     return spelling_suggestions.suggest_corrected_query(workspace, query)
+
+
+def _search_words_apart(request: MemberRequest, query: SearchQuery, wanted: SessionFilter) -> WordMatches | None:
+    """Search the sessions that have all words in different texts; None for one word, and if it took too long."""
+    if len(query.terms) < 2:
+        return None
+    workspace = request.membership.workspace_id
+    times = TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
+    few = _list_matching_session_keys_if_few(workspace, wanted)
+    return search_sessions_with_all_words(workspace, query, wanted=wanted, sessions=few, times=times)
+
+
+def _build_groups_of_words_apart(
+    lines: Iterable[SessionLine | UnreadableRecord], apart: WordMatches, query: SearchQuery
+) -> list[SessionResultGroup]:
+    """Build the results of sessions that have the words in different texts: the newest hits of each word."""
+    hits_of_words = [(word, load_search_hits_by_session(page.passages, word)) for word, page in apart.pages]
+    groups: list[SessionResultGroup] = []
+    for line in lines:
+        passages: dict[int, SearchHit] = {}
+        words_of_hits: dict[int, SearchQuery] = {}
+        for word, hits in hits_of_words:
+            of_word = [hit for hit in hits.get(line.pk, []) if hit.kind != Kind.SESSION][:_SHOWN_OF_A_WORD]
+            passages |= {hit.passage: hit for hit in of_word}
+            words_of_hits |= {hit.passage: word for hit in of_word}
+        groups.append(SessionResultGroup(line, tuple(passages.values()), False, query.words, words_of_hits))
+    return groups
 
 
 def _load_secrets_of_sessions_without_passages(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:

@@ -73,9 +73,7 @@ def test_messages_are_found_in_any_language(search: Search, text: str, typed: st
     assert place.endswith("#m-1")
 
 
-@pytest.mark.parametrize(
-    "typed", ["lamp refund", "lam%", "l_mp", '"arrived lamp"', "退狂", "字", "NOT lamp", "lamp*", '"']
-)
+@pytest.mark.parametrize("typed", ["lam%", "l_mp", '"arrived lamp"', "退狂", "字", "NOT lamp", "lamp*", '"'])
 def test_other_texts_are_not_found(search: Search, typed: str) -> None:
     session = make_session(title="other")
     make_message(session=session, text="The lamp arrived. 台灯坏了,我要退款。")

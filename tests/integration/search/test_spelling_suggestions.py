@@ -55,6 +55,41 @@ def test_the_searches_for_near_words_read_the_limits_of_the_index_once(reader: C
     assert len(limits) == 2  # of the search, and of all searches for near words
 
 
+def test_words_in_different_texts_of_a_session_are_found_with_a_note(reader: Client) -> None:
+    apart, half = make_session(), make_session()
+    amount = make_message(session=apart, text="The amount is high.")
+    cracked = make_message(session=apart, text="The shade is cracked.")
+    make_message(session=half, text="Another amount.")
+    make_message(session=make_session(workspace=make_workspace(slug="other")), text="amount cracked")
+    complete()
+    response = reader.get("/sessions/", {"q": "amount cracked"})
+    text = visible_text(response)
+    assert "1 session No message or call contains all words. These sessions contain them in different places." in text
+    assert [group.row.pk for group in response.context["groups"]] == [apart.pk]
+    html = response.content.decode()
+    # Each hit opens with the word that it was found by.
+    for message, word in ((amount, "amount"), (cracked, "cracked")):
+        assert f"at={message.position}&amp;find={word}#m-{message.position}" in html
+    assert "rows=" not in html.partition('id="found"')[2].partition(">")[0]
+    assert "different places" not in visible_text(reader.get("/sessions/", {"q": "shade cracked"}))
+
+
+def test_words_of_which_no_session_has_all_are_offered_one_by_one(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("The amount.", "Amounts.", "Amount!", "A cracked shade."):
+        make_message(session=make_session(), text=text)
+    complete()
+    text = visible_text(reader.get("/sessions/", {"q": "amount cracked pliers"}))
+    offered = "amount 3 sessions cracked 1 session pliers in no session"
+    assert f"No session contains all words. Search for one of them: {offered}" in text
+    monkeypatch.setattr(passage_search, "PAGE", 1)
+    html = reader.get("/sessions/", {"q": "amount shade"}).content.decode()
+    assert (
+        '<a class="btn" href="?q=amount"><bdi>amount</bdi> <span class="muted">more than 1 session</span></a>' in html
+    )
+
+
 @pytest.mark.parametrize("typed", ["src/app/models.py", "app/models.py", "git status --short", '"status --short"'])
 def test_paths_commands_and_phrases_are_found(search: Search, typed: str) -> None:
     make_message(session=make_session(), text="$ git status --short\n M src/app/models.py")

@@ -127,6 +127,7 @@ def test_page_is_complete_and_self_contained(reader: Client) -> None:
     assert response.headers["Content-Disposition"] == 'attachment; filename="order-17-v3.html"'
     html = body(response)
     assert "THE END" in html
+    assert re.search(r'<p class="facts"><span class="chip [a-z]+">', html)
     assert f'<img src="{PIXEL}"' in html
     assert "It happened" in html
     assert "Seen in the bank&#x27;s export." in html

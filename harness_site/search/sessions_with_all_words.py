@@ -1,0 +1,81 @@
+"""Sessions that have all words of a query, but not in the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from checkpoints.sessions.session_list_filters import SessionFilter
+from harness_site.core.time_range_parameters import TimeRange
+from harness_site.search import passage_search
+from harness_site.search.passage_search import SearchPage
+from harness_site.search.query_terms import SearchQuery, SearchTerm
+
+
+@dataclass(frozen=True, slots=True)
+class WordCount:
+    """Number of sessions that have a word, or the smallest possible one if there `is_more`."""
+
+    query: SearchQuery
+    sessions: int
+    is_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WordMatches:
+    """Sessions that have all words, newest match of the rarest word first, and the sessions of each word.
+
+    `pages` has the passages of each word in these sessions. If not `is_complete`, older sessions may have all words
+    too.
+    """
+
+    sessions: tuple[int, ...]
+    pages: tuple[tuple[SearchQuery, SearchPage], ...]
+    counts: tuple[WordCount, ...]
+    is_complete: bool
+
+
+def search_sessions_with_all_words(
+    workspace: int,
+    query: SearchQuery,
+    *,
+    wanted: SessionFilter | None = None,
+    sessions: Collection[int] | None = None,
+    times: TimeRange | None = None,
+) -> WordMatches | None:
+    """Search the sessions in which each term of a query occurs somewhere; None if the search took too long.
+
+    Reads one page of sessions for each term. Of a term that is in more sessions, only the newest ones are compared.
+    """
+    limits = passage_search.load_sequential_read_limits()
+    pages: list[tuple[SearchTerm, SearchPage]] = []
+    for term in query.terms:
+        page = passage_search.search_sessions(
+            workspace, SearchQuery((term,)), wanted=wanted, sessions=sessions, times=times, limits=limits
+        )
+        if page.slow:
+            return None
+        pages.append((term, page))
+    counts = tuple(
+        WordCount(SearchQuery((term,)), len(_list_sessions(page)), page.next is not None) for term, page in pages
+    )
+    _rarest, rarest_page = min(pages, key=lambda entry: (entry[1].next is not None, len(_list_sessions(entry[1]))))
+    common = _list_sessions(rarest_page)
+    matching: list[tuple[SearchQuery, SearchPage]] = []
+    for term, page in pages:
+        if not common:
+            break
+        word = SearchQuery((term,))
+        if page.next is not None:
+            page = passage_search.search_sessions(workspace, word, sessions=common, times=times)
+            if page.slow:
+                return None
+        having = set(_list_sessions(page))
+        common = [session for session in common if session in having]
+        matching.append((word, page))
+    is_complete = rarest_page.next is None
+    return WordMatches(tuple(common), tuple(matching) if common else (), counts, is_complete)
+
+
+def _list_sessions(page: SearchPage) -> list[int]:
+    return list(dict.fromkeys(passage.session_id for passage in page.passages))
