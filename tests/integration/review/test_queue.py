@@ -219,7 +219,7 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     page = visible_text(response)
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
     assert "The tool failed and may still have done it" in page
-    assert '<span class="amount">40.00 EUR</span>' in response.content.decode()
+    assert '<span class="amount said">40.00 EUR</span>' in response.content.decode()
 
 
 @pytest.mark.parametrize(("risk", "side_effects", "shown"), [("high", "mutate", True), ("medium", "write", False)])

@@ -29,7 +29,7 @@ def test_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -
     assert "bob withdrew alice’s decision at " in visible_text(people["carol"].get(url(call)))
     assert "bob: Decision withdrawn — “It is in the export.”" in page
     assert "bob withdrew the decision" in visible_text(people["carol"].get("/review/"))
-    assert "It is in the export." not in visible_text(people["carol"].get("/review/?tab=decided"))  # it waits again
+    assert "bob: “It is in the export.”" in visible_text(people["carol"].get("/review/?tab=decided"))
 
     people["alice"].post(url(call), {**FAILED, "kind": "confirm_landed", "result": "paid", "revision": 3})
     page = visible_text(people["alice"].get(url(call)))
