@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -23,9 +22,9 @@ from checkpoints.calls.decision_signatures import require_signing_key_for_decisi
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import (
     APPROVAL_KINDS,
     DECIDING_KINDS,
@@ -53,12 +52,10 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import take_and_release_ownership
-from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 
@@ -198,16 +195,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     reason = require_and_clean_decision_reason(verdict.reason, verdict.actor)
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
-    with (
-        quarantine.quarantine_on_integrity_error(store, target.session_id),
-        database_operation(store.using),
-        transaction.atomic(using=store.using),
-    ):
-        session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
-        look_up_and_lock_rows.require_not_quarantined(session)
-        seen_call = look_up_and_lock_rows.get_latest_call_attempt(
-            store, session, target.call_id, step=target.step, attempt=target.attempt
-        )
+    with lock_session_and_get_call(store, target) as (session, seen_call):
         require_unaltered_call.require_matching_digests(seen_call)
         call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, seen_call)
         require_undecided_at_revision(

@@ -27,10 +27,10 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import signed_decisions
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.signed_decisions import DecisionTerms
-from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import RULES, dump_evidence, list_open_votes, require_and_clean_decision_reason
 from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import (
     DECIDING_KINDS,
     WITHDRAWABLE_KINDS,
@@ -41,10 +41,8 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
 from checkpoints.formats import digests
-from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
-from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
@@ -87,16 +85,7 @@ def withdraw_decision(
     stored_evidence = dump_evidence(evidence)
     if isinstance(target.revision, bool) or not isinstance(target.revision, int):
         raise InvalidInput(f"{target.revision!r} is not a revision.")
-    with (
-        quarantine.quarantine_on_integrity_error(store, target.session_id),
-        database_operation(store.using),
-        transaction.atomic(using=store.using),
-    ):
-        session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
-        look_up_and_lock_rows.require_not_quarantined(session)
-        call = look_up_and_lock_rows.get_latest_call_attempt(
-            store, session, target.call_id, step=target.step, attempt=target.attempt
-        )
+    with lock_session_and_get_call(store, target) as (session, call):
         withdrawn = (
             _get_open_vote_to_withdraw(session, call, actor) if call.undecided else _get_unused_decision(session, call)
         )

@@ -17,10 +17,10 @@ from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe, ask_verify_hook_flow, find_verify_hook
 from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import take_and_release_ownership
@@ -123,16 +123,7 @@ def request_verify_hook_run(store: Store, target: DecisionTarget, actor: Actor) 
     Raises what `decisions.decide` raises for a call that is altered or not undecided.
     """
     actor.require_may_decide("run the probe of this call")
-    with (
-        quarantine.quarantine_on_integrity_error(store, target.session_id),
-        database_operation(store.using),
-        transaction.atomic(using=store.using),
-    ):
-        session = look_up_and_lock_rows.get_session(store, target.session_id, lock=True)
-        look_up_and_lock_rows.require_not_quarantined(session)
-        call = look_up_and_lock_rows.get_latest_call_attempt(
-            store, session, target.call_id, step=target.step, attempt=target.attempt
-        )
+    with lock_session_and_get_call(store, target) as (session, call):
         require_unaltered_call.require_matching_digests(call)
         call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, call)
         revision = call.revision if call.status == CallStatus.INTERRUPTED else 0
