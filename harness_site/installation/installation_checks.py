@@ -213,7 +213,7 @@ def get_mail_settings_status() -> Status:
     if server is None:
         summary = _("Not set. Until then, people see what waits for them only on this site.")
         line = "export HARNESS_EMAIL_URL=smtp+starttls://user:password@mail.example.org:587"
-        if _has_sender_of_a_domain():
+        if _is_mail_sender_at_domain_name():
             advice = _("Set this variable with the values of your mail server, and restart the site:")
             return Status("mail", title, Level.OFF, summary, advice, line)
         advice = _("Set these variables to your mail server and the sender of its messages, and restart the site:")
@@ -222,7 +222,7 @@ def get_mail_settings_status() -> Status:
         summary = _("Messages are printed in the terminal of the server instead of being sent.")
         return Status("mail", title, Level.ATTENTION, summary, _("Set HARNESS_EMAIL_URL to send them."))
     values = {"host": server.host, "port": server.port, "sender": settings.MAIL_FROM}
-    if server.host not in LOCAL_HOSTS and not _has_sender_of_a_domain():
+    if server.host not in LOCAL_HOSTS and not _is_mail_sender_at_domain_name():
         summary = (
             _("Through %(host)s, port %(port)s, without a sender address that other mail servers accept.") % values
         )
@@ -232,13 +232,13 @@ def get_mail_settings_status() -> Status:
     if server.security is Security.PLAIN and server.user and server.host not in LOCAL_HOSTS:
         advice = _("The password travels without encryption. Use smtp+starttls:// or smtps:// in HARNESS_EMAIL_URL.")
         return Status("mail", title, Level.ATTENTION, summary, advice)
-    if not _has_sender_of_a_domain():
+    if not _is_mail_sender_at_domain_name():
         advice = _("If messages leave this machine, set this variable to the address that they come from:")
         return Status("mail", title, Level.OK, summary, advice, _SENDER_LINE)
     return Status("mail", title, Level.OK, summary)
 
 
-def _has_sender_of_a_domain() -> bool:
+def _is_mail_sender_at_domain_name() -> bool:
     """Return whether the address of the sender has a domain name, not the name or IP address of one host."""
     sender_host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2]
     return "." in sender_host.rstrip("0123456789.")

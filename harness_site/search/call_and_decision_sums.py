@@ -94,7 +94,7 @@ def build_wait_tally_if_decided_by_person(workspace: int, decision: Any) -> Tall
     """Return the waiting time of a final decision of a person, else None.
 
     `decision` has the required fields of `Decision` and the times of its call, `tool_call__issued_at` being the time of
-    the request for an approval (`restore_approval_request_times_in_decision_rows`).
+    the request for an approval (`replace_call_start_times_by_approval_request_times`).
     """
     # All other decisions are about an interrupted call.
     since = decision.tool_call__issued_at if decision.kind in APPROVAL_KINDS else decision.tool_call__interrupted_at
@@ -106,7 +106,7 @@ def build_wait_tally_if_decided_by_person(workspace: int, decision: Any) -> Tall
     return Tally(DecisionSums, key, (1,))
 
 
-def restore_approval_request_times_in_decision_rows(decisions: Sequence[Any]) -> list[Any]:
+def replace_call_start_times_by_approval_request_times(decisions: Sequence[Any]) -> list[Any]:
     """Return decisions whose calls have the time at which their approval was requested, in one query.
 
     A call that was approved and has run has the time of its start, after the decision; only the audit trail still has

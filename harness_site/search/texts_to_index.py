@@ -124,7 +124,7 @@ def load_texts_to_index(kind: Kind, keys: list[int]) -> list[IndexedText]:
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = call_and_decision_sums.restore_approval_request_times_in_decision_rows(loaded)
+        loaded = call_and_decision_sums.replace_call_start_times_by_approval_request_times(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)

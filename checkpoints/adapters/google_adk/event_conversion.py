@@ -51,7 +51,7 @@ def encode_event(event: Event) -> dict[str, Any]:
     readable = [_encode_part(part, waiting) for part in parts or ()]
     message: dict[str, Any] = {
         "role": _find_role(event, readable),
-        "content": readable or _describe_changes(event),
+        "content": readable or _describe_event_without_content(event),
         "source": {_KEY: record if parts is None else {**record, _PARTS: len(parts)}},
         "created_at": datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
     }
@@ -127,7 +127,7 @@ def _find_role(event: Event, parts: Sequence[dict[str, Any]]) -> str:
     return "assistant" if parts else "system"
 
 
-def _describe_changes(event: Event) -> str:
+def _describe_event_without_content(event: Event) -> str:
     """Return the text of an event without content."""
     actions = event.actions
     if event.error_message or event.error_code:

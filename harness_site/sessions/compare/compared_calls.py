@@ -47,7 +47,7 @@ class ComparedCalls:
 
     def build_compared_call(self, call: CallPart) -> ComparedCall:
         """Find what is known about a call, which has to be an object of one of the lines."""
-        result, record = self._results.get(id(call)), self._find_record(call)
+        result, record = self._results.get(id(call)), self._find_newest_record_of_call(call)
         if record is not None:
             call = replace(call, args=restore_argument_order(call.args, record.args_order))
         card = CallCard(call, result, None, () if record is None else (record,))
@@ -60,7 +60,7 @@ class ComparedCalls:
             if isinstance(result, ResultPart):
                 self._results[id(parts[index][number])] = result
 
-    def _find_record(self, call: CallPart) -> CallRecord | None:
+    def _find_newest_record_of_call(self, call: CallPart) -> CallRecord | None:
         """Find the newest attempt in the log; providers reuse ids, so the arguments decide between several calls."""
         records = [record for record in self._records if record.call_id == call.call_id and record.tool == call.name]
         if len({record.step for record in records}) > 1:

@@ -179,7 +179,7 @@ def load_call_log_page(
         if wanted.has_filters_besides_times
         else None
     )
-    matches = wanted.calls.filter_calls(_end_at_call(calls, end))
+    matches = wanted.calls.filter_calls(_leave_out_calls_before_oldest(calls, end))
     if wanted.agent:
         matches = _filter_by_agent(matches, wanted)
     if wanted.interrupted:
@@ -235,7 +235,7 @@ def load_tool_success_rates(
             if first_page is None
             else first_page.oldest_examined
         )
-        calls = _filter_by_agent(_end_at_call(calls, oldest), wanted)
+        calls = _filter_by_agent(_leave_out_calls_before_oldest(calls, oldest), wanted)
     rows = list(map(_RatedCall._make, _select_rated_columns(calls)[: RATED + 1]))
     since = None if oldest is None else oldest.issued_at
     if len(rows) > RATED:
@@ -320,7 +320,7 @@ def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return calls.annotate(stored_time=keyset_pagination.cast_field_to_text("issued_at")).order_by("-issued_at", "-pk")
 
 
-def _end_at_call(calls: QuerySet[ToolCall], oldest: ToolCall | None) -> QuerySet[ToolCall]:
+def _leave_out_calls_before_oldest(calls: QuerySet[ToolCall], oldest: ToolCall | None) -> QuerySet[ToolCall]:
     """Leave out the calls before the oldest one, if there is one."""
     if oldest is None:
         return calls
