@@ -29,6 +29,29 @@ def test_every_used_token_is_defined(path: Path) -> None:
     assert set(re.findall(r"var\((--[\w-]+)", path.read_text())) - defined == set()
 
 
+#: Beginnings of classes that a library sets, or whose ends are data: styles of terminals, tokens of a programming
+#: language, kinds of a lane.
+COMPOSED_CLASSES = ("ansi-", "depth-", "for-", "hl-", "htmx-", "on-")
+CODE = "".join(
+    path.read_text()
+    for folder, kind in (("templates", "html"), ("harness_site", "py"), ("static/js", "js"))
+    for path in sorted((ROOT / folder).rglob(f"*.{kind}"))
+)
+WORDS = set(re.findall(r"[\w-]+", CODE))
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_every_class_and_id_of_a_style_is_used(path: Path) -> None:
+    selectors = re.findall(r"([^{};]+)\{", re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL))
+    named = set(re.findall(r"[.#]([a-zA-Z][\w-]*)", "".join(selectors)))
+    assert {name for name in named - WORDS if not name.startswith(COMPOSED_CLASSES)} == set()
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_every_style_is_linked_or_exported(path: Path) -> None:
+    assert path.stem in _STYLES or f"{{% static 'css/{path.name}' %}}" in CODE
+
+
 def test_exported_pages_have_the_styles_of_session_pages_in_their_order() -> None:
     links = (ROOT / "templates" / "parts" / "session_stylesheets.html").read_text()
     names = re.findall(r"css/(\w+)\.css", links)
