@@ -17,7 +17,7 @@ from harness_site.core.masking.masker import (
     mask_secret_fields_only,
     use_masking_rules_with_extra_values,
 )
-from harness_site.core.money_amounts_in_call_arguments import pad_amount_in_sentence_to_cents, pad_amount_to_cents
+from harness_site.core.money_amounts_in_call_arguments import format_amount_in_sentence, format_amount_argument
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
 from harness_site.core.shell_command_arguments import format_command_without_shell_wrapper_or_empty
 
@@ -102,7 +102,7 @@ def _build_masked_sentence(tool: str, sentence: str, args: Any, build: Callable[
     secrets = collect_secret_values(args)
     with use_masking_rules_with_extra_values(secrets):
         if does_sentence_describe_call(sentence) and not contains_short_secret_value(sentence, secrets):
-            return pad_amount_in_sentence_to_cents(mask_and_reveal_hidden(sentence), args)
+            return format_amount_in_sentence(mask_and_reveal_hidden(sentence), args)
         return build(tool, args)
 
 
@@ -255,7 +255,7 @@ def _generate_default_sentence_pieces(tool: str, args: Any, *, omitted: int = 0)
         yield ", " if number else ": ", False
         if not command:
             yield f"{_put_name_in_words(key)} ", False
-        yield _put_value_in_words(command or pad_amount_to_cents(key, value)), True
+        yield _put_value_in_words(command or format_amount_argument(key, value)), True
     omitted += max(len(args) - _MAX_ARGUMENTS, 0)
     if omitted > 0:
         yield gettext(", and %(count)s more") % {"count": omitted}, False
@@ -277,7 +277,7 @@ def describe_arguments_not_in_sentence(args: Any, names: Container[str], sentenc
 def _is_argument_said_in_sentence(sentence: str, name: str, value: Any) -> bool:
     said = _put_argument_in_words(name, value)
     if not isinstance(value, bool | dict | list):
-        said = _put_scalar_in_words(pad_amount_to_cents(name, value))
+        said = _put_scalar_in_words(format_amount_argument(name, value))
     return re.search(rf"(?<!\w){re.escape(said)}(?!\w)", sentence) is not None
 
 
@@ -292,7 +292,7 @@ def _put_name_in_words(name: str, limit: int = 60) -> str:
 
 def _put_argument_in_words(name: str, value: Any, separator: str = " ") -> str:
     """Describe an argument without JSON: “order 17”, “branches (main, old)”, “env (2 fields)”."""
-    return f"{_put_name_in_words(name)}{separator}{_put_value_in_words(pad_amount_to_cents(name, value))}"
+    return f"{_put_name_in_words(name)}{separator}{_put_value_in_words(format_amount_argument(name, value))}"
 
 
 def _put_value_in_words(value: Any) -> str:

@@ -19,10 +19,10 @@ _AMOUNT: Final = re.compile(
     r"(?P<before>[A-Z]{3}|[€£$])? ?(?P<number>-?(?:\d{1,15}(?:\.\d{1,6})?|\d{1,3}(?:,\d{3}){1,4}\.\d{1,6})) ?"
     r"(?P<after>[A-Z]{3}|€)?"
 )
-#: A number with a single decimal, as programs write 39.00.
-_SINGLE_DECIMAL: Final = re.compile(r"-?\d{1,15}\.\d")
 #: A number in a sentence, with separators of any language.
 _GROUPED_NUMBER: Final = re.compile(r"\d+(?:[.,\u00a0\u202f]\d+)*")
+_CURRENCY_AT_END: Final = re.compile(r"(?:\b[A-Z]{3} ?|[€£$] ?)\Z")
+_CURRENCY_AT_START: Final = re.compile(r" ?(?:[A-Z]{3}\b|[€£$])")
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
 _CURRENCY_OF_SYMBOL: Final = {"€": "EUR", "£": "GBP"}
 
@@ -35,9 +35,7 @@ class Amount:
     currency: str
 
     def __str__(self) -> str:
-        exponent = self.number.as_tuple().exponent
-        places = max(2, -exponent) if isinstance(exponent, int) and exponent < 0 else 0
-        return f"{formatting.format_number(self.number, places)} {self.currency}".rstrip()
+        return f"{_format_number(self.number)} {self.currency}".rstrip()
 
 
 def is_amount_in_sentence(amount: Amount | None, sentence: str) -> bool:
@@ -48,19 +46,46 @@ def is_amount_in_sentence(amount: Amount | None, sentence: str) -> bool:
     return any(re.sub(r"\D", "", number) == digits for number in _GROUPED_NUMBER.findall(sentence))
 
 
-def pad_amount_to_cents(name: str, value: Any) -> Any:
-    """Return the value of an argument, as text with two decimals if it is an amount with one: 39.0 becomes 39.00."""
-    if name not in _NAMES or not isinstance(value, float | str) or not _SINGLE_DECIMAL.fullmatch(str(value)):
+def _format_number(number: Decimal) -> str:
+    """Format a number with the separators of the reader's language, and with cents unless it is whole."""
+    exponent = number.as_tuple().exponent
+    places = max(2, -exponent) if isinstance(exponent, int) and exponent < 0 else 0
+    return formatting.format_number(number, places)
+
+
+def format_amount_argument(name: str, value: Any) -> Any:
+    """Return the value of an argument with separators and cents if it is an amount: 26523.0 becomes 26,523.00.
+
+    Args:
+        name: Name of the argument.
+        value: Value of the argument. It is returned as it is if it is no amount.
+    """
+    match = _match_amount(value) if name in _NAMES else None
+    if match is None:
         return value
-    return f"{value}0"
+    text, number = match.string, _parse_number(match)
+    return f"{text[: match.start('number')]}{_format_number(number)}{text[match.end('number') :]}"
 
 
-def pad_amount_in_sentence_to_cents(sentence: str, args: Any) -> str:
-    """Return the sentence of a call, with two decimals where it says the amount among its arguments with one."""
+def format_amount_in_sentence(sentence: str, args: Any) -> str:
+    """Return the sentence of a call with separators and cents where it says the amount among its arguments.
+
+    A whole number may also be that of something else, such as an order. It is formatted beside a currency only.
+    """
     name = find_amount_argument_name(args)
-    if name is None or (padded := pad_amount_to_cents(name, args[name])) is args[name]:
+    if name is None or (formatted := format_amount_argument(name, args[name])) is args[name]:
         return sentence
-    return re.sub(rf"(?<![\w.,]){re.escape(str(args[name]))}(?![\w]|[.,]\d)", padded, sentence)
+    stored = str(args[name]).strip()
+    return re.sub(
+        rf"(?<![\w.,]){re.escape(stored)}(?!\w|[.,]\d)",
+        lambda said: formatted if not stored.isdecimal() or _is_beside_currency(said) else said[0],
+        sentence,
+    )
+
+
+def _is_beside_currency(number: re.Match[str]) -> bool:
+    before, after = number.string[: number.start()], number.string[number.end() :]
+    return bool(_CURRENCY_AT_END.search(before) or _CURRENCY_AT_START.match(after))
 
 
 def find_visible_amount(args: Any) -> Amount | None:
@@ -83,16 +108,24 @@ def _is_masked_for_reader(name: str, value: Any) -> bool:
     return mask_secret_fields_only({name: value})[name] == MASK or mask_text(str(value)) != str(value)
 
 
-def _parse_amount(value: Any, currency: Any) -> Amount | None:
+def _match_amount(value: Any) -> re.Match[str] | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    match = _AMOUNT.fullmatch(str(value).strip())
+    return _AMOUNT.fullmatch(str(value).strip())
+
+
+def _parse_number(match: re.Match[str]) -> Decimal:
+    return Decimal(match["number"].replace(",", ""))
+
+
+def _parse_amount(value: Any, currency: Any) -> Amount | None:
+    match = _match_amount(value)
     if match is None:
         return None
     unit = match["before"] or match["after"] or ""
     if not unit and isinstance(currency, str) and _CURRENCY.fullmatch(currency):
         unit = currency.upper()
-    return Amount(Decimal(match["number"].replace(",", "")), _CURRENCY_OF_SYMBOL.get(unit, unit))
+    return Amount(_parse_number(match), _CURRENCY_OF_SYMBOL.get(unit, unit))
 
 
 def sum_amounts_in_one_currency(amounts: Iterable[Amount | None]) -> Amount | None:

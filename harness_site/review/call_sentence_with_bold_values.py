@@ -13,7 +13,7 @@ from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence, list_default_call_sentence_pieces
 from harness_site.core.masking.masker import MASK
-from harness_site.core.money_amounts_in_call_arguments import pad_amount_to_cents
+from harness_site.core.money_amounts_in_call_arguments import format_amount_argument
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 #: Maximum number of arguments, and maximum length of a value and of a sentence, in which values are searched.
@@ -65,7 +65,7 @@ def split_sentence_at_argument_values(sentence: str, args: Any) -> Iterator[tupl
 def _generate_visible_values(args: Any) -> Iterator[str]:
     """Yield the texts and numbers among the arguments, as a sentence shows them."""
     for name, argument in islice(args.items(), _MAX_VALUES) if isinstance(args, dict) else ():
-        value = pad_amount_to_cents(name, argument)
+        value = format_amount_argument(name, argument)
         if (
             isinstance(value, str | int | float)
             and not isinstance(value, bool)

@@ -1,6 +1,7 @@
 """Sentences about calls."""
 
 import pytest
+from django.utils import translation
 
 from harness_site.core import call_sentences
 
@@ -11,6 +12,7 @@ from harness_site.core import call_sentences
         ("refund_card", {"order": 17, "amount": "40.00"}, "Refund card: order 17, amount 40.00"),
         ("refund_card", {"amount": 39.0, "weight": 39.0}, "Refund card: amount 39.00, weight 39.0"),
         ("refund_card", {"price": "-7.5", "amount": {"price": 39.0}}, "Refund card: price -7.50, amount (1 field)"),
+        ("pay", {"invoice": 8841, "amount": "26523.0"}, "Pay: invoice 8841, amount 26,523.00"),
         ("git.delete", {"branches": ["a", "b"], "force": True}, "Git delete: branches (a, b), force yes"),
         ("tag", {"tag": "vip", "customers": ["a"] * 100}, "Tag: tag vip, customers (100 entries)"),
         ("run", {"env_vars": {"A": 1, "B": 2}, "steps": []}, "Run: env vars (2 fields), steps (none)"),
@@ -41,15 +43,29 @@ def test_call_sentence(tool: str, args: object, sentence: str) -> None:
         ("Refund 39.125 EUR", {"amount": 39.125}, "Refund 39.125 EUR"),
         ("Refund 39 EUR", {"amount": 39}, "Refund 39 EUR"),
         ("Weigh 39.0 g", {"weight": 39.0}, "Weigh 39.0 g"),
+        ("Pay 26523.00 EUR", {"amount": "26523.00"}, "Pay 26,523.00 EUR"),
+        ("Wire 18,400.00 EUR", {"amount": "18,400.00"}, "Wire 18,400.00 EUR"),
+        ("Pay 1980 EUR", {"amount": 1980}, "Pay 1,980 EUR"),
+        ("Pay 1980 EUR for order 1980", {"amount": 1980}, "Pay 1,980 EUR for order 1980"),
+        ("Pay €1980 for order 1980", {"amount": 1980}, "Pay €1,980 for order 1980"),
+        ("Pay order 1980", {"amount": 1980}, "Pay order 1980"),
+        ("Pay €1980.5 to Ann", {"amount": "€1980.5"}, "Pay €1,980.50 to Ann"),
+        ("Pay many", {"amount": "many"}, "Pay many"),
     ],
 )
-def test_amount_in_the_sentence_of_a_tool_has_two_decimals(sentence: str, args: object, shown: str) -> None:
+def test_amount_in_the_sentence_of_a_tool_has_separators_and_cents(sentence: str, args: object, shown: str) -> None:
     assert call_sentences.build_masked_call_sentence("refund_card", sentence, args) == shown
 
 
-def test_amount_with_two_decimals_counts_as_said_in_a_sentence() -> None:
-    args = {"amount": 39.0, "order": 17}
-    sentence = call_sentences.build_masked_call_sentence("refund_card", "Refund 39.0 EUR", args)
+def test_amount_in_a_sentence_has_the_separators_of_the_reader() -> None:
+    with translation.override("de"):
+        sentence = call_sentences.build_masked_call_sentence("pay", "Pay 26523.0 EUR", {"amount": 26523.0})
+    assert sentence == "Pay 26.523,00 EUR"
+
+
+def test_amount_with_separators_counts_as_said_in_a_sentence() -> None:
+    args = {"amount": 1039.0, "order": 17}
+    sentence = call_sentences.build_masked_call_sentence("refund_card", "Refund 1039.0 EUR", args)
     assert call_sentences.describe_arguments_not_in_sentence(args, ["amount", "order"], sentence) == "order: 17"
 
 
