@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -10,6 +11,11 @@ from django.utils.translation import gettext, ngettext
 
 from checkpoints.enums import UNANSWERED_RESULT
 from harness_site.core import formatting
+from harness_site.core.command_summaries import (
+    describe_patched_files,
+    shorten_path_at_beginning,
+    summarize_command,
+)
 from harness_site.core.masking.known_secret_value_search import contains_short_secret_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
@@ -17,7 +23,7 @@ from harness_site.core.masking.masker import (
     mask_secret_fields_only,
     use_masking_rules_with_extra_values,
 )
-from harness_site.core.money_amounts_in_call_arguments import format_amount_in_sentence, format_amount_argument
+from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_amount_in_sentence
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
 from harness_site.core.shell_command_arguments import format_command_without_shell_wrapper_or_empty
 
@@ -66,8 +72,8 @@ _COMMAND_SETTINGS: Final = frozenset(
         *("description", "justification"),
     }
 )
-#: Maximum characters of a command in a list, which says no more about the call than it.
-_MAX_COMMAND_LENGTH: Final = 160
+#: Beginning of the name of a tool of an MCP server, which is followed by the server and the name that the server uses.
+_MCP_PREFIX: Final = re.compile(r"mcp__.+?__(?=[^_])")
 _MARKDOWN_LINE: Final = re.compile(r"^(?:#{1,6} |[ \t]*\|.*\|[ \t]*$)", re.MULTILINE)
 _SPACE_BETWEEN_WORDS: Final = str.maketrans("_-.", "   ")
 
@@ -150,8 +156,55 @@ def describe_call_beside_tool_name(call: DescribedCall) -> str:
     return (
         sentence
         if does_sentence_describe_call(call.sentence)
-        else sentence.removeprefix(_put_tool_in_words(call.tool)).lstrip(":, ")
+        else sentence.removeprefix(_put_tool_in_words(_MCP_PREFIX.sub("", call.tool))).lstrip(":, ")
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CallSummary:
+    """What a line of a list says of a call.
+
+    `whole` is the complete command or path if `sentence` has a shortened one, else empty. `folder` is the one that the
+    command changes to before it runs, which the sentence does not have, and `whole_folder` its complete path.
+    """
+
+    sentence: str
+    whole: str = ""
+    folder: str = ""
+    whole_folder: str = ""
+
+
+def summarize_call(call: DescribedCall, *, is_beside_tool_name: bool) -> CallSummary:
+    """Summarize a call for a list; with `is_beside_tool_name`, the sentence does not repeat the name of the tool."""
+    describe = describe_call_beside_tool_name if is_beside_tool_name else format_short_call_sentence
+    sentence = describe(call)
+    try:
+        args = formatting.parse_json_or_text(call.args_json_in_caller_order)
+        if does_sentence_describe_call(call.sentence) or not isinstance(args, dict):
+            return CallSummary(sentence)
+        with use_masking_rules_with_extra_values(collect_secret_values(args)):
+            return _add_whole_command_or_path(call.tool, args, sentence)
+    except (ValueError, RecursionError):
+        return CallSummary(sentence)
+
+
+def _add_whole_command_or_path(tool: str, args: dict[str, Any], sentence: str) -> CallSummary:
+    path = _find_path_argument_of_file_tool(tool, args)
+    if path is not None:
+        whole = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
+        return CallSummary(sentence, "" if sentence.endswith(whole) else whole)
+    command = _find_command(mask_secret_fields_only(args))
+    if not command:
+        return CallSummary(sentence)
+    summary = summarize_command(command)
+    whole = "" if summary.text == summary.whole else summary.whole
+    return CallSummary(sentence, whole, summary.folder, summary.whole_folder)
+
+
+def _find_command(args: dict[str, Any]) -> str:
+    """Return the command that is the first of the arguments; empty if that is something else."""
+    name, value = next(iter(args.items()), ("", None))
+    return format_command_without_shell_wrapper_or_empty(value) if name in _COMMAND_ARGUMENTS else ""
 
 
 def build_short_call_sentence(tool: str, args: Any) -> str:
@@ -160,14 +213,19 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
     It has the name of the file of a tool for files. Of other tools it has the first argument, and those further ones
     that are one short line. Decisions are about all arguments, see `build_default_call_sentence`.
     """
+    tool = _MCP_PREFIX.sub("", tool)
     if not isinstance(args, dict) or not args:
         return build_default_call_sentence(tool, args)
     path = _find_path_argument_of_file_tool(tool, args)
     if path is not None:
-        return f"{_put_tool_in_words(tool)} {_shorten_path(path)}"
-    (first_name, first), *others = mask_secret_fields_only(args).items()
-    if first_name in _COMMAND_ARGUMENTS and (command := format_command_without_shell_wrapper_or_empty(first)):
+        whole = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
+        return f"{_put_tool_in_words(tool)} {shorten_path_at_beginning(whole, _MAX_VALUE_LENGTH)}"
+    shown_args = mask_secret_fields_only(args)
+    (first_name, first), *others = shown_args.items()
+    if command := _find_command(shown_args):
         return _describe_command_in_list(tool, command, dict(others))
+    if isinstance(first, str) and (files := describe_patched_files(first)):
+        return f"{_put_tool_in_words(tool)}: {files}"
     chosen = {
         first_name: _cut_to_first_line_if_markdown(first),
         **{name: value for name, value in others[: _MAX_ARGUMENTS - 1] if not _is_long_text(value)},
@@ -176,7 +234,7 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
 
 
 def _describe_command_in_list(tool: str, command: str, others: dict[str, Any]) -> str:
-    said = formatting.mask_and_shorten_to_one_line(command, _MAX_COMMAND_LENGTH)
+    said = summarize_command(command).text
     further = {
         name: value
         for name, value in others.items()
@@ -195,15 +253,6 @@ def _find_path_argument_of_file_tool(tool: str, args: dict[str, Any]) -> str | N
         return None
     path = next((args[name] for name in _FILE_ARGUMENTS if name in args), None)
     return path if isinstance(path, str) and path and not _is_long_text(path, _SCANNED_PATH) else None
-
-
-def _shorten_path(path: str) -> str:
-    """Shorten a path at its beginning: the name of the file is at its end."""
-    text = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
-    if len(text) <= _MAX_VALUE_LENGTH:
-        return text
-    end = text[1 - _MAX_VALUE_LENGTH :]
-    return f"…{end.partition('/')[2] or end}"
 
 
 def _cut_to_first_line_if_markdown(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Formatting of numbers, dates, durations and stored JSON."""
 
 import json
+import re
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -20,6 +21,8 @@ from harness_site.core.rendering.terminal_sequences import remove_terminal_seque
 
 #: Characters of a text that are read for one line.
 _SCANNED: Final = 2_000
+#: Lines that are drawn across the output of a program, also as a part of its box: `⎯⎯⎯ Failed ⎯⎯⎯`, `=====`.
+_RULE: Final = re.compile(r"[\u2500-\u257f\u23af\u2015]+|([-=_*~#])\1{4,}")
 #: Size in seconds → unit, from large to small.
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -218,8 +221,10 @@ def mask_and_format_json_or_text(stored: str) -> str:
 
 
 def mask_and_shorten_output_to_one_line(text: str, limit: int) -> str:
-    """Shorten the output or the error of a tool to one line, without terminal sequences."""
-    return mask_and_shorten_to_one_line(remove_terminal_sequences(text), limit)
+    """Shorten the output or the error of a tool to one line, without terminal sequences and horizontal rules."""
+    # Rules are removed from masked text: a private key is recognized by its dashes.
+    masked = get_masked_text_beginning(remove_terminal_sequences(text), _SCANNED)
+    return mask_and_shorten_to_one_line(_RULE.sub(" ", masked), limit)
 
 
 def mask_and_shorten_to_one_line(value: Any, limit: int = 60) -> str:

@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
-from harness_site.core.call_sentences import describe_call_beside_tool_name, format_short_call_sentence
+from harness_site.core.call_sentences import summarize_call
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
@@ -47,7 +47,8 @@ _LONGEST_ERROR: Final = 140
 class CallLine:
     """A line of a list of calls.
 
-    `sentence` says what the call does: in the words of its tool, else made from its name and short arguments.
+    `sentence` says what the call does: in the words of its tool, else made from its name and short arguments. `whole`,
+    `folder` and `whole_folder` are as in `CallSummary`.
     """
 
     pk: int
@@ -57,6 +58,9 @@ class CallLine:
     tool: SafeString
     call_id: str
     sentence: str
+    whole: str
+    folder: str
+    whole_folder: str
     status_shape: str
     status: str
     status_reason: str
@@ -68,9 +72,9 @@ class CallLine:
     duration: str
 
     @property
-    def has_content_in_decision_column(self) -> bool:
-        """Return whether there is something to say in the column of decisions."""
-        return bool(self.record.rulings or self.record.late or self.record.is_undecided)
+    def has_decisions(self) -> bool:
+        """Return whether somebody has decided on the call, or reported its result late."""
+        return bool(self.record.rulings or self.record.late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +148,6 @@ def format_run_of_call(record: CallRecord, original_runs: Mapping[int, int], ori
     return _("run %(number)s of %(session)s") % {"number": number, "session": origin}
 
 
-def has_any_line_decisions_to_show(lines: Iterable[CallLine | UnreadableRecord]) -> bool:
-    """Return whether the column of decisions has something in any of the lines."""
-    return any(isinstance(line, CallLine) and line.has_content_in_decision_column for line in lines)
-
-
 def _make_call_line_builder(
     urls: SessionLinks, original_runs: Mapping[int, int] | None = None, origin_id: str | None = None
 ) -> Callable[[int, CallRecord], CallLine]:
@@ -160,6 +159,8 @@ def _make_call_line_builder(
         shape, status = session_formatting.get_call_record_shape_and_label(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
+        # A shell command stands by itself, as in the transcript: its tool stands below.
+        summary = summarize_call(record, is_beside_tool_name=is_shell_command_tool(record.tool))
         return CallLine(
             pk=record.pk,
             record=record,
@@ -167,7 +168,10 @@ def _make_call_line_builder(
             address=urls.build_call_url(session_pk, record.pk),
             tool=question if record.is_question else _render_tool_name(record.tool),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
-            sentence=shorten_text(_describe_call(record), _LONGEST_SENTENCE),
+            sentence=shorten_text(summary.sentence, _LONGEST_SENTENCE),
+            whole=summary.whole or (summary.sentence if len(summary.sentence) > _LONGEST_SENTENCE else ""),
+            folder=summary.folder,
+            whole_folder=summary.whole_folder,
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
@@ -182,14 +186,9 @@ def _make_call_line_builder(
     return build_line
 
 
-def _describe_call(record: CallRecord) -> str:
-    """Describe a call in a list: a shell command by itself, as the transcript does; its tool stands below."""
-    describe = describe_call_beside_tool_name if is_shell_command_tool(record.tool) else format_short_call_sentence
-    return describe(record)
-
-
 def _render_tool_name(name: str) -> SafeString:
-    return build_html('<span class="mono">{}</span>', allow_line_breaks_in_name(mask_and_reveal_hidden(name)))
+    shown = mask_and_reveal_hidden(name)
+    return build_html('<span class="mono tool" title="{}">{}</span>', shown, allow_line_breaks_in_name(shown))
 
 
 def _format_attempt_and_replays(record: CallRecord) -> str:

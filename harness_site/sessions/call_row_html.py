@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
+from harness_site.templatetags.harness_tags import allow_line_breaks_in_long_words
 
 
-def render_call_link_and_tool(call: CallLine) -> SafeString:
-    """Render what a call does, with its tool below."""
-    sentence = '<a data-row href="{}" dir="auto">{}</a> <small>{}</small>'
-    return build_html(sentence, call.address, call.sentence, call.tool)
+def render_call_name_cell(call: CallLine) -> SafeString:
+    """Render what a call does, and below it its tool, the folder that its command changes to, its id, and its error."""
+    title = build_html(' title="{}"', call.whole) if call.whole else ""
+    return build_html(
+        '<th scope="row"><a data-row href="{}" dir="auto"{}>{}</a> <small>{}{} '
+        '<code class="call-id" title="{}">{}</code></small>{}</th>',
+        call.address,
+        title,
+        allow_line_breaks_in_long_words(call.sentence),
+        call.tool,
+        _render_folder(call),
+        call.call_id,
+        call.call_id,
+        build_html(' <small class="error" dir="auto" title="{}">{}</small>', call.error, call.error)
+        if call.error
+        else "",
+    )
 
 
-def render_call_id(call: CallLine) -> SafeString:
-    return build_html('<small class="call-id"><code title="{}">{}</code></small>', call.call_id, call.call_id)
+def _render_folder(call: CallLine) -> SafeString | str:
+    if not call.folder:
+        return ""
+    name = build_html('<code title="{}">{}</code>', call.whole_folder, call.folder)
+    # Translators: the folder in which a shell command runs
+    return build_html(' <span class="folder">{}</span>', build_html(_("in {folder}"), folder=name))
 
 
 def render_session_cell(line: WorkspaceCallLine) -> SafeString:
@@ -23,24 +42,23 @@ def render_session_cell(line: WorkspaceCallLine) -> SafeString:
         '<td class="of-session"><a href="{}" dir="auto">{}</a>{}</td>',
         line.session_address,
         line.session_name,
-        build_html(" <small>{}</small>", line.agent) if line.agent else "",
+        build_html(' <small title="{}">{}</small>', line.agent, line.agent) if line.agent else "",
     )
 
 
-def render_call_status_cell(call: CallLine, run: str = "") -> SafeString:
-    """Render status and time of a call and why it failed, with the name of its `run` in a list of one session."""
+def render_call_status_chip(call: CallLine) -> SafeString:
+    return build_html('<span class="chip {}">{}</span>', call.status_shape, call.status)
+
+
+def render_call_time(call: CallLine, run: str = "") -> SafeString:
+    """Render when a call was logged, by which `run` in a list of one session, and how often it was repeated."""
     return build_html(
-        '<td class="state"><span class="chip {}">{}</span> <small>{}<span>{}{}</span>{}{}</small>{}</td>',
-        call.status_shape,
-        call.status,
+        "<small>{}<span>{}{}</span>{}{}</small>",
         build_html("<span>{}</span> ", call.status_reason) if call.status_reason else "",
         call.logged,
         f" · {run}" if run else "",
         build_html(' <span class="due">{}</span>', call.due) if call.due else "",
         build_html(" <span>{}</span>", call.repeats) if call.repeats else "",
-        build_html(' <small class="error" dir="auto" title="{}">{}</small>', call.error, call.error)
-        if call.error
-        else "",
     )
 
 

@@ -66,8 +66,11 @@ _RECORD_KINDS: Final = {
     "session": gettext_lazy("session"),
     "entry": gettext_lazy("entry"),
 }
-#: Separators in names of tools and files; not those of an entity such as `&amp;`, and not the dot of a file's ending.
-_SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}\Z))+)(?=[\w(\[])")
+#: Characters of a word that may be longer than a line on a phone.
+_LONG_WORD: Final = 24
+#: Separators in names of tools and files; not those of an entity such as `&amp;`, and not the dot of a file's ending,
+#: which quotation marks may follow.
+_SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}(?:&#?\w+;|\W)*\Z))+)(?=[\w(\[])")
 _SELECTED: Final = SafeString(" selected")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
@@ -401,6 +404,15 @@ def allow_line_breaks_in_name(name: str, autoescape: bool = True) -> SafeString:
     """Allow line breaks after the separators of a name such as that of a tool or a file, and nowhere else."""
     text = conditional_escape(name) if autoescape else name
     return mark_safe(_SEPARATORS.sub(r"\1<wbr>", text))  # noqa: S308 - escaped above
+
+
+def allow_line_breaks_in_long_words(text: str) -> SafeString:
+    """Allow line breaks after the separators of words that may be longer than a line, and at the blanks."""
+    words = (
+        allow_line_breaks_in_name(word) if len(word) > _LONG_WORD else conditional_escape(word)
+        for word in text.split(" ")
+    )
+    return mark_safe(" ".join(words))  # noqa: S308 - escaped above
 
 
 @register.filter("quoted")

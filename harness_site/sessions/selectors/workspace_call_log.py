@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 from django.db.models import Case, F, Q, QuerySet, When
@@ -118,8 +119,8 @@ class ToolRates:
 
     Each call has one of the outcomes from `completed` to `discarded`. `answered` by a person, it never ran; `open`, it
     has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
-    any outcome. `mean` and `p95` are the mean and the 95th percentile of the durations of those that ran to their end,
-    completed or failed.
+    any outcome. `median` and `p95` are the median and the 95th percentile of the durations of those that ran to their
+    end, completed or failed.
     """
 
     tool: str
@@ -133,7 +134,7 @@ class ToolRates:
     discarded: int
     interrupted: int
     replays: int
-    mean: timedelta | None
+    median: timedelta | None
     p95: timedelta | None
 
 
@@ -289,7 +290,6 @@ def _build_tool_rates(tool: str, is_question: bool, calls: Sequence[_RatedCall])
         for call in calls
         if call.is_timed and call.settled_at is not None and call.status in _ENDED_STATUSES and not call.is_answered
     )
-    number = len(durations)
     return ToolRates(
         tool=tool,
         is_question=is_question,
@@ -302,8 +302,8 @@ def _build_tool_rates(tool: str, is_question: bool, calls: Sequence[_RatedCall])
         discarded=statuses[CallStatus.SUPERSEDED] + statuses[CallStatus.DISCARDED],
         interrupted=sum(call.is_interrupted for call in calls),
         replays=sum(call.replay_count > 0 for call in calls),
-        mean=timedelta(microseconds=sum(durations) // number) if number else None,
-        p95=timedelta(microseconds=durations[ceil(0.95 * number) - 1]) if number else None,
+        median=timedelta(microseconds=median(durations)) if durations else None,
+        p95=timedelta(microseconds=durations[ceil(0.95 * len(durations)) - 1]) if durations else None,
     )
 
 

@@ -81,10 +81,10 @@ register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_rows)
 register.simple_tag(render_sortable_heading)
 for _render_cell in (
-    call_row_html.render_call_link_and_tool,
-    call_row_html.render_call_id,
+    call_row_html.render_call_name_cell,
     call_row_html.render_session_cell,
-    call_row_html.render_call_status_cell,
+    call_row_html.render_call_status_chip,
+    call_row_html.render_call_time,
     call_row_html.render_call_duration_cell,
 ):
     register.simple_tag(_render_cell)

@@ -17,7 +17,6 @@ from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import (
     build_session_call_lines,
     format_run_of_call,
-    has_any_line_decisions_to_show,
 )
 from harness_site.sessions.selectors import call_records, find_words_errors_and_decisions
 from harness_site.sessions.selectors.call_records import CallRecord
@@ -51,7 +50,6 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
         "page": page,
         "rows": rows,
         "step_shift": _load_step_shift_of_copied_calls(head, page.rows),
-        "has_decisions": has_any_line_decisions_to_show(rows),
         "wanted": filters,
         "statuses": list_call_status_choices(),
         "first_page": parse_number_parameter_or_none(request, "before") is None,

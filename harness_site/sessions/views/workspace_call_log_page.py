@@ -18,9 +18,7 @@ from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions import call_log_csv_export, session_formatting
 from harness_site.sessions.call_row_display import (
-    WorkspaceCallLine,
     build_workspace_call_lines,
-    has_any_line_decisions_to_show,
 )
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
@@ -45,9 +43,6 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     context = {
         "page": page,
         "rows": rows,
-        "has_decisions": has_any_line_decisions_to_show(
-            row.call if isinstance(row, WorkspaceCallLine) else row for row in rows
-        ),
         "secrets": secrets,
         "rates": rates,
         "counted": page if filters.has_filters_ignored_by_rates else rates,

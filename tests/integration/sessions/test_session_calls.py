@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 
 from checkpoints import audit
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Run, Session
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
@@ -23,6 +24,7 @@ from tests.support.factories import (
     make_late_result,
     make_run,
     make_session,
+    make_user,
 )
 from tests.support.page_text import visible_text
 
@@ -56,16 +58,33 @@ def test_call_list_shows_all_fields(session: Session, reader: Client) -> None:
     make_decision(call=call)
     page = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
     assert "Refund card: amount 40.00, currency EUR, order 17 refund_card call_9 Completed" in page
-    assert "run 1 replayed 2 times v4 210 ms alice: It happened" in page
+    assert re.search(r"run 1 replayed 2 times alice: It happened just now v4 210 ms", page)
     assert "Times are in UTC." in page
 
 
-def test_column_of_decisions_is_shown_if_one_of_the_calls_has_a_decision(session: Session, reader: Client) -> None:
-    call = make_call(session=session, status=CallStatus.COMPLETED, settled_at=THEN)
-    addresses = (f"/sessions/{session.pk}/calls/", "/calls/")
-    assert not any("Duration Decision" in visible_text(reader.get(address)) for address in addresses)
-    make_decision(call=call)
-    assert all("Duration Decision" in visible_text(reader.get(address)) for address in addresses)
+def test_shell_command_is_shown_without_the_folder_that_it_changes_to(session: Session, reader: Client) -> None:
+    command = (
+        "cd /srv/work/platform/services/billing/src/main && git add apps/labs/src/app/teams/hooks/useTeamMembers.ts"
+    )
+    make_call(session=session, tool="Bash", args={"command": command})
+    for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
+        page = reader.get(address)
+        assert (
+            "git add …/src/app/teams/hooks/useTeamMembers.ts Bash in …/platform/services/billing/src/main"
+            in visible_text(page)
+        )
+        shown = page.content.decode()
+        assert f'title="{escape(command)}"' in shown
+        assert 'title="/srv/work/platform/services/billing/src/main"' in shown
+
+
+def test_decision_stands_below_the_status_and_its_link_beside_it(session: Session, client: Client) -> None:
+    client.force_login(make_user(role=Role.APPROVER))
+    call = make_call(session=session, status=CallStatus.AWAITING_APPROVAL, approvals=2)
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", final=False)
+    for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
+        words = visible_text(client.get(address))
+        assert re.search(r"Awaiting approval Decide requested .{10,40} bob: Approved \(one of 2 approvals\)", words)
 
 
 def test_call_list_is_filtered_by_tool_and_status(session: Session, reader: Client) -> None:

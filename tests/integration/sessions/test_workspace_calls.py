@@ -276,7 +276,7 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
         outcomes = (tool.completed, tool.answered, tool.failed, tool.rejected, tool.open, tool.discarded)
         assert sum(outcomes) == tool.calls
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
-    assert (pay.mean, mail.mean) == (timedelta(seconds=2), timedelta(seconds=3))
+    assert (pay.median, mail.median) == (timedelta(seconds=2), timedelta(seconds=2))
     words = visible_text(reader.get("/calls/"))
     assert "pay 9 2 (22 %) 1 (11 %) 1 (11 %) 1 (11 %) 3 (33 %) 1 (11 %) 1 (11 %) 1 2.0 s 2.0 s" in words
     assert "alice: It happened" in words
@@ -320,7 +320,7 @@ def test_failed_and_interrupted_calls_of_a_tool_link_to_their_list(session: Sess
         assert row.agent == "refund-desk"
 
 
-def test_longest_durations_stand_beside_the_mean(session: Session, reader: Client) -> None:
+def test_longest_durations_stand_beside_the_median(session: Session, reader: Client) -> None:
     for number in range(20):
         then = THEN + timedelta(hours=number)
         took = timedelta(seconds=100 if number == 3 else 30 if number == 5 else 1)
@@ -333,8 +333,8 @@ def test_longest_durations_stand_beside_the_mean(session: Session, reader: Clien
             settled_at=then + took,
         )
     (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
-    assert (rates.mean, rates.p95) == (timedelta(seconds=7.4), timedelta(seconds=30))
-    assert "Mean duration 95 % within pay 20 20 (100 %) 7.4 s 30 s" in visible_text(reader.get("/calls/"))
+    assert (rates.median, rates.p95) == (timedelta(seconds=1), timedelta(seconds=30))
+    assert "Median duration 95 % within pay 20 20 (100 %) 1.0 s 30 s" in visible_text(reader.get("/calls/"))
 
 
 def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +382,7 @@ def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, r
     settled = question.issued_at + timedelta(hours=3)
     ToolCall.objects.update(status=CallStatus.COMPLETED, settled_at=settled, interrupted_at=None)
     (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
-    assert (rates.completed, rates.answered, rates.mean) == (0, 1, None)
+    assert (rates.completed, rates.answered, rates.median) == (0, 1, None)
 
 
 def test_call_is_found_by_its_key(session: Session, reader: Client) -> None:
@@ -452,11 +452,11 @@ def test_only_a_reader_who_can_decide_an_overdue_call_is_offered_to(session: Ses
     for role in Role:
         client.force_login(make_user(name=role.value, role=role))
         page = client.get("/calls/").content.decode()
-        offers[role] = re.findall(r'href="/review/calls/(\d+)/">(Decide|Open decision page)<', page)
+        offers[role] = re.findall(r'href="/review/calls/(\d+)/">(Decide|View)<', page)
     names = {role: [name for pk, name in found if int(pk) == overdue.pk] for role, found in offers.items()}
     assert names == {
-        Role.AUDITOR: ["Open decision page"],
-        Role.APPROVER: ["Open decision page"],
+        Role.AUDITOR: ["View"],
+        Role.APPROVER: ["View"],
         Role.ADMIN: ["Decide"],
     }
-    assert [name for _, name in offers[Role.APPROVER]] == ["Open decision page", "Decide"]
+    assert [name for _, name in offers[Role.APPROVER]] == ["View", "Decide"]

@@ -3,7 +3,14 @@
 import pytest
 from django.utils import translation
 
+from checkpoints.formats import to_canonical_json
+from checkpoints.models import ToolCall
 from harness_site.core import call_sentences
+
+_PATCH = (
+    "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n*** Delete File: c.py\n"
+    "*** End Patch"
+)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_each_value_of_an_argument_is_a_piece() -> None:
         (
             "MultiEdit",
             {"file_path": "/srv/" + "deep/" * 20 + "app.py", "edits": []},
-            f"MultiEdit …{'deep/' * 10}app.py",
+            f"MultiEdit …/{'deep/' * 10}app.py",
         ),
         ("Write", {"content": "no file is named"}, "Write: content no file is named"),
         ("Write", {"file_path": 7}, "Write: file path 7"),
@@ -102,6 +109,28 @@ def test_each_value_of_an_argument_is_a_piece() -> None:
         ("Bash", {"command": "rg a |\n  head", "description": "Look for a"}, "Bash: rg a | head"),
         ("exec", {"cmd": "word " * 40}, f"Exec: {('word ' * 40)[:159]}…"),
         ("deploy", {"command": "rollback", "replicas": 6}, "Deploy: rollback, replicas 6"),
+        ("Bash", {"command": "cd /srv/app && make lint"}, "Bash: make lint"),
+        ("Bash", {"command": "cd '/srv/my app'; make"}, "Bash: make"),
+        ("Bash", {"command": "cd /srv/app"}, "Bash: cd /srv/app"),
+        ("Bash", {"command": 'cd "$(git root)" && make'}, 'Bash: cd "$(git root)" && make'),
+        ("Bash", {"command": "cat > a.md <<'EOF'\n# Title\nText\nEOF"}, "Bash: cat > a.md <<'EOF' …"),
+        (
+            "Bash",
+            {"command": "diff '/srv/shop/apps/labs/src/(main)/teams/[id]/route.ts' b/c.ts"},
+            "Bash: diff '…/labs/src/(main)/teams/[id]/route.ts' b/c.ts",
+        ),
+        (
+            "fetch",
+            {"command": f"curl https://example.org/{'deep/' * 12}a.json"},
+            f"Fetch: curl https://example.org/{'deep/' * 12}a.json",
+        ),
+        (
+            "shell",
+            {"command": ["bash", "-lc", f"apply_patch <<'P'\n{_PATCH}\nP"]},
+            "Shell: apply_patch src/a.py, b.py, and 1 more",
+        ),
+        ("apply_patch", {"input": _PATCH}, "Apply patch: src/a.py, b.py, and 1 more"),
+        ("mcp__tracker_prod__create_issue", {"title": "Lamp"}, "Create issue: title Lamp"),
         ("ping", {}, "Ping, without arguments"),
         ("broken", "not json", "Broken: not json"),
     ],
@@ -115,6 +144,14 @@ def test_command_in_a_list_is_masked() -> None:
     sentence = call_sentences.build_short_call_sentence("shell", args)
     assert sentence.startswith("Shell: curl -H 'Authorization:")
     assert "hunter2" not in sentence
+
+
+def test_secret_in_the_middle_of_a_shortened_path_is_masked() -> None:
+    args = {"command": f"cd /srv/password=hunter2-hunter2/a && cat /srv/token/{'deep/' * 9}password=hunter2-hunter2/b"}
+    call = ToolCall(tool="Bash", args=to_canonical_json(args))
+    summary = call_sentences.summarize_call(call, is_beside_tool_name=True)
+    assert summary.sentence.startswith("cat …/deep/")
+    assert "hunter2" not in " ".join((summary.sentence, summary.whole, summary.folder, summary.whole_folder))
 
 
 def test_sentence_of_a_list_masks_secrets() -> None:

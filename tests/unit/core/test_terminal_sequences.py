@@ -39,3 +39,8 @@ def test_output_on_one_line_has_no_sequences_and_is_masked_behind_them() -> None
         )
     assert line == "failed with ‹masked› ‹U+202E›x"
     assert formatting.mask_and_shorten_output_to_one_line("\x1b[31m" * 100 + "abcdef", 4) == "abc…"
+
+
+def test_output_on_one_line_has_no_horizontal_rules() -> None:
+    output = "⎯⎯⎯ Failed Tests 1 ⎯⎯⎯\n┌──────┐\n│ FAIL │ a.py\n======\n-v --x === y"
+    assert formatting.mask_and_shorten_output_to_one_line(output, 60) == "Failed Tests 1 FAIL a.py -v --x === y"
