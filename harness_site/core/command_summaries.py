@@ -12,9 +12,10 @@ from harness_site.core import formatting
 from harness_site.core.masking.masker import get_masked_text_beginning
 from harness_site.core.rendering.mask_and_shorten_text import shorten_text
 
-#: Maximum characters of a command, of a path in it, and of what is read of both.
+#: Maximum characters of a command, of a path in it, of the folder that it runs in, and of what is read of them.
 _MAX_COMMAND_LENGTH: Final = 160
 _MAX_PATH_LENGTH: Final = 40
+_MAX_FOLDER_LENGTH: Final = 30
 _SCANNED: Final = 2_000
 #: Number of files of a patch that are named, and maximum characters of a patch in which they are looked for.
 _MAX_PATCHED_FILES: Final = 2
@@ -51,7 +52,7 @@ def summarize_command(command: str) -> CommandSummary:
     whole_folder = formatting.mask_and_shorten_to_one_line(folder, _SCANNED)
     return CommandSummary(
         _summarize_patch(command) or _shorten_command(text),
-        shorten_path_at_beginning(whole_folder, _MAX_PATH_LENGTH),
+        shorten_path_at_beginning(whole_folder, _MAX_FOLDER_LENGTH),
         whole_folder,
         formatting.mask_and_shorten_to_one_line(command, _SCANNED // 4),
     )

@@ -69,9 +69,8 @@ def test_shell_command_is_shown_without_the_folder_that_it_changes_to(session: S
     make_call(session=session, tool="Bash", args={"command": command})
     for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
         page = reader.get(address)
-        assert (
-            "git add …/src/app/teams/hooks/useTeamMembers.ts Bash in …/platform/services/billing/src/main"
-            in visible_text(page)
+        assert "git add …/src/app/teams/hooks/useTeamMembers.ts Bash in …/services/billing/src/main" in visible_text(
+            page
         )
         shown = page.content.decode()
         assert f'title="{escape(command)}"' in shown
