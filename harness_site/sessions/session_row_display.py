@@ -13,6 +13,7 @@ from django.http import QueryDict
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
@@ -52,7 +53,7 @@ class SessionLine:
     box_name: str
     session_id: SafeString
     agent: str
-    fork_mark: str
+    fork_marks: tuple[str, ...]
     labels: tuple[LabelLink, ...]
     status_shape: str
     status: str
@@ -102,7 +103,7 @@ def build_session_list_lines(
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
                 session_id=mask_and_render_copyable_text(mask_and_reveal_hidden(row.session_id), _LONGEST_ID),
                 agent=mask_and_reveal_hidden(row.agent),
-                fork_mark=_get_fork_mark(row),
+                fork_marks=_list_fork_marks(row),
                 labels=tuple(
                     LabelLink(mask_and_reveal_hidden(label), build_filter_url(query, label=label, rows=""))
                     for label in row.labels
@@ -122,10 +123,16 @@ def build_session_list_lines(
     return convert_rows_or_mark_unreadable(rows, build_line, "session", attrgetter("pk"))
 
 
-def _get_fork_mark(row: SessionRow) -> str:
-    if not row.is_fork:
-        return ""
-    return _("fork") if row.forked_version is None else _("fork of v%(number)s") % {"number": row.forked_version}
+def _list_fork_marks(row: SessionRow) -> tuple[str, ...]:
+    """Say that a session is a fork, and how many forks it has."""
+    marks = []
+    if row.is_fork:
+        number = row.forked_version
+        marks.append(_("fork") if number is None else _("fork of v%(number)s") % {"number": number})
+    if row.forks:
+        values = {"number": format_count(row.forks)}
+        marks.append(ngettext("%(number)s fork", "%(number)s forks", row.forks) % values)
+    return tuple(marks)
 
 
 def _get_css_class(row: SessionRow) -> str:
@@ -140,9 +147,9 @@ def _render_owner_host_or_duration(row: SessionRow) -> SafeString | str:
     if row.is_finished and not row.has_times:
         return ""
     if row.is_finished:
-        return _("after %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
+        return _("took %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
     if owner is None:
-        return _("resume it to continue") if row.standing == Standing.STALLED else _("no process")
+        return _("resume it to continue") if row.standing == Standing.STALLED else ""
     if owner.is_imported:
         return _("from a transcript")
     host = shorten_text(mask_and_reveal_hidden(owner.host), _LONGEST_HOST)

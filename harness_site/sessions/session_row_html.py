@@ -16,13 +16,15 @@ from harness_site.templatetags.harness_tags import render_unreadable_row
 _ROW: Final = """\
 <tr id="session-{pk}"{css_class}>
   {pick}
-  <th scope="row"><a data-row href="{address}" dir="auto">{name}</a> <small>{session_id}{agent}{marks}</small></th>
-  <td class="state"><span class="chip {status_shape}">{status}</span> <small><span>{activity}</span></small></td>
+  <th scope="row"><a data-row href="{address}" dir="auto"{title}>{name}</a> <small>{facts}</small></th>
+  <td class="state"><span class="chip {status_shape}">{status}</span>{activity}</td>
   <td class="number of-size" data-label="{version_label}">{version}</td>
   <td class="number of-size" data-label="{messages_label}">{messages}</td>
   <td class="number{no_cost}" data-label="{cost_label}">{estimate}{cost}</td>
   <td class="time-cell">{time}</td>
 </tr>"""
+#: Names of at most this length have room in the line of a laptop, so they are not repeated as its title.
+_LONGEST_SHORT_NAME: Final = 40
 _PICK: Final = (
     '<td class="pick"><input type="checkbox" name="session" value="{pk}" id="pick-{pk}" aria-label="{box_name}"></td>'
 )
@@ -53,12 +55,11 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selecta
         pick=build_html(_PICK, pk=line.pk, box_name=line.box_name) if selectable else "",
         address=line.address,
         name=line.name,
-        session_id=line.session_id,
-        agent=build_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else "",
-        marks=_render_fork_mark_and_labels(line),
+        title=build_html(' title="{}"', line.name) if len(line.name) > _LONGEST_SHORT_NAME else "",
+        facts=_render_facts(line),
         status_shape=line.status_shape,
         status=line.status,
-        activity=line.activity,
+        activity=build_html(" <small><span>{}</span></small>", line.activity) if line.activity else "",
         version_label=labels["version_label"],
         version=line.version,
         messages_label=labels["messages_label"],
@@ -71,7 +72,9 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selecta
     )
 
 
-def _render_fork_mark_and_labels(line: SessionLine) -> SafeString:
-    mark = build_html(' <span class="fork-mark">{}</span>', line.fork_mark) if line.fork_mark else SafeString("")
+def _render_facts(line: SessionLine) -> SafeString:
+    """Render the id, the agent, what is a fork or has forks, and the labels."""
+    agent = build_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else SafeString("")
+    marks = join_html("", ' <span class="fork-mark">{}</span>', ((mark,) for mark in line.fork_marks))
     labels = ((label.address, label.name) for label in line.labels)
-    return mark + join_html("", ' <a class="label" href="{}">{}</a>', labels)
+    return line.session_id + agent + marks + join_html("", ' <a class="label" href="{}">{}</a>', labels)

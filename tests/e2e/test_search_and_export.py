@@ -111,12 +111,17 @@ def test_session_of_a_list_takes_three_lines_on_a_phone(
     page = open_page("alice", viewport={"width": 390, "height": 844}, locale=locale)
     page.goto("/sessions/?first=2025-03-04&last=2025-03-04&agent=refund-desk")
     row = page.locator(f"#session-{equal_sessions[0].split('/')[2]}")
-    parts = ("a[data-row]", ".pick input", ".time-cell", ".chip")
+    parts = ("a[data-row]", ".time-cell", "th code", ".chip")
     boxes = [row.locator(part).bounding_box() for part in parts]
-    title, pick, time, chip = [box for box in boxes if box is not None]
-    assert row.evaluate("row => row.offsetHeight") <= 120
-    assert pick["y"] < title["y"] + title["height"] <= time["y"] + time["height"] <= chip["y"] + 4
-    assert abs((pick["x"] + pick["width"]) - (time["x"] + time["width"])) <= 1
+    title, time, name, chip = [box for box in boxes if box is not None]
+    assert row.evaluate("row => row.offsetHeight") <= 92
+    assert abs(title["y"] - time["y"]) <= 4
+    assert title["x"] + title["width"] <= time["x"]
+    assert title["y"] + title["height"] <= name["y"] + 4
+    assert name["y"] + name["height"] <= chip["y"] + 4
+    expect(row.get_by_role("checkbox")).to_be_hidden()
+    page.locator("#select-mode").check()
+    expect(row.get_by_role("checkbox")).to_be_visible()
     page.set_viewport_size({"width": 320, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 

@@ -108,6 +108,7 @@ class SessionRow:
     owner: SessionOwner | None
     is_fork: bool
     forked_version: int | None
+    forks: int
     ended_without_result: bool
 
     @property
@@ -310,6 +311,7 @@ def _annotate_owner_and_last_run(sessions: QuerySet[Session]) -> QuerySet[Sessio
     return sessions.select_related("owner").annotate(
         driven=driven,
         ended=ended_at,
+        number_of_forks=_build_count_subquery(Session.objects, "forked_from"),
         last_run_status=LAST_RUN_STATUS,
         ended_without_result=ENDED_WITHOUT_RESULT,
     )
@@ -359,9 +361,9 @@ def _annotate_related_counts(sessions: QuerySet[Session]) -> QuerySet[Session]:
     )
 
 
-def _build_count_subquery(rows: Manager[Any]) -> Subquery:
+def _build_count_subquery(rows: Manager[Any], session_column: str = "session") -> Subquery:
     # Count rows, not keys: the index on the session covers that without the primary key.
-    of_session = rows.filter(session=OuterRef("pk")).order_by().values("session")
+    of_session = rows.filter(**{session_column: OuterRef("pk")}).order_by().values(session_column)
     return Subquery(of_session.annotate(number=Count("*")).values("number"))
 
 
@@ -424,5 +426,6 @@ def _build_session_row(session: Session, undecided: Counter[str], questions: int
         owner=build_session_owner_of_run(session.owner, is_alive),
         is_fork=session.forked_from_id is not None,
         forked_version=session.forked_version,
+        forks=session.number_of_forks or 0,  # type: ignore[attr-defined]
         ended_without_result=session.ended_without_result,  # type: ignore[attr-defined]
     )

@@ -482,5 +482,6 @@ def test_list_marks_a_fork_and_keeps_the_place_of_its_original(session: Session,
     assert stored.revision > revision
     words = visible_text(approver.get("/sessions/"))
     assert "fork of v2" in words
+    assert words.count("1 fork ") == 1  # at the original
     assert "9aea5629a7e5-fork-v2" in words
     assert "e8db3c60-6a0e-4d6c-9d3c-9aea5629a7e5-fork-v2" not in words

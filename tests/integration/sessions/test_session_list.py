@@ -134,14 +134,16 @@ def test_awaiting_approval_is_not_shown_as_unknown_outcome(reader: Client) -> No
     [
         (timedelta(hours=1), "Running on worker-3"),
         (timedelta(hours=-1), "Orphaned worker-3, last seen just now"),
-        (None, "Idle no process"),
+        (None, "Idle"),
     ],
 )
 def test_active_session_shows_whether_a_process_drives_it(reader: Client, lease: timedelta | None, words: str) -> None:
     session = make_session()
     if lease is not None:
         make_run(session=session, lease=lease)
-    assert words in visible_text(reader.get("/sessions/"))
+    page = visible_text(reader.get("/sessions/"))
+    assert words in page
+    assert "no process" not in page  # the status says so
 
 
 def test_filter_by_status(reader: Client) -> None:
