@@ -65,7 +65,9 @@ def convert_values_of_fields(
     """Convert values as `convert_values` does, given beside their field names."""
     native, packed = _NATIVE_TYPES[connection.vendor], _map_packed_fields_by_name(model)
     return [
-        value if type(value) in native and field not in packed else _convert_value(connection, model, field, value)
+        value
+        if type(value) in native and field not in packed
+        else _convert_to_column_value(connection, model, field, value)
         for field, value in zip(fields, values, strict=True)
     ]
 
@@ -75,7 +77,7 @@ def _map_packed_fields_by_name(model: type[models.Model]) -> dict[str, models.Fi
     return {field.name: field for field in model._meta.concrete_fields if isinstance(field, PACKED_FIELDS)}
 
 
-def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], field: str, value: Any) -> Any:
+def _convert_to_column_value(connection: BaseDatabaseWrapper, model: type[models.Model], field: str, value: Any) -> Any:
     packed = _map_packed_fields_by_name(model).get(field)
     if packed is not None:
         return packed.get_db_prep_save(value, connection)

@@ -64,14 +64,14 @@ def lock_and_list_existing_sources(kind: Kind, keys: list[int]) -> set[int]:
 
 def index_texts(kind: Kind, found: Sequence[IndexedText]) -> None:
     """Add texts to the index. Must not run concurrently."""
-    pieces = sorted(_split_texts(found), key=lambda piece: (piece[0].at, piece[0].source, piece[1]))
+    pieces = sorted(_iterate_numbered_text_pieces(found), key=lambda piece: (piece[0].at, piece[0].source, piece[1]))
     keys = _find_free_keys([_compute_lowest_passage_key_at_time(kind, text.at) for text, _, _ in pieces])
     rows = [_build_passage_row(kind, key, *piece) for key, piece in zip(keys, pieces, strict=True)]
     _insert_rows(Passage, _PASSAGE, rows)
     _insert_new_facts(found)
 
 
-def _split_texts(found: Iterable[IndexedText]) -> Iterator[tuple[IndexedText, int, str]]:
+def _iterate_numbered_text_pieces(found: Iterable[IndexedText]) -> Iterator[tuple[IndexedText, int, str]]:
     """Yield the pieces of texts with their numbers."""
     for indexed_text in found:
         for part, text in enumerate(text_extraction.split_into_overlapping_pieces(indexed_text.text)):
