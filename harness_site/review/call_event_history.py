@@ -10,6 +10,7 @@ from checkpoints.decisions.actors import Vote
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import ToolCall
+from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
 from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_call_outcome
@@ -20,7 +21,8 @@ from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_
 class TraceEvent:
     """Event in the trace: `kind` selects the text, `about` is the row it describes, `at` is None if undated.
 
-    `place` is the ordinal of a decision among several, `takeover` the takeover of the run.
+    `place` is the ordinal of a decision among several, `takeover` the takeover of the run. `is_withdrawn` is whether
+    people have withdrawn the decision since.
     """
 
     kind: str
@@ -29,6 +31,7 @@ class TraceEvent:
     seconds: float | None = None
     place: int = 0
     takeover: Any = None
+    is_withdrawn: bool = False
 
 
 def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
@@ -92,7 +95,7 @@ def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEv
 
 
 def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mapping[int, Vote]) -> Iterator[TraceEvent]:
-    for decision in evidence.decisions:
+    for index, decision in enumerate(evidence.decisions):
         is_vote = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
         kind = "decision" if decision.kind in DECIDING_KINDS else "probe"
         # A vote that did not count any more when the last one was given has made that number too large.
@@ -101,7 +104,8 @@ def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mappin
             if is_vote
             else 0
         )
-        yield TraceEvent(kind, decision, decision.created_at, place=number)
+        is_withdrawn = is_decision_withdrawn(decision, evidence.decisions[index + 1 :])
+        yield TraceEvent(kind, decision, decision.created_at, place=number, is_withdrawn=is_withdrawn)
 
 
 def _build_follow_up_and_decision_events(

@@ -156,7 +156,7 @@ def build_decided_row(decisions: Sequence[Decision], bulk_pks: Mapping[int, int]
         reason=decision.reason,
         created_at=decision.created_at,
         earlier=tuple(
-            EarlierDecision(earlier.kind, earlier.actor, _is_withdrawn(earlier, decisions[number + 1 :]))
+            EarlierDecision(earlier.kind, earlier.actor, is_decision_withdrawn(earlier, decisions[number + 1 :]))
             for number, earlier in enumerate(decisions[:-1])
         ),
         call_pk=call.pk,
@@ -187,7 +187,7 @@ def find_decision_or_withdrawn_decision(decisions: Sequence[Decision]) -> Decisi
     return next((each for each in decisions if each.revision == last.revision - 1), last)
 
 
-def _is_withdrawn(decision: Decision, later: Sequence[Decision]) -> bool:
+def is_decision_withdrawn(decision: Decision, later: Sequence[Decision]) -> bool:
     """Return whether a later withdrawal concerns a decision: all that agreed, or the vote of its own actor alone."""
     if decision.kind in {DecisionKind.EDIT, DecisionKind.WITHDRAW}:
         return False

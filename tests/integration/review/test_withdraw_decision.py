@@ -1,5 +1,7 @@
 """Withdrawal of decisions on the card."""
 
+import re
+
 from django.test import Client
 
 from checkpoints.db import clock
@@ -22,7 +24,9 @@ def test_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -
 
     answer = people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "It is in the export."})
     assert (answer.status_code, ToolCall.objects.get().status) == (302, CallStatus.INTERRUPTED)
-    page = visible_text(people["alice"].get(url(call)))
+    response = people["alice"].get(url(call))
+    assert re.search(r'<s class="former">.*It did not happen.*</s>', response.content.decode())
+    page = visible_text(response)
     assert "bob withdrew your decision at " in page
     assert "It is in the export." in page
     assert "You withdrew alice’s decision at " in visible_text(people["bob"].get(url(call)))
