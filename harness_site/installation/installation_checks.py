@@ -104,7 +104,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("database", _("Database"), get_database_status),
         ("migrations", _("Migrations"), get_migration_status),
         ("address", _("Address of this site"), lambda: get_site_address_status(request)),
-        ("mail", _("Mail"), lambda: replace(get_mail_delivery_status(), hint=format_failed_mail_test(request))),
+        ("mail", _("Mail"), lambda: _get_mail_status_of_workspace(request, workspace)),
         ("webhooks", _("Webhooks"), lambda: get_message_delivery_status(workspace)),
         ("background", _("Sweeper and background work"), get_background_work_status),
         ("leases", _("Leases"), get_run_lease_status),
@@ -177,7 +177,7 @@ def get_site_address_status(request: HttpRequest) -> Status:
     """Compare the configured address with the one that the browser has used."""
     title, address = _("Address of this site"), settings.SITE_ADDRESS
     used = f"{request.scheme}://{request.get_host()}"
-    line = f"HARNESS_ADDRESS={used}"
+    line = f"export HARNESS_ADDRESS={used}"
     if problem := describe_address_problem(address):
         summary = _("%(address)s cannot be used for links: %(problem)s.") % {"address": address, "problem": problem}
         return Status("address", title, Level.PROBLEM, summary, _("Set this variable and restart the site:"), line)
@@ -196,11 +196,16 @@ def get_site_address_status(request: HttpRequest) -> Status:
     if urlsplit(address).scheme == "http" and host not in LOCAL_HOSTS:
         summary = _("%(address)s, reached from your browser without encryption.") % {"address": address}
         advice = _("Passwords can be read on the way. Put a proxy with HTTPS in front, then set this variable:")
-        return Status("address", title, Level.ATTENTION, summary, advice, "HARNESS_HTTPS=1")
+        return Status("address", title, Level.ATTENTION, summary, advice, "export HARNESS_HTTPS=1")
     if urlsplit(address).scheme == "https" and not settings.SESSION_COOKIE_SECURE:
         summary = _("%(address)s, but cookies are also sent without encryption.") % {"address": address}
         return Status(
-            "address", title, Level.ATTENTION, summary, _("Set this variable and restart the site:"), "HARNESS_HTTPS=1"
+            "address",
+            title,
+            Level.ATTENTION,
+            summary,
+            _("Set this variable and restart the site:"),
+            "export HARNESS_HTTPS=1",
         )
     return Status("address", title, Level.OK, _("%(address)s, reached from your browser.") % {"address": address})
 
@@ -265,6 +270,15 @@ def get_mail_delivery_status() -> Status:
     return replace(status, level=Level.PROBLEM, summary=summary, advice=newest["problem"])
 
 
+def _get_mail_status_of_workspace(request: HttpRequest, workspace: Workspace) -> Status:
+    """Check mail; without a server it wants attention as long as no webhook tells anybody either."""
+    status = replace(get_mail_delivery_status(), hint=format_failed_mail_test(request))
+    if settings.MAIL_SERVER is not None or Webhook.objects.filter(workspace=workspace).exists():
+        return status
+    summary = _("Not set, and there is no webhook. Nobody is told about calls that wait for a decision.")
+    return replace(status, level=Level.ATTENTION, summary=summary)
+
+
 def get_message_delivery_status(workspace: Workspace) -> Status:
     """Report given-up and stuck messages of the last day, to webhooks and to people.
 
@@ -291,9 +305,6 @@ def get_message_delivery_status(workspace: Workspace) -> Status:
             _("No process sends them. Run %(serve)s, or %(deliver)s from cron.") % _map_names_to_background_commands()
         )
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
-    if not count and settings.MAIL_SERVER is None:
-        summary = _("None, and no mail server is set up. Nobody is told about calls that wait for a decision.")
-        return Status("webhooks", title, Level.ATTENTION, summary, _("Set up mail, or create a webhook."))
     if not count:
         return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
     webhooks: QuerySet[Any] = query_webhooks_with_last_attempt(workspace.pk)

@@ -42,7 +42,9 @@ class MaskingForm(forms.Form):
             usual=_("Mask common secrets"),
             reveal_role=_("Role that may show secrets"),
         )
-        self.fields["names"].help_text = _("One name per line. The value of a field with this name is masked.")
+        self.fields["names"].help_text = _(
+            "One name per line, such as passport_number. The value of a field with this name is masked."
+        )
         self.fields["words"].help_text = _("One word per line. * stands for any letters, as in acme_live_*.")
         self.fields["usual"].help_text = _(
             "Keys and tokens of well-known services, card numbers, private keys, passwords in addresses, and fields "

@@ -136,7 +136,7 @@ def test_site_address_is_compared_with_the_browser(admin: Client, settings: Sett
     settings.SITE_ADDRESS = "https://harness.example"
     text = visible_text(admin.get("/settings/system/"))
     assert "https://harness.example, but your browser uses http://testserver." in text
-    assert "HARNESS_ADDRESS=http://testserver" in text
+    assert "export HARNESS_ADDRESS=http://testserver" in text
     settings.SITE_ADDRESS_IS_GUESSED = True
     assert "which is a guess" in visible_text(admin.get("/settings/system/"))
 
@@ -210,18 +210,23 @@ def test_webhook_whose_last_message_failed_wants_attention(admin: Client) -> Non
 
 def test_nobody_is_told_without_mail_and_webhooks(admin: Client, settings: Settings) -> None:
     settings.MAIL_SERVER = None
+    levels = {one.key: one.level for one in admin.get("/settings/system/").context["open_statuses"]}
+    assert (levels["mail"], levels["webhooks"]) == (Level.ATTENTION, Level.OFF), "one problem is told once"
     text = visible_text(admin.get("/settings/system/"))
-    assert "Nobody is told about calls that wait for a decision. Set up mail, or create a webhook." in text
+    assert text.count("Nobody is told about calls that wait for a decision.") == 1
+    make_webhook(name="pager")
+    levels = {one.key: one.level for one in admin.get("/settings/system/").context["open_statuses"]}
+    assert levels["mail"] == Level.OFF
 
 
 def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings: Settings) -> None:
     text = visible_text(admin.get("/settings/first-steps/"))
     assert "dora · no second factor yet." in text
     assert installation_checks.get_mail_settings_status().summary in text
-    assert "Waiting for the first session." in text
+    assert "Waiting for the session of this program." in text
     session = make_session(session_id="order-1")
     assert "Connect your agent" not in visible_text(admin.get("/settings/first-steps/")), "it has a page of its own"
-    page = admin.get("/settings/connect/")
+    page = admin.get("/settings/connect/?after=0")
     assert f'href="/sessions/{session.pk}/">order-1</a>' in page.content.decode()
 
 
