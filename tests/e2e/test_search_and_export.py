@@ -91,8 +91,10 @@ def test_labels_and_saved_views_without_javascript(open_page: OpenPage, equal_se
     page.get_by_placeholder("Label").fill("tuesday")
     page.get_by_role("button", name="Add label").click()
     expect(page.get_by_role("link", name="tuesday", exact=True)).to_have_count(2)
+    place = page.locator("#sessions").bounding_box()
     page.get_by_text("Save this view for the team").click()
     page.get_by_label("Name of the view").fill("On Tuesday")
+    assert page.locator("#sessions").bounding_box() == place, "the form does not move the list"
     page.get_by_role("button", name="Save view").click()
     expect(page.get_by_role("link", name="On Tuesday")).to_have_attribute("aria-current", "page")
     page.get_by_text("Delete this view").click()
