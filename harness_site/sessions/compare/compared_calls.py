@@ -39,6 +39,7 @@ class ComparedCalls:
     def __init__(self, found: Comparison) -> None:
         self._records = (*found.calls_a.first, *found.calls.first)
         self._results: dict[int, ResultPart] = {}
+        self._tools: dict[int, str] = {}
         for messages in (
             list(_iterate_old_sides_of_changed_messages(found.lines)),
             list(_iterate_messages_of_newer_version(found.lines)),
@@ -53,12 +54,18 @@ class ComparedCalls:
         card = CallCard(call, result, None, () if record is None else (record,))
         return ComparedCall(card, is_outcome_known=result is not None or record is not None)
 
+    def find_tool_of_result(self, result: ResultPart) -> str:
+        """Find the tool of a result of one of the lines; empty if neither a line nor the log has its call."""
+        tools = {record.tool for record in self._records if record.call_id == result.call_id}
+        return self._tools.get(id(result)) or (tools.pop() if len(tools) == 1 else "")
+
     def _add_results(self, messages: Sequence[ComparedMessage]) -> None:
         parts = [message.parts for message in messages]
         for (index, number), (result_index, result_number) in pair_calls_with_results(parts).answers.items():
-            result = parts[result_index][result_number]
-            if isinstance(result, ResultPart):
-                self._results[id(parts[index][number])] = result
+            call, result = parts[index][number], parts[result_index][result_number]
+            if isinstance(call, CallPart) and isinstance(result, ResultPart):
+                self._results[id(call)] = result
+                self._tools[id(result)] = call.name
 
     def _find_newest_record_of_call(self, call: CallPart) -> CallRecord | None:
         """Find the newest attempt in the log; providers reuse ids, so the arguments decide between several calls."""

@@ -17,7 +17,7 @@ from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
-from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
@@ -28,6 +28,7 @@ from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.message_alignment import ComparedMessage, Fold
 from harness_site.sessions.plan_steps import Plan
 from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.timeline.list_timeline_items import mask_and_format_tool_name
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.templatetags.harness_tags import render_time
 
@@ -82,18 +83,23 @@ def format_dotted_path(path: tuple[str | int, ...]) -> str:
 
 
 @register.simple_tag
-def render_role_link_and_time(message: ComparedMessage, version: int, reading: str) -> SafeString:
+def render_role_link_and_time(
+    message: ComparedMessage, version: int, reading: str, calls: ComparedCalls | None = None
+) -> SafeString:
     """Render the role of a message, with a link to it in the transcript of its version, and its time.
 
-    `reading` is the URL of the transcript.
+    `reading` is the URL of the transcript. A message with results names the tools that `calls` knows of them.
     """
+    results = [part for part in message.parts if isinstance(part, ResultPart)] if calls is not None else []
+    tools = dict.fromkeys(tool for result in results if calls and (tool := calls.find_tool_of_result(result)))
     return build_html(
-        '<a href="{}?v={}&amp;at={}#m-{}">{}</a> · {}',
+        '<a href="{}?v={}&amp;at={}#m-{}">{}</a>{} · {}',
         reading,
         version,
         message.position,
         message.position,
         mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
+        join_html("", ' · <b class="mono">{}</b>', ((mask_and_format_tool_name(tool),) for tool in tools)),
         render_time(message.at),
     )
 

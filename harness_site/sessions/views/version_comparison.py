@@ -1,5 +1,8 @@
 """Version list of a session, and comparison of two versions of one or two sessions."""
 
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
@@ -40,6 +43,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
         "cost_decimal_places": count_common_decimal_places(
             cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
         ),
+        "has_milliseconds": _have_equal_seconds([row.version.at for row in page.rows]),
         "first_page": parse_number_parameter_or_none(request, "before") is None,
     }
     return render(request, "sessions/versions.html", context)
@@ -91,6 +95,11 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         "is_other_id_unknown": entered_id is not None,
     }
     return render(request, "sessions/compare.html", context, status=200 if entered_id is None else 404)
+
+
+def _have_equal_seconds(moments: Sequence[datetime]) -> bool:
+    """Return whether two neighbouring moments differ only in their fractions of a second."""
+    return any(one.replace(microsecond=0) == next_one.replace(microsecond=0) for one, next_one in pairwise(moments))
 
 
 def _get_id_in_form(head: SessionHead, other: SessionHead) -> str:

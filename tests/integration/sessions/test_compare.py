@@ -243,6 +243,7 @@ def test_edit_is_shown_as_a_difference_with_its_status(session: Session, reader:
     heads = re.findall(r"Edit /srv/lamp.py \+2 −1( \w+)?( no result in the file)? (?:1 )?− ?lamp", words)
     assert heads == [(" Error", ""), (" Completed", ""), (" Discarded", " no result in the file"), ("", "")]
     assert "old_string" not in words
+    assert len(re.findall(r"Tool · Edit · [^A-Z]*Answer\.", words)) == 2
     assert (html.count('<div class="del">'), html.count('<div class="ins">')) == (4, 8)
     assert html.index('class="del"') < html.index('class="ins"')
 
@@ -255,4 +256,5 @@ def test_json_result_of_a_tool_is_a_labelled_list(session: Session, reader: Clie
     make_checkpoint(session=session)
     response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
     assert "item Lamp paid 40 " in visible_text(response)
+    assert "Tool · 2025" in visible_text(response)  # neither a message nor the log has the call
     assert '<p class="words mono">plain text</p>' in response.content.decode()

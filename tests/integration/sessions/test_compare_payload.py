@@ -86,7 +86,7 @@ def test_id_of_the_other_session_stays_in_the_form(reader: Client) -> None:
     assert f'name="other" value="{other.session_id}"' in html
     again = reader.get(address, {"with": str(other.pk), "a": "1", "b": "1", "other": other.session_id})
     assert again.status_code == 200
-    assert f"Version of {other.session_id}" in visible_text(again)
+    assert f"to {other.session_id}, version" in visible_text(again)
     emptied = reader.get(address, {"with": str(other.pk), "a": "1", "b": "1", "other": ""})
     assert emptied.headers["Location"] == f"{address}?with={one.pk}&a=1"
 

@@ -171,8 +171,13 @@ def test_page_describes_each_version(session: Session, reader: Client) -> None:
         session=session, plan={"steps": [{"text": "Pay", "status": "done"}, "Mail"]}, budget_spent_usd="0.043"
     )
     page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    # Versions of the same second have milliseconds.
+    Checkpoint.objects.filter(version=2).update(created_at=THEN + timedelta(milliseconds=7))
+    for first_at, shown in ((THEN, "10:42:07.125"), (THEN - timedelta(seconds=1), "10:42:07")):
+        Checkpoint.objects.filter(version=1).update(created_at=first_at)
+        assert f" {shown} Turn" in visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
     assert "−1 +2 messages: the conversation was rewritten" in page
-    assert "Pay — was “to do”, now “done”" in page
+    assert "Pay: done" in page
     assert "plan: Mail" in page
     assert "$0.043 +$0.012" in page
     assert "After the model run 1 worker-3 +2 messages with a plan of 1 step" in page
