@@ -219,6 +219,7 @@ _ABOUT_QUESTION: Final = {
     AuditKind.APPROVAL_REQUESTED: _("{actor} asked a question in {session}: {call}"),
     AuditKind.CALL_DISCARDED: _("A question was withdrawn in {session}: {call}"),
 }
+_DECIDED_SEVERAL: Final = _("{actor} decided {number} calls: {decision}")
 _VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
 #: Decisions that need the same one of somebody else if a call needs several approvals.
 _VOTES: Final = DECIDING_KINDS - {DecisionKind.EDIT}
@@ -250,6 +251,9 @@ def build_sentence_of_folded_entries(
     entry = entries[0]
     if not row.is_folded:
         return build_entry_sentence(entry, calls.get(entry.pk), invitations.get(entry.pk))
+    if row.decisions:
+        number = format_number(len(row.decisions))
+        return _fill_first_complete_sentence(row.decisions[0], [str(_DECIDED_SEVERAL)], number=number)
     sessions = set(map(_get_session_pk_or_id, entries))
     if entry.kind == AuditKind.SESSION_FORKED:  # an entry of the original, and one of the fork
         return build_entry_sentence(entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from checkpoints.enums import AuditKind
 from harness_site.audit.audit_trail_query import PAGE_VIEWS, AuditEntry, AuditFilter, iterate_entries
@@ -17,6 +17,8 @@ ROWS_PER_PAGE: Final = 40
 MAX_ENTRIES_PER_PAGE: Final = 400
 #: Number of entries that are read first; most pages need no more.
 _FIRST_BATCH: Final = 2 * ROWS_PER_PAGE
+#: Time between two decisions of one row: those about several calls at once are recorded one after the other.
+_TIME_BETWEEN_DECISIONS: Final = timedelta(seconds=5)
 #: Kind → the details in which entries of one row may differ, because they are facts of one session.
 _DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
     AuditKind.SESSION_FORKED: frozenset({"other"}),
@@ -53,6 +55,17 @@ class EntryRow:
     @property
     def is_folded(self) -> bool:
         return len(self.entries) > 1
+
+    @property
+    def decisions(self) -> tuple[AuditEntry, ...]:
+        """The decisions among the entries, newest first."""
+        return tuple(entry for entry in self.entries if _is_intact_decision(entry))
+
+    @property
+    def actor_kind(self) -> str:
+        """Kind of the actor, who took the decisions if there are any."""
+        entry = next(iter(self.decisions), self.newest)
+        return entry.actor_kind if isinstance(entry, AuditEntry) else ""
 
     @property
     def spans_at_least_a_minute(self) -> bool:
@@ -107,6 +120,10 @@ def load_page_of_folded_entries(
     for number, entry in enumerate(entries):
         is_hidden = hides_page_views and _is_intact_page_view(entry)
         is_new_row = not is_hidden and get_key(entry) != key
+        is_joined = is_new_row and oldest is None and number < MAX_ENTRIES_PER_PAGE and _join_same_decision(rows, entry)
+        if is_joined:
+            key, last_pk = get_key(entry), entry.pk
+            continue
         if number == MAX_ENTRIES_PER_PAGE or (is_new_row and len(rows) == ROWS_PER_PAGE):
             return _build_page(rows, hidden, last_pk)
         if is_hidden:  # what is hidden does not separate the entries around it
@@ -118,6 +135,63 @@ def load_page_of_folded_entries(
             rows[-1].append(entry)
         last_pk = entry.pk
     return _build_page(rows, hidden, None)
+
+
+def _join_same_decision(rows: list[list[AuditEntry | UnreadableRecord]], entry: AuditEntry | UnreadableRecord) -> bool:
+    """Add an entry to the last row if both are decisions that somebody took about several calls at once.
+
+    After each of them, the trail may say that its session can continue; such an entry has become a row already, and
+    moves into the row of the decisions.
+
+    Args:
+        rows: Rows of the page so far.
+        entry: The next older entry.
+
+    Returns:
+        Whether the entry is in the last row now.
+    """
+    if not _is_intact_decision(entry):
+        return False
+    continued = rows.pop() if rows and _is_continuation_of(rows[-1], entry) else []
+    if rows and _is_same_decision(rows[-1][-1], entry):
+        if len(rows[-1]) == 1 and len(rows) > 1 and _is_continuation_of(rows[-2], rows[-1][0]):
+            rows[-2:] = [rows[-2] + rows[-1]]
+        rows[-1] += [*continued, entry]
+        return True
+    if continued:
+        rows.append(continued)
+    return False
+
+
+def _is_intact_decision(entry: AuditEntry | UnreadableRecord) -> TypeGuard[AuditEntry]:
+    return (
+        isinstance(entry, AuditEntry)
+        and entry.intact
+        and entry.kind == AuditKind.DECIDED
+        and isinstance(entry.details.get("decision"), str)
+    )
+
+
+def _is_continuation_of(row: list[AuditEntry | UnreadableRecord], decision: AuditEntry | UnreadableRecord) -> bool:
+    """Return whether a row only says that the session of a decision can continue."""
+    entry = row[0]
+    return (
+        len(row) == 1
+        and isinstance(entry, AuditEntry)
+        and isinstance(decision, AuditEntry)
+        and entry.intact
+        and entry.kind == AuditKind.SESSION_READY
+        and entry.session_pk == decision.session_pk
+    )
+
+
+def _is_same_decision(newer: AuditEntry | UnreadableRecord, entry: AuditEntry) -> bool:
+    return (
+        _is_intact_decision(newer)
+        and (newer.actor, newer.actor_kind) == (entry.actor, entry.actor_kind)
+        and newer.details.get("decision") == entry.details.get("decision")
+        and newer.at - entry.at < _TIME_BETWEEN_DECISIONS
+    )
 
 
 def _build_page(rows: Iterable[Iterable[AuditEntry | UnreadableRecord]], hidden: int, before: int | None) -> AuditPage:

@@ -354,6 +354,34 @@ def test_equal_entries_are_folded_and_the_row_opens(reader: Client) -> None:
     assert shown_rows(reader.get(get_link(opened, r'href="([^"]+)">Show them as one line'))) == [keys[-1]]
 
 
+def decide(number: int, decision: str = "approve", actor: str = "alice") -> list[int]:
+    """Record a decision about a call, and that its session can continue; return the keys of both."""
+    session = make_session(session_id=f"order-{number}")
+    decided = happened(actor=actor, session=session, call_id=f"call_{number}", decision=decision)
+    ready = happened(AuditKind.SESSION_READY, actor="gate", actor_kind=ActorKind.MACHINE, session=session)
+    return [decided.pk, ready.pk]
+
+
+def test_same_decision_about_several_calls_is_one_row(reader: Client) -> None:
+    alone = decide(0, "reject")
+    keys = [pk for number in range(1, 5) for pk in decide(number)]
+    other = decide(9, actor="bob")
+    audit.seal_events_of_workspace(make_workspace().pk)
+    page = reader.get("/audit/")
+    assert shown_rows(page) == [*other[::-1], keys[-1], *alone[::-1]]
+    assert "alice decided 4 calls: Approved" in visible_text(page)
+    assert f'class="person" id="entry-{keys[-1]}"' in page.content.decode()
+    opened = reader.get(get_link(page, OPEN_ROW))
+    assert shown_rows(opened) == keys[::-1]
+    assert "alice decided 4 calls: Approved" in visible_text(reader.get("/audit/?actor=alice"))
+
+
+def test_decisions_at_different_times_have_rows_of_their_own(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folded_entries, "_TIME_BETWEEN_DECISIONS", timedelta(0))
+    keys = [pk for number in range(1, 3) for pk in decide(number)]
+    assert shown_rows(reader.get("/audit/")) == keys[::-1]
+
+
 def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folded_entries, "MAX_ENTRIES_PER_PAGE", 9)
     session = make_session(session_id="order-17")
