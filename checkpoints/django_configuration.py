@@ -11,6 +11,7 @@ try:
     import django
     from django.apps import apps
     from django.conf import ENVIRONMENT_VARIABLE, settings
+    from django.core.exceptions import ImproperlyConfigured
 except ImportError as error:
     raise DjangoMissing from error
 
@@ -18,12 +19,17 @@ except ImportError as error:
 def ensure_django_configured() -> None:
     """Configure Django unless it is: with the project's settings if there are any, else with this app alone.
 
-    A plain script thus needs no settings; it opens its database by URL.
+    A plain script thus needs no settings; it opens its database by URL. Raises `ImproperlyConfigured` if the settings
+    are those of a project that leaves out this app, whose models Django then refuses.
     """
     if not settings.configured and not os.environ.get(ENVIRONMENT_VARIABLE):
         settings.configure(**build_library_settings())
     if not apps.ready and not apps.loading:
         django.setup()
+    if apps.ready and not apps.is_installed("checkpoints"):
+        raise ImproperlyConfigured(
+            'Add "checkpoints" to INSTALLED_APPS. A project needs the app also if it opens its database by URL.'
+        )
 
 
 def build_library_settings(database: dict[str, Any] | None = None) -> dict[str, Any]:

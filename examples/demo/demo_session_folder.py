@@ -33,9 +33,13 @@ class DemoSession:
         return sessions.select_related("owner").first()
 
     @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger.jsonl"
+
+    @property
     def refunds(self) -> list[dict[str, Any]]:
         """Refunds that were really made."""
-        return _read_json_lines(self.folder / "ledger.jsonl")
+        return _read_json_lines(self.ledger)
 
     @property
     def mails(self) -> list[dict[str, Any]]:

@@ -77,7 +77,10 @@ class EventNarrator:
 
     def _format_decision_link(self, session: Session) -> str:
         call = ToolCall.objects.filter(session=session, status=CallStatus.INTERRUPTED).order_by("-pk").first()
-        return self._format_link("Decide here", f"/review/calls/{call.pk}/") if call else ""
+        if not call:
+            return ""
+        evidence = f"\n{'':10}What really happened is in the ledger: {self.stage.ledger}"
+        return self._format_link("Decide here", f"/review/calls/{call.pk}/") + evidence
 
     def _format_link(self, words: str, path: str) -> str:
         """Format a link as a line of its own, under the text of the line before it."""
