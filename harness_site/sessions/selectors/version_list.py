@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from django.db.models import Count, F, Q, QuerySet
+from django.utils.translation import gettext as _
 
 from checkpoints.enums import IMPORTED_RUN_HOST, CostBasis, Phase
 from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
@@ -58,6 +59,14 @@ class Version:
 
     @property
     def phase_label(self) -> str:
+        """The phase in which the version was saved; one that a fork has copied was saved when the fork was created."""
+        if self.is_copied:
+            return _("Forked")
+        return self.stored_phase_label
+
+    @property
+    def stored_phase_label(self) -> str:
+        """The phase from which a run continues, which a fork has copied with its first version."""
         return str(translate_label(Phase(self.phase))) if self.phase in Phase.values else self.phase
 
     @property

@@ -86,7 +86,7 @@ def test_kinds_of_tokens_add_up_to_the_total_with_the_cache(client: Client, usag
     input_tokens, output, read, written, _share, _sign, total = cells.split()
     cards = (
         f"Tokens{total} Input{input_tokens}without the cache Output{output} "
-        f"Cache read{read}86 % of 1,050 read in all Cache write{written} "
+        f"Cache read{read}86 % of all input Cache write{written} "
     )
     assert cards in page
     assert f"Model Input Output Cache read Cache write Cache share Total small-1 {cells} By turn" in page

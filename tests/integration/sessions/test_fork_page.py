@@ -162,7 +162,13 @@ def test_page_names_nothing_that_the_session_lacks(session: Session, approver: C
     assert "completed call" not in first
     assert "the agent, title, labels and metadata" in first
     Session.objects.update(scratchpad_root="/srv/pad")
-    assert "the path of the scratchpad folder" in visible_text(approver.get(path(session)))
+    response = approver.get(path(session), {"v": 1})
+    words = visible_text(response)
+    assert "the path of the scratchpad folder" in words
+    assert "Both sessions write to the same scratchpad folder: /srv/pad" in words
+    assert "scratchpad" not in first
+    choice = response.content.decode().partition('name="v">')[2].partition("</select>")[0]
+    assert choice == '<option value="2">2</option><option value="1" selected>1</option>'
 
 
 def test_fork_matches_the_preview(session: Session, approver: Client) -> None:
@@ -282,7 +288,8 @@ def test_copied_calls_are_drawn_apart_from_the_runs_of_the_fork(session: Session
 
 def test_version_that_a_fork_has_copied_names_the_original(session: Session, approver: Client) -> None:
     fork = fork_by_form(session, approver)
-    assert "the fork copied from origin" in visible_text(approver.get(f"/sessions/{fork.pk}/versions/"))
+    words = visible_text(approver.get(f"/sessions/{fork.pk}/versions/"))
+    assert "Forked the fork copied from origin" in words  # and not the phase of the version that it has copied
 
 
 def test_transcript_of_a_fork_has_no_handover_from_what_was_copied(session: Session, approver: Client) -> None:
@@ -410,7 +417,7 @@ def test_query_count_is_independent_of_the_calls(
     call(session, CallStatus.INTERRUPTED, count)
     call(session, CallStatus.COMPLETED, count)
     call(session, CallStatus.FAILED, count)
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         approver.get(path(session))
 
 
