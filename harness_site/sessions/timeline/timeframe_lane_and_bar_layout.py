@@ -228,8 +228,9 @@ def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait], longest: int) ->
         for name, row_calls in by_name.items()
         if name and name not in rare
     ]
-    for title, shared in ((_("several tools"), {""}), (_("other tools"), rare)):
-        if row_calls := [call for call in calls if _get_called_name(call) in shared]:
+    of_rare = [call for call in calls if _get_called_name(call) in rare] if rare else []
+    for title, row_calls in ((_("several tools"), by_name.get("", [])), (_("other tools"), of_rare)):
+        if row_calls:
             rows.append(_CallRow(shorten_text(title, longest), title, row_calls, has_one_name=False))
     return rows
 
