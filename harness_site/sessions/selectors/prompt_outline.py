@@ -19,6 +19,7 @@ from checkpoints.formats.parse_message_parts import CallPart, TextPart
 from checkpoints.models import Message, Session
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.core.call_sentences import build_short_call_sentence
+from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors import conversation_window, find_words_errors_and_decisions
@@ -55,8 +56,8 @@ _Row = tuple[int, datetime, str, int]
 class Prompt:
     """A message of a person.
 
-    `title` is the beginning of its text on one line, not masked; `is_command` tells that it is a command to the program
-    instead of a text; `messages` counts the messages from it to the next prompt.
+    `title` is the beginning of its text on one line, in which only what was a table is masked; `is_command` tells that
+    it is a command to the program instead of a text; `messages` counts the messages from it to the next prompt.
     """
 
     position: int
@@ -227,6 +228,8 @@ def _put_on_one_line_without_markdown(text: str) -> str:
     if len(text) > 2 * _BEGINNING:  # a title has less
         text = text[: 2 * _BEGINNING]
     text = _CODE_BLOCK.sub("\n", text).strip() or text
+    if "|" in text:  # what a cell holds is known to be secret by its row or column
+        text = mask_text(text)
     plain = _LINK.sub(r"\1", strip_markdown_marks(_TABLE_ROW.sub(_list_table_cells, _TABLE_RULE.sub("", text))))
     return " ".join(_LIST_MARK.sub(" · ", _LIST_AFTER_COLON.sub(r"\1 ", plain.lstrip("-*+ "))).split())
 

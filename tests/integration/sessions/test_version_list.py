@@ -213,7 +213,7 @@ def test_version_that_ends_with_a_result_has_the_text_of_the_agent_or_its_call(
     session: Session, reader: Client
 ) -> None:
     answer = "I send **149.00 EUR**:\n\n- to the [card](https://a.example)\n- by mail\n\n"
-    answer += "| what | value |\n|---|---|\n| price | 149 |\n\n```python\nprint(17)\n```"
+    answer += "| what | value |\n|---|---|\n| price | 149 |\n| password | plum-horse-9 |\n\n```python\nprint(17)\n```"
     result: list[dict[str, Any]] = [{"kind": "tool_result", "call_id": "c1", "content": "paid"}]
     call: list[dict[str, Any]] = [{"kind": "tool_call", "id": "c1", "name": "refund_card", "args": {"order": 17}}]
     for blocks in ([{"kind": "text", "text": answer}, *call], call):
@@ -221,5 +221,7 @@ def test_version_that_ends_with_a_result_has_the_text_of_the_agent_or_its_call(
         make_message(session=session, role="tool", blocks=result)
         make_checkpoint(session=session)
     page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
-    assert "I send 149.00 EUR: to the card · by mail · what, value · price, 149 +2 messages" in page
+    assert (
+        "I send 149.00 EUR: to the card · by mail · what, value · price, 149 · password, ‹masked› +2 messages" in page
+    )
     assert "Refund card: order 17 +2 messages" in page
