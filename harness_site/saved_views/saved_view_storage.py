@@ -75,9 +75,16 @@ def rename_saved_view(view: SavedView, name: str, *, by: Membership) -> None:
 
 
 def replace_saved_view(view: SavedView, replacement: SavedView) -> None:
-    """Give `view` the filters of `replacement`, which is deleted, for the whole workspace."""
+    """Give `view` the filters of `replacement`, which is deleted, for the whole workspace.
+
+    Raises:
+        SavedView.DoesNotExist: Somebody has deleted one of them meanwhile; the other one stays as it is.
+    """
     with transaction.atomic():
-        update_filters_of_saved_view(view, replacement.query)
+        locked = SavedView.objects.select_for_update().order_by("pk").in_bulk([view.pk, replacement.pk])
+        if len(locked) < 2:
+            raise SavedView.DoesNotExist
+        update_filters_of_saved_view(view, locked[replacement.pk].query)
         delete_saved_view(replacement)
 
 

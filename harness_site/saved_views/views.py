@@ -54,7 +54,10 @@ def update_saved_view(request: MemberRequest, page: str) -> HttpResponse:
         replacement = _get_changeable_view_or_404(request, key, page=page)
         if replacement == view:
             raise Http404
-        saved_view_storage.replace_saved_view(view, replacement)
+        try:
+            saved_view_storage.replace_saved_view(view, replacement)
+        except SavedView.DoesNotExist as error:
+            raise Http404 from error
         messages.success(
             request,
             _("The view “%(name)s” has the filters of “%(replacement)s” now, which was deleted.")

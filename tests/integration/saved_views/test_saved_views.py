@@ -170,6 +170,23 @@ def test_view_takes_the_filters_of_another_which_is_deleted(alice: Client) -> No
     assert views(alice) == [("Failed refunds", "/sessions/?most=1"), ("Slow", "/sessions/?least=2")]
 
 
+def test_view_that_replaces_a_deleted_one_stays(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody deletes the one view between the check of the form and the change."""
+    keep(alice)
+    keep(alice, "Cheap", "most=1")
+    kept, replacement = SavedView.objects.order_by("pk")
+    replace_saved_view = saved_view_storage.replace_saved_view
+
+    def replace_deleted_view(*views: SavedView) -> None:
+        SavedView.objects.filter(pk=kept.pk).delete()
+        replace_saved_view(*views)
+
+    monkeypatch.setattr(saved_view_storage, "replace_saved_view", replace_deleted_view)
+    sent = {"view": kept.pk, "replacement": replacement.pk}
+    assert alice.post("/saved/sessions/update/", sent).status_code == 404
+    assert views(alice) == [("Cheap", "/sessions/?most=1")]
+
+
 def test_unknown_page_is_not_found(alice: Client) -> None:
     assert alice.post("/saved/members/", {"name": "x", "query": ""}).status_code == 404
 
