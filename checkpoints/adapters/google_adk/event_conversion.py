@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from google.adk.events.event import Event
+from google.genai.types import GenerateContentResponseUsageMetadata
 from pydantic import ValidationError
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable
@@ -45,6 +46,7 @@ def encode_event(event: Event) -> dict[str, Any]:
         raise NotRepresentable("event", str(error)) from error
     content = record.pop("content", None) or {}
     parts = content.pop("parts", None)
+    usage = record.pop(_USAGE, None)
     if content:
         record["content"] = content
     waiting = event.actions.requested_tool_confirmations
@@ -55,7 +57,7 @@ def encode_event(event: Event) -> dict[str, Any]:
         "source": {_KEY: record if parts is None else {**record, _PARTS: len(parts)}},
         "created_at": datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
     }
-    if (usage := record.pop(_USAGE, None)) is not None:
+    if usage is not None:
         message["usage"] = usage
     if event.model_version:
         message["model"] = event.model_version  # by which pages name the models of a session
@@ -86,8 +88,8 @@ def decode_messages(messages: Sequence[dict[str, Any]]) -> list[Event]:
         values = {name: value for name, value in record.items() if name not in {_PARTS, "content"}}
         if content:
             values["content"] = content
-        if "usage" in message:
-            values[_USAGE] = message["usage"]
+        if (usage := _parse_usage_or_none(message.get("usage"))) is not None:
+            values[_USAGE] = usage
         try:
             events.append(Event.model_validate(values))
         except ValidationError as error:
@@ -97,6 +99,14 @@ def decode_messages(messages: Sequence[dict[str, Any]]) -> list[Event]:
                 f"This version of Google ADK does not know the stored event {number + 1}: {where}: {first['msg']}"
             ) from error
     return events
+
+
+def _parse_usage_or_none(usage: Any) -> GenerateContentResponseUsageMetadata | None:
+    """Return the numbers of tokens of an event; None for those that somebody else has added to its message."""
+    try:
+        return GenerateContentResponseUsageMetadata.model_validate(usage)
+    except ValidationError:
+        return None
 
 
 def _get_record_or_none(message: dict[str, Any]) -> dict[str, Any] | None:

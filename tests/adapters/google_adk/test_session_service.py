@@ -21,6 +21,7 @@ from google.genai import types
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.google_adk import HarnessSessionService
+from checkpoints.adapters.google_adk.event_conversion import decode_messages, encode_event
 from checkpoints.exceptions import CheckpointsError, IntegrityError, InvalidInput, NotRepresentable, SessionBusy
 from checkpoints.models import Checkpoint, FrameworkState
 from checkpoints.models import Session as SessionRow
@@ -153,6 +154,20 @@ def test_event_is_loaded_as_it_was_appended(service: HarnessSessionService, even
     append(service, session, event.model_copy(deep=True))
     assert load(service).events == [event]
     assert load(service) == session
+
+
+def test_tokens_of_an_event_are_a_field_of_its_message_alone() -> None:
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=3)
+    event = Event(author="desk", content=types.Content(parts=[types.Part(text="Done.")]), usage_metadata=usage)
+    message = encode_event(event)
+    assert message["usage"] == {"promptTokenCount": 3}
+    assert "usageMetadata" not in message["source"]["adk"]
+    assert decode_messages([message]) == [event]
+
+
+def test_event_whose_usage_somebody_else_has_added_can_be_read() -> None:
+    event = Event(author="desk", content=types.Content(parts=[types.Part(text="Done.")]))
+    assert decode_messages([{**encode_event(event), "usage": {"input_tokens": 3}}]) == [event]
 
 
 def test_versions_carry_the_tokens_of_the_events(service: HarnessSessionService) -> None:
