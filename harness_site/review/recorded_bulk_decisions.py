@@ -72,6 +72,11 @@ class RecordedBulkDecision:
         return self._list_decisions_in_state(BulkDecisionState.WITHDRAWN)
 
     @property
+    def are_withdrawn_calls_undecided(self) -> bool:
+        """Whether nobody has decided again about a call whose decision was withdrawn."""
+        return all(each.call.undecided for each in self.withdrawn)
+
+    @property
     def common_withdrawal(self) -> Decision | None:
         """First of the withdrawals if all have the same author and reason, else None."""
         withdrawals = [each.withdrawal for each in self.withdrawn if each.withdrawal is not None]

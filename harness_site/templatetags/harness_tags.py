@@ -493,16 +493,33 @@ def parse_mask_session_values_tag(parser: Parser, token: Token) -> Node:
     return MaskSessionValuesNode(parser.compile_filter(session), parser.compile_filter(secrets), inside)
 
 
+@register.tag("hiding_sessions")
+def parse_mask_values_of_sessions_tag(parser: Parser, token: Token) -> Node:
+    """Mask secrets of several sessions in a content that is about all of them: `{% hiding_sessions secrets %}…`."""
+    _, secrets = token.split_contents()
+    inside = parser.parse(["endhiding_sessions"])
+    parser.delete_first_token()
+    return MaskSessionValuesNode(None, parser.compile_filter(secrets), inside)
+
+
 class MaskSessionValuesNode(Node):
+    """Content in which the secrets of a session are masked; without a session, those of all sessions in `secrets`."""
+
     child_nodelists = ("inside",)
 
-    def __init__(self, session: FilterExpression, secrets: FilterExpression, inside: NodeList) -> None:
+    def __init__(self, session: FilterExpression | None, secrets: FilterExpression, inside: NodeList) -> None:
         self.session = session
         self.secrets = secrets
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        with use_masking_rules_with_extra_values(self.secrets.resolve(context).get(self.session.resolve(context), ())):
+        secrets = self.secrets.resolve(context)
+        values = (
+            frozenset().union(*secrets.values())
+            if self.session is None
+            else secrets.get(self.session.resolve(context), ())
+        )
+        with use_masking_rules_with_extra_values(values):
             return self.inside.render(context)
 
 

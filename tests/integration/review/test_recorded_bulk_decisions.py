@@ -86,6 +86,7 @@ def test_decisions_that_runs_have_used_stay_and_are_named(people: dict[str, Clie
     page = visible_text(people["alice"].get(address))
     assert "Withdraw 2 decisions" in page
     assert page.count("The run has used this decision.") == 2
+    assert "Runs have used these decisions" not in visible_text(people["carol"].get(address))
 
     page = withdraw(people["alice"], address)
     assert "2 decisions stay, because their runs have used them. 2 decisions are withdrawn." in page
@@ -132,7 +133,9 @@ def test_decision_that_was_withdrawn_and_made_again_meanwhile_stays(people: dict
     people["bob"].post(f"{address}withdraw/", {"revision": 2, "reason": "It is in the ledger."})
     row = people["alice"].get(bulk).content.decode().partition('class="former"')[2].partition("</li>")[0]
     assert "It did not happen</span></s>" in row
+    assert "1 decision is withdrawn. Its call waits for a new decision." in visible_text(people["alice"].get(bulk))
     people["bob"].post(address, {"kind": "confirm_landed", "reason": "Ledger row 4.", "revision": 3})
+    assert "1 decision is withdrawn. bob" in visible_text(people["alice"].get(bulk))
     assert "3 decisions are withdrawn." in withdraw(people["alice"], bulk)
     assert statuses() == [CallStatus.COMPLETED, CallStatus.INTERRUPTED, CallStatus.INTERRUPTED]
 
@@ -228,8 +231,19 @@ def test_any_approver_withdraws_the_decisions_of_another_and_an_auditor_reads_th
     assert "alice decided 2 calls of refund_card" in read
     assert "Reason for the withdrawal" not in read
     assert people["carol"].post(address, {"reason": WRONG}).status_code == 403
-    assert "2 decisions are withdrawn." in withdraw(people["bob"], address)
+    text = withdraw(people["bob"], address)
+    assert "2 decisions are withdrawn." in text
+    assert "Decide these calls again" in text
     assert statuses() == [CallStatus.INTERRUPTED] * 2
+    assert "Decide these calls again" not in visible_text(people["carol"].get(address))
+
+
+def test_secrets_of_the_calls_are_masked_in_the_reasons(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(0), lost(1, args={"password": "plum-horse-9"})]
+    address, _text = decide_all(people["alice"], calls, reason="It says plum-horse-9.")
+    assert "“It says ‹masked›.”" in visible_text(people["carol"].get(address))
+    assert "plum-horse-9" not in withdraw(people["alice"], address, "Not plum-horse-9.")
+    assert "“Not ‹masked›.”" in visible_text(people["carol"].get(address))
 
 
 def test_approvals_and_votes_are_withdrawn_by_those_who_gave_them(people: dict[str, Client]) -> None:
