@@ -239,9 +239,10 @@ def test_any_approver_withdraws_the_decisions_of_another_and_an_auditor_reads_th
 
 
 def test_secrets_of_the_calls_are_masked_in_the_reasons(people: dict[str, Client], lost: Lost) -> None:
-    calls = [lost(0), lost(1, args={"password": "plum-horse-9"})]
+    calls = [lost(0, args={"password": "plum-horse-9"}), lost(1)]
     address, _text = decide_all(people["alice"], calls, reason="It says plum-horse-9.")
     assert "“It says ‹masked›.”" in visible_text(people["carol"].get(address))
+    assert "“It says ‹masked›.”" in visible_text(people["carol"].get("/review/?tab=decided"))
     assert "plum-horse-9" not in withdraw(people["alice"], address, "Not plum-horse-9.")
     assert "“Not ‹masked›.”" in visible_text(people["carol"].get(address))
 
