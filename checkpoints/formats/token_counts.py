@@ -89,7 +89,7 @@ def parse_token_counts(usage: Any) -> TokenCounts:
     """
     if not isinstance(usage, Mapping):
         return TokenCounts()
-    usage = {_convert_to_snake_case(name): value for name, value in usage.items()}
+    usage = {_convert_to_snake_case(name): value for name, value in usage.items() if value is not None}
     prompt = _sum_known((_find_count(usage, _PROMPT), _find_count(usage, ("tool_use_prompt_token_count",))))
     whole_input = _find_count(usage, ("input_tokens",))
     whole_input = prompt if whole_input is None else whole_input

@@ -89,6 +89,7 @@ OF_ANTHROPIC = {
             {"prompt_tokens": 1000, "completion_tokens": 10, "prompt_cache_hit_tokens": 900},
             TokenCounts(100, 10, 900, None, 1010),
         ),
+        ({"input_tokens": 3, "inputTokens": None}, TokenCounts(input=3, total=3)),
         ({"total_tokens": 7}, TokenCounts(total=7)),
         ({"input_tokens": 3, "total_tokens": 7}, TokenCounts(input=3, total=7)),
         ({"input_tokens": -3, "output_tokens": True, "total_tokens": "7"}, TokenCounts()),
