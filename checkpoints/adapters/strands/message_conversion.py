@@ -53,8 +53,9 @@ def decode_message(message: dict[str, Any], message_id: int) -> SessionMessage:
         return SessionMessage({"role": role, "content": [{"text": text}]}, message_id)
     name = "redact_message" if "redact_message" in stored else "message"
     shown = {**stored[name], "content": message["content"]}
-    if "usage" in message:
-        shown["metadata"] = {"usage": message["usage"], **shown.get("metadata", {})}
+    metadata = shown.get("metadata") or {}
+    if "usage" in message and isinstance(metadata, dict):
+        shown["metadata"] = {"usage": message["usage"], **metadata}
     return SessionMessage.from_dict({**stored, name: shown, "message_id": message_id})
 
 

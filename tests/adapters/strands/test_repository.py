@@ -16,6 +16,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository, SessionConflict
+from checkpoints.adapters.strands.message_conversion import decode_message, encode_message
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     InvalidIdentifier,
@@ -139,6 +140,15 @@ def test_versions_carry_the_tokens_of_the_answers(cp: SyncCheckpointer) -> None:
         repository.create_message("s", "one", SessionMessage(message, number))
     sums = {"input_tokens": 10, "output_tokens": 6, "cache_read_input_tokens": 8, "total_tokens": 24}
     assert json.loads(Checkpoint.objects.latest("version").usage or "") == sums
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"custom": 1}, "text"], ids=repr)
+def test_usage_that_somebody_else_has_added_does_not_make_a_message_unreadable(metadata: Any) -> None:
+    message: Any = {"role": "assistant", "content": [{"text": "yes"}], "metadata": metadata}
+    encoded = encode_message(SessionMessage(message, 3))
+    added = {"usage": {"inputTokens": 5}}
+    decoded: Any = decode_message({**encoded, **added}, 3).message
+    assert decoded["metadata"] == (metadata if metadata == "text" else {**(metadata or {}), **added})
 
 
 class _Graph:
