@@ -56,12 +56,16 @@ def format_date_with_weekday_and_year(day: date) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in one unit, rounded down: 3.4 s, 42 min, 3 h, 2 days."""
+    """Format a duration, rounded down, in one unit, and hours with their minutes: 3.4 s, 42 min, 1 h 39 min, 2 days."""
     if seconds < 1:
         return _format_duration_in_language(round(seconds * 1000), "ms", 0, get_language())
     if seconds < 10:
         return _format_duration_in_language(round(seconds, 1), "s", 1, get_language())
-    return _format_duration_in_language(*_convert_to_largest_unit(seconds), 0, get_language())
+    amount, unit = _convert_to_largest_unit(seconds)
+    minutes = int(seconds % 3600 // 60)
+    if unit == "h" and minutes:
+        return gettext("%(count)s h %(minutes)s min") % {"count": amount, "minutes": minutes}
+    return _format_duration_in_language(amount, unit, 0, get_language())
 
 
 def format_duration_rounded_up(seconds: float) -> str:
