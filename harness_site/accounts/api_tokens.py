@@ -72,6 +72,11 @@ class TokenIssuer:
         return {**details, "address": self.address} if self.address else details
 
 
+def is_token_name_taken(workspace: Workspace, name: str) -> bool:
+    """Return whether a token of this name exists that is not revoked."""
+    return ApiToken.objects.filter(workspace=workspace, name=name, revoked_at=None).exists()
+
+
 def create_token_with_secret(
     workspace: Workspace, *, name: str, role: TokenRole, lifetime: timedelta | None, by: TokenIssuer
 ) -> tuple[ApiToken, str]:

@@ -71,7 +71,9 @@ def require_recent_login(
 ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
     """Require a recent login for POST requests: by password, code or passkey; then resume the request.
 
-    Use it below `require_member_with_role`. Other methods are not checked.
+    Use it below `require_member_with_role`. Other methods are not checked. A view with a form is not decorated itself,
+    but the function it calls with the valid form, so that an invalid form is refused before anybody enters a password.
+    The resumed request calls the view, which validates the form again.
     """
 
     @wraps(view)

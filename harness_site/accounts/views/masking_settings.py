@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.db import transaction
 from django.forms.models import model_to_dict
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
@@ -76,20 +77,24 @@ def _validate_and_split_unique_lines(text: str) -> list[str]:
 
 @require_http_methods(["GET", "POST"])
 @require_member_with_role(Role.ADMIN)
-@require_recent_login
-def edit_masking_settings(request: MemberRequest) -> HttpResponse:
+def edit_masking_settings(request: MemberRequest) -> HttpResponseBase:
     workspace = request.membership.workspace
     masking = load_masking_rules.load_masking_settings_or_defaults(workspace)
     form = MaskingForm(request.POST or None, initial=model_to_dict(masking, fields=list(MaskingForm.base_fields)))
     if request.method == "POST" and form.is_valid():
-        with transaction.atomic():
-            MaskingSettings.objects.update_or_create(workspace=workspace, defaults=form.cleaned_data)
-            # The listed words may be sensitive, so only the names of changed fields are recorded.
-            audit_events.record_member_event(
-                request.membership, AuditKind.MASKING_CHANGED, request=request, fields=form.changed_data
-            )
-        messages.success(request, _("The masking rules were saved. They apply to every page from now on."))
-        return redirect("harness_settings:masking")
+        return _save_masking_settings(request, form)
     status = 422 if request.method == "POST" else 200
     context = {"form": form, "tab": "masking", "endings": ENDINGS, "parts": PARTS, "words": WORDS}
     return render(request, "settings/masking.html", context, status=status)
+
+
+@require_recent_login
+def _save_masking_settings(request: MemberRequest, form: MaskingForm) -> HttpResponse:
+    with transaction.atomic():
+        MaskingSettings.objects.update_or_create(workspace=request.membership.workspace, defaults=form.cleaned_data)
+        # The listed words may be sensitive, so only the names of changed fields are recorded.
+        audit_events.record_member_event(
+            request.membership, AuditKind.MASKING_CHANGED, request=request, fields=form.changed_data
+        )
+    messages.success(request, _("The masking rules were saved. They apply to every page from now on."))
+    return redirect("harness_settings:masking")

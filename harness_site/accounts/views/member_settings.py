@@ -139,12 +139,16 @@ def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 
 @require_post_or_redirect("harness_settings:members")
 @require_member_with_role(Role.ADMIN)
-@require_recent_login
-def create_invitation(request: MemberRequest) -> HttpResponse:
+def create_invitation(request: MemberRequest) -> HttpResponseBase:
     """Create an invitation and send its link, or show the link once if it is not to be sent or cannot be."""
     form = InvitationForm(request.POST)
     if not form.is_valid():
         return _render_members_page(request, form=form, status=422)
+    return _create_invitation_from_form(request, form)
+
+
+@require_recent_login
+def _create_invitation_from_form(request: MemberRequest, form: InvitationForm) -> HttpResponse:
     role, address = Role(form.cleaned_data["role"]), form.cleaned_data.get("email", "")
     note = form.cleaned_data["note"] or address[:200]
     invitation, secret = member_services.create_invitation_with_secret(request.membership, role, note, request=request)

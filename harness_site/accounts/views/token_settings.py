@@ -7,6 +7,7 @@ from allauth.account.adapter import get_adapter
 from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -50,12 +51,20 @@ def list_tokens(request: MemberRequest) -> HttpResponse:
 
 @require_post_or_redirect("harness_settings:tokens")
 @require_member_with_role(Role.ADMIN)
-@require_recent_login
-def create_token(request: MemberRequest) -> HttpResponse:
+def create_token(request: MemberRequest) -> HttpResponseBase:
     """Create a token. The next page shows its secret, once."""
     form = TokenForm(request.POST)
+    if form.is_valid():
+        name = form.cleaned_data["name"]
+        if api_tokens.is_token_name_taken(request.membership.workspace, name):
+            form.add_error("name", str(api_tokens.TokenNameTaken(name)))
     if not form.is_valid():
         return _render_tokens_page(request, form=form, status=422)
+    return _create_token_from_form(request, form)
+
+
+@require_recent_login
+def _create_token_from_form(request: MemberRequest, form: TokenForm) -> HttpResponse:
     name, role = form.cleaned_data["name"], TokenRole(form.cleaned_data["role"])
     try:
         _token, secret = api_tokens.create_token_with_secret(

@@ -5,6 +5,7 @@ from typing import Any, Final
 from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
@@ -62,12 +63,16 @@ def list_webhooks(request: MemberRequest) -> HttpResponse:
 
 @require_post_or_redirect("harness_notifications:webhooks")
 @require_member_with_role(Role.ADMIN)
-@require_recent_login
-def create_webhook(request: MemberRequest) -> HttpResponse:
+def create_webhook(request: MemberRequest) -> HttpResponseBase:
     """Create a webhook. The next page shows its secret, once."""
     form = WebhookForm(request.POST)
     if not form.is_valid():
         return _render_webhooks_page(request, form=form, status=422)
+    return _create_webhook_from_form(request, form)
+
+
+@require_recent_login
+def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> HttpResponse:
     data = form.cleaned_data
     _webhook, secret = webhook_changes.create_webhook(
         request.membership,

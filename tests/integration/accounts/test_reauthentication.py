@@ -60,6 +60,44 @@ def test_nothing_is_changed_before_the_reauthentication(
     assert state() == before
 
 
+@pytest.mark.parametrize(
+    ("path", "sent", "complaint"),
+    [
+        ("/settings/invitations/", {"role": ""}, "Choose a role."),
+        ("/settings/tokens/create/", {"name": "", "role": "agent", "days": ""}, "Enter a value for “Name”."),
+        ("/settings/tokens/create/", {"name": "taken", "role": "agent", "days": ""}, "A token named “taken” already"),
+        ("/settings/masking/", {"reveal_role": "auditor", "words": "***"}, "needs at least four letters"),
+        (
+            "/settings/notifications/create/",
+            {"name": "n", "address": "ftp://x", "format": "json", "events": "reminder"},
+            "The address has to begin with https://",
+        ),
+    ],
+)
+def test_invalid_form_is_refused_before_the_password(
+    stale_client: Client, path: str, sent: dict[str, str], complaint: str
+) -> None:
+    ApiToken.objects.create(workspace=Membership.objects.get().workspace, name="taken", role="agent", digest="d")
+    before = state()
+    response = stale_client.post(path, sent)
+    assert response.status_code == 422
+    assert complaint in visible_text(response)
+    assert state() == before
+
+
+def test_form_that_became_invalid_before_the_password_is_refused_after_it(stale_client: Client) -> None:
+    asked = stale_client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""}).headers[
+        "Location"
+    ]
+    ApiToken.objects.create(workspace=Membership.objects.get().workspace, name="ci", role="agent", digest="d")
+    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/tokens/create/"})
+    assert response.status_code == 422
+    assert "A token named “ci” already exists." in visible_text(response)
+    # The password counts, so that the corrected form is not interrupted again.
+    stale_client.post("/settings/tokens/create/", {"name": "ci-2", "role": "agent", "days": ""})
+    assert ApiToken.objects.filter(name="ci-2").exists()
+
+
 def test_submitted_form_is_continued_after_the_password(stale_client: Client, alice: User) -> None:
     member = alice.memberships.get()
     asked = stale_client.post(f"/settings/members/{member.pk}/role/", {"role": "admin"}).headers["Location"]
