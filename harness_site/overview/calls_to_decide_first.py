@@ -36,8 +36,8 @@ class CallToDecideRow:
     """Row of the list: a call, or the calls of an outage, of which `call` is None and `title` is masked.
 
     `agents` names the agent of these calls, or says how many agents there are. `deadline` is None unless it is over or
-    within the next hour. `is_own` says whether the reader may decide now, and `needs_admin` whether the deadline has
-    passed for this reader.
+    within the next day, and `is_urgent` says whether it is over or within the next hour. `is_own` says whether the
+    reader may decide now, and `needs_admin` whether the deadline has passed for this reader.
     """
 
     call: ToolCall | None
@@ -46,6 +46,7 @@ class CallToDecideRow:
     since: datetime
     is_interrupted: bool
     deadline: datetime | None
+    is_urgent: bool
     is_own: bool
     needs_admin: bool
     title: str = ""
@@ -58,7 +59,7 @@ class CallToDecideRow:
 
     @property
     def sort_key(self) -> tuple[bool, bool, datetime]:
-        """Sort key: what the reader may decide, then what is urgent, then what has waited longest."""
+        """Sort key: what the reader may decide, then what is due within a day, then what has waited longest."""
         return not self.is_own, self.deadline is None, self.deadline or self.since
 
 
@@ -86,17 +87,17 @@ def load_calls_to_decide_first(
     now = clock.now()
     calls = ToolCall.objects.filter(workspace=reader.workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
-    deadlines = _load_deadlines_over_or_within_hour(reader.workspace_id, agent, now)
+    deadlines = _load_deadlines_over_or_within_day(reader.workspace_id, agent, now)
     overdue = [pk for pk, deadline in deadlines.items() if deadline < now]
     overdue_for_admins = frozenset([] if reader.role == Role.ADMIN else overdue)
     others = waiting.pks_of_others | overdue_for_admins
     can_decide = reader.has_role(Role.APPROVER)
     outages = [] if agent else outage_groups.list_open_outages(reader.workspace)[: outage_groups.MOST_GROUPS]
     grouped = frozenset(chain.from_iterable(outage.call_pks for outage in outages))
-    urgent = [pk for pk in deadlines if pk not in grouped]
-    own_urgent = [pk for pk in urgent if pk not in others][:limit]
-    # Beside these, only calls that the reader cannot decide may be urgent.
-    candidates = {*own_urgent, *[pk for pk in urgent if pk in others][:limit], *sorted(others - grouped)[:limit]}
+    due = [pk for pk in deadlines if pk not in grouped]
+    own_due = [pk for pk in due if pk not in others][:limit]
+    # Beside these, only calls that the reader cannot decide may be due within a day.
+    candidates = {*own_due, *[pk for pk in due if pk in others][:limit], *sorted(others - grouped)[:limit]}
     found = _query_chosen_and_longest_waiting_calls(calls, candidates, grouped | others, limit)
     rows = [
         CallToDecideRow(
@@ -106,12 +107,13 @@ def load_calls_to_decide_first(
             get_waiting_since(call),
             call.interrupted_at is not None,
             deadlines.get(call.pk),
+            _is_urgent(deadlines.get(call.pk), now),
             can_decide and call.pk not in others,
             call.pk in overdue_for_admins,
         )
         for call in found
     ]
-    rows += [_build_outage_row(outage, deadlines, others, can_decide=can_decide) for outage in outages]
+    rows += [_build_outage_row(outage, deadlines, others, now, can_decide=can_decide) for outage in outages]
     rows.sort(key=lambda row: row.sort_key)
     first_of_admins = next((row for row in rows if row.needs_admin), None)
     # As in the queue, what only an admin can decide comes after what the reader can; the most urgent has a place.
@@ -137,10 +139,10 @@ def _name_or_count_agents(agents: Set[str]) -> str:
     return ngettext("%(number)s agent", "%(number)s agents", len(agents)) % {"number": len(agents)}
 
 
-def _load_deadlines_over_or_within_hour(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
-    """Load the deadlines of the calls that are overdue or due within an hour, by key, the nearest first."""
+def _load_deadlines_over_or_within_day(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
+    """Load the deadlines of the calls that are overdue or due within a day, by key, the nearest first."""
     calls = _select_deadlines_of_undecided_calls().filter(
-        workspace=workspace, due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
+        workspace=workspace, due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]
     )
     calls = calls.filter(session__agent=agent) if agent else calls
     return dict(calls[: COUNT_LIMIT + 1])
@@ -161,20 +163,26 @@ def _query_chosen_and_longest_waiting_calls(
 
 
 def _build_outage_row(
-    outage: Outage, deadlines: Mapping[int, datetime], others: frozenset[int], *, can_decide: bool
+    outage: Outage, deadlines: Mapping[int, datetime], others: frozenset[int], now: datetime, *, can_decide: bool
 ) -> CallToDecideRow:
+    deadline = min((deadlines[pk] for pk in outage.call_pks if pk in deadlines), default=None)
     return CallToDecideRow(
         None,
         outage.tool,
         outage.call_pks,
         outage.first,
         True,
-        min((deadlines[pk] for pk in outage.call_pks if pk in deadlines), default=None),
+        deadline,
+        _is_urgent(deadline, now),
         can_decide and any(pk not in others for pk in outage.call_pks),
         False,
         format_outage_title(outage),
         build_outage_page_url(outage),
     )
+
+
+def _is_urgent(deadline: datetime | None, now: datetime) -> bool:
+    return deadline is not None and deadline < now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
 
 
 @cache

@@ -233,6 +233,26 @@ def test_overdue_call_comes_first_then_what_the_reader_may_decide_and_an_outage_
     assert "needs an admin" in list_rows()[1][-1]  # it has a place among more calls than are listed
 
 
+@pytest.mark.parametrize(
+    ("hours", "is_first", "summary"),
+    [(1, True, "within an hour"), (20, True, "within a day"), (30, False, "oldest")],
+)
+def test_call_that_is_due_within_a_day_comes_before_those_that_wait_longer(
+    reader: Client, hours: int, is_first: bool, summary: str
+) -> None:
+    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    due = make_call(
+        session=make_session(),
+        status=CallStatus.AWAITING_APPROVAL,
+        issued_at=datetime.now(UTC) - timedelta(minutes=20),
+        decide_within=timedelta(hours=hours),
+    )
+    page = reader.get("/overview/").content.decode()
+    first = page.partition('<li class="first-call')[2].partition("</li>")[0]
+    assert (f'href="/review/calls/{due.pk}/"' in first, "due in" in first) == (is_first, is_first)
+    assert summary in page.partition(">Needs a decision<")[2].partition("</li>")[0]
+
+
 def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
     client.force_login(make_user(name="olga", role=Role.AUDITOR))
     make_call(session=make_session(), tool="refund", interrupted_at=THEN)
