@@ -5,7 +5,7 @@ They are computed here and not in the template, which would take several times a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
@@ -24,8 +24,12 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
-from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
-from harness_site.sessions import session_formatting
+from harness_site.core.unreadable_rows_and_quarantine import (
+    UnreadableRecord,
+    convert_rows_or_mark_unreadable,
+    skip_unreadable_records,
+)
+from harness_site.sessions import failed_exit_codes, session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
@@ -48,7 +52,7 @@ class CallLine:
     """A line of a list of calls.
 
     `sentence` says what the call does: in the words of its tool, else made from its name and short arguments. `whole`,
-    `folder` and `whole_folder` are as in `CallSummary`.
+    `folder` and `whole_folder` are as in `CallSummary`. `exit_code` is that of a shell command that failed.
     """
 
     pk: int
@@ -64,6 +68,7 @@ class CallLine:
     status_shape: str
     status: str
     status_reason: str
+    exit_code: int | None
     error: str
     logged: SafeString
     due: SafeString | str
@@ -91,7 +96,7 @@ class WorkspaceCallLine:
 
 def build_session_call_lines(
     session_pk: int,
-    records: Iterable[CallRecord],
+    records: Collection[CallRecord],
     original_runs: Mapping[int, int] | None = None,
     origin_id: str | None = None,
 ) -> list[CallLine | UnreadableRecord]:
@@ -99,19 +104,21 @@ def build_session_call_lines(
 
     `original_runs` and `origin_id` are as in `format_run_of_call`.
     """
-    build_line = _make_call_line_builder(SessionLinks(), original_runs, origin_id)
+    codes = failed_exit_codes.load_failed_exit_codes(records)
+    build_line = _make_call_line_builder(SessionLinks(), codes, original_runs, origin_id)
     return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
 def build_workspace_call_lines(
-    rows: Iterable[LoggedCall | UnreadableRecord], secrets: Mapping[int, Collection[str]]
+    rows: Collection[LoggedCall | UnreadableRecord], secrets: Mapping[int, Collection[str]]
 ) -> list[WorkspaceCallLine | UnreadableRecord]:
     """Build the lines of calls of several sessions.
 
     `secrets` is the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
-    build_call_line = _make_call_line_builder(urls)
+    codes = failed_exit_codes.load_failed_exit_codes(row.record for row in skip_unreadable_records(rows))
+    build_call_line = _make_call_line_builder(urls, codes)
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
@@ -149,7 +156,10 @@ def format_run_of_call(record: CallRecord, original_runs: Mapping[int, int], ori
 
 
 def _make_call_line_builder(
-    urls: SessionLinks, original_runs: Mapping[int, int] | None = None, origin_id: str | None = None
+    urls: SessionLinks,
+    exit_codes: Mapping[int, int],
+    original_runs: Mapping[int, int] | None = None,
+    origin_id: str | None = None,
 ) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
@@ -175,6 +185,7 @@ def _make_call_line_builder(
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
+            exit_code=exit_codes.get(record.pk),
             error=formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when),  # noqa: S308 - escaped above
             due=render_relative_deadline(record.deadline) if record.deadline else "",

@@ -40,7 +40,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
 OPEN_LIMIT = 100
-#: Longer results are not loaded to say why a call failed (characters).
+#: Longer results are not loaded to say that, or why, a call failed (characters).
 _LONGEST_ERROR: Final = 100_000
 _HAS_RESULT_AS_ERROR: Final = Q(status=CallStatus.FAILED, error_type="")
 _ALIVE: Final = ExpressionWrapper(
@@ -318,6 +318,13 @@ def load_readable_calls_with_pks_without_results(pks: list[int]) -> list[CallRec
     if not pks:
         return []
     return skip_unreadable_records(build_calls_with_decisions_or_mark_unreadable(list(_query_calls_by_pk(pks))))
+
+
+def load_short_results(pks: list[int]) -> dict[int, str]:
+    """Load the results of those of the calls with these keys whose result is not long, as stored, by key."""
+    calls = ToolCall.objects.alias(result_size=Length("result")).filter(pk__in=pks, result_size__lte=_LONGEST_ERROR)
+    rows = calls.values_list("pk", "result") if pks else ()
+    return {pk: result for pk, result in rows if result is not None}
 
 
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +14,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.call_sentences import describe_call_beside_tool_name
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.rendering.mask_and_shorten_text import shorten_text
+from harness_site.sessions.failed_exit_codes import load_failed_exit_codes
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
@@ -96,7 +97,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
             "rows": rows,
             "copied": list_timeline_items.format_copied_lane_name(head.origin_id or "") if head.row.is_fork else None,
-            "sentences": _load_sentences_of_calls(rows.items),
+            **_load_sentences_and_failed_exit_codes(rows.items),
             "here": build_time_range_query_string(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query_string(since, frame.cut)
             if since and frame.cut
@@ -145,10 +146,14 @@ def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage
     return TimelineTablePage(items, first, total)
 
 
-def _load_sentences_of_calls(items: Sequence[TimelineItem]) -> dict[int, str]:
-    """Load what the calls among the items do, by key; a call that was altered has no sentence."""
+def _load_sentences_and_failed_exit_codes(items: Sequence[TimelineItem]) -> dict[str, Mapping[int, str | int]]:
+    """Load what the calls among the items do, and the exit codes of commands that failed, both by key.
+
+    A call that was altered has neither.
+    """
     pks = [item.call_pk for item in items if item.call_pk is not None and item.kind in CALL_OUTCOMES]
-    return {
-        record.pk: shorten_text(describe_call_beside_tool_name(record), _LONGEST_SENTENCE)
-        for record in call_records.load_readable_calls_with_pks_without_results(pks)
+    records = call_records.load_readable_calls_with_pks_without_results(pks)
+    sentences = {
+        record.pk: shorten_text(describe_call_beside_tool_name(record), _LONGEST_SENTENCE) for record in records
     }
+    return {"sentences": sentences, "exit_codes": load_failed_exit_codes(records)}

@@ -77,6 +77,37 @@ def test_shell_command_is_shown_without_the_folder_that_it_changes_to(session: S
         assert 'title="/srv/work/platform/services/billing/src/main"' in shown
 
 
+def test_exit_code_of_a_failed_command_stands_beside_the_status(session: Session, reader: Client) -> None:
+    results = {
+        "c1": ("shell", '{"output":"fatal","metadata":{"exit_code":128}}'),
+        "c2": ("shell", '{"output":"a","metadata":{"exit_code":0}}'),
+        "c3": ("Bash", "Exit code 2\nbash: syntax error"),
+        "c4": ("ask", "Exit code 3"),
+        "c5": ("Bash", "x" * 100_000 + "\nExit code 4"),
+    }
+    for call_id, (tool, result) in results.items():
+        make_call(
+            session=session,
+            call_id=call_id,
+            tool=tool,
+            args={"command": "run it"},
+            status=CallStatus.COMPLETED,
+            result=result,
+            settled_at=THEN,
+        )
+    for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
+        words = visible_text(reader.get(address))
+        assert re.findall(r" (c\d) (?:Refund for a broken lamp refund-desk )?Completed(?: (exit \d+))?", words) == [
+            ("c5", ""),
+            ("c4", ""),
+            ("c3", "exit 2"),
+            ("c2", ""),
+            ("c1", "exit 128"),
+        ]
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert re.findall(r"completed (exit \d+)", words) == ["exit 128", "exit 2"]
+
+
 def test_decision_stands_below_the_status_and_its_link_beside_it(session: Session, client: Client) -> None:
     client.force_login(make_user(role=Role.APPROVER))
     call = make_call(session=session, status=CallStatus.AWAITING_APPROVAL, approvals=2)
