@@ -250,9 +250,9 @@ def render_time_with_date_and_zone(moment: datetime) -> SafeString:
 
 @register.simple_tag(name="time_of_day")
 def render_time_of_day(moment: datetime) -> SafeString:
-    """Render hours and minutes in the reader's time zone; the exact time is on hover."""
+    """Render the time of day in the reader's time zone without a date, which is on hover."""
     local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
-    return _render_time_element(moment, f"{local:%H:%M}", "clock")
+    return _render_time_element(moment, f"{local:%H:%M:%S}", "clock")
 
 
 @register.simple_tag(name="time_zone_name")

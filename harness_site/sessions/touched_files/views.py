@@ -29,6 +29,8 @@ _CALLS: Final = 12
 _ALL_HUNKS: Final = 200
 #: Characters of differences that are compared only to count their lines.
 _MAX_COMPARED_CHARS: Final = 300_000
+#: Differences that are open at first. The browser opens a further one if a link leads into it.
+_UNFOLDED: Final = 3
 #: Rows of the list.
 _ROWS: Final = 500
 
@@ -78,6 +80,7 @@ def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
         "changed": sum(file.is_changed for file in touched.files),
         "is_complete": touched.is_complete and len(touched.files) <= _ROWS,
         "wanted": wanted,
+        "unfolded": _UNFOLDED,
         "limit": touched_files.MAX_CALLS,
     }
     return render(request, "sessions/files.html", context)

@@ -53,7 +53,7 @@ def test_files_page_shows_the_net_change_of_each_file(reader: Client, session: S
     assert "/work/a.py" not in text
     assert "two" not in text  # replaced again
     assert "lost" not in text  # that call failed
-    assert re.search(r"b\.py not changed not counted: Edit \d\d:\d\d failed c\.py read only", text)
+    assert re.search(r"b\.py not changed not counted: Edit \d\d:\d\d:\d\d failed c\.py read only", text)
     assert "no.py" not in text
     assert (TOKEN in html, "‹masked›" in html) == (False, True)
     assert "All files" in show(reader, session, "files/?file=0")[1]
@@ -73,6 +73,15 @@ def test_files_page_credits_only_calls_that_succeeded(reader: Client, session: S
     assert re.match(r"\+1 −1by Edit \S+ − one", card), card[:80]
 
 
+def test_files_page_folds_the_differences_after_the_third(reader: Client, session: Session) -> None:
+    for number in range(4):
+        edit(session, f"c{number}", f"/work/f{number}.py", "one", "two")
+    html = show(reader, session, "files/")[0]
+    assert re.findall(r'<a href="#([a-z]+-\d)">', html) == ["file-0", "file-1", "file-2", "difference-3"]
+    assert html.count("<details><summary>Difference</summary>") == 1
+    assert html.index('id="file-3"') < html.index("<details><summary>Difference") < html.index('id="difference-3"')
+
+
 def test_files_page_names_the_calls_that_changed_a_file_before_those_that_read_it(
     reader: Client, session: Session
 ) -> None:
@@ -81,7 +90,7 @@ def test_files_page_names_the_calls_that_changed_a_file_before_those_that_read_i
     edit(session, "c1", "/work/a.py", "one", "two")
     logged(session, "r20", tool="Read", args={"file_path": "/work/b.py"})
     text = show(reader, session, "files/")[1]
-    found = re.search(r"\+1 −1 Edit \S+ read by (Read.*?) and 9 more /work/b.py read only Read \d\d:\d\d", text)
+    found = re.search(r"\+1 −1 Edit \S+ read by (Read.*?) and 9 more /work/b.py read only Read \d\d:\d\d:\d\d", text)
     assert found is not None
     assert found[1].count("Read") == 11
 
