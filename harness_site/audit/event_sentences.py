@@ -220,6 +220,8 @@ _ABOUT_QUESTION: Final = {
     AuditKind.CALL_DISCARDED: _("A question was withdrawn in {session}: {call}"),
 }
 _DECIDED_SEVERAL: Final = _("{actor} decided {number} calls: {decision}")
+_WITHDREW: Final = _("{actor} withdrew the decision about {call} in {session}")
+_WITHDREW_SEVERAL: Final = _("{actor} withdrew decisions about {number} calls")
 _VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
 #: Decisions that need the same one of somebody else if a call needs several approvals.
 _VOTES: Final = DECIDING_KINDS - {DecisionKind.EDIT}
@@ -253,7 +255,9 @@ def build_sentence_of_folded_entries(
         return build_entry_sentence(entry, calls.get(entry.pk), invitations.get(entry.pk))
     if row.decisions:
         number = format_number(len(row.decisions))
-        return _fill_first_complete_sentence(row.decisions[0], [str(_DECIDED_SEVERAL)], number=number)
+        first = row.decisions[0]
+        sentence = _WITHDREW_SEVERAL if _is_withdrawal(first) else _DECIDED_SEVERAL
+        return _fill_first_complete_sentence(first, [str(sentence)], number=number)
     sessions = set(map(_get_session_pk_or_id, entries))
     if entry.kind == AuditKind.SESSION_FORKED:  # an entry of the original, and one of the fork
         return build_entry_sentence(entry)
@@ -280,6 +284,8 @@ def build_entry_sentence(
         sentences = (_ABOUT_QUESTION[AuditKind(entry.kind)], *sentences)
     elif call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:
         sentences = (_VOTED, *sentences)
+    elif _is_withdrawal(entry):
+        sentences = (_WITHDREW, *sentences)
     if entry.session_pk is not None:
         sentences = (*sentences, _OTHER_KIND_IN_SESSION)
     elif entry.kind == AuditKind.EXPORTED:
@@ -348,6 +354,10 @@ def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], *
         name: _render_placeholder_value(entry, name) for name in _list_placeholders(sentence) if name not in values
     }
     return build_html(sentence, **rendered, **values)
+
+
+def _is_withdrawal(entry: AuditEntry) -> bool:
+    return entry.details.get("decision") == DecisionKind.WITHDRAW
 
 
 def _render_call_in_sentence(call: AuditedCall) -> SafeString:

@@ -376,6 +376,17 @@ def test_same_decision_about_several_calls_is_one_row(reader: Client) -> None:
     assert "alice decided 4 calls: Approved" in visible_text(reader.get("/audit/?actor=alice"))
 
 
+def test_a_withdrawal_is_not_called_a_decision(reader: Client) -> None:
+    call = make_call(session=make_session(session_id="order-0"), tool="pay", status="awaiting_approval")
+    happened(actor="bob", session=call.session, call_id=call.call_id, decision="withdraw")
+    for number in range(1, 4):
+        decide(number, "withdraw")
+    words = visible_text(reader.get("/audit/"))
+    assert "alice withdrew decisions about 3 calls" in words
+    assert "bob withdrew the decision about “Pay" in words
+    assert "” in order-0" in words
+
+
 def test_decisions_at_different_times_have_rows_of_their_own(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folded_entries, "_TIME_BETWEEN_DECISIONS", timedelta(0))
     keys = [pk for number in range(1, 3) for pk in decide(number)]
