@@ -30,12 +30,13 @@ _MESSAGE: Final = """
   <aside>
     <b>{role}</b>
     {time}
-    {tokens}{marks}
+    {marks}
     {answer_time}
   </aside>
   <div class="parts">
     {parts}
   </div>
+  {tokens}
 </article>
 """
 _MARKS: Final = (
@@ -70,7 +71,7 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
         else _render_time_taken_to_answer(entry.answer_time),
-        tokens=build_html('<span class="tokens">{}</span>', _render_token_usage_counts(entry.usage))
+        tokens=build_html('<p class="tokens">{}</p>', _render_token_usage_counts(entry.usage))
         if entry.usage and not is_offline
         else "",
         marks=_render_position_and_version_in_export(entry)
@@ -90,7 +91,7 @@ def _render_time_and_date_if_new(moment: datetime, previous: datetime | None) ->
 
 
 def _render_token_usage_counts(usage: Mapping[str, Any]) -> SafeString:
-    """Format the tokens of one request by kind, one line each; only what is known."""
+    """Format the tokens of one request by kind; only what is known."""
     tokens = parse_token_counts(usage)
     counts = (
         (_("in %(count)s"), tokens.input),
@@ -99,7 +100,7 @@ def _render_token_usage_counts(usage: Mapping[str, Any]) -> SafeString:
         (_("to cache %(count)s"), tokens.cache_write),
     )
     lines = ((words % {"count": session_formatting.format_count(count)},) for words, count in counts if count)
-    return join_html(SafeString("<br>"), "{}", lines)
+    return join_html(" · ", "{}", lines)
 
 
 def _render_time_taken_to_answer(span: timedelta) -> SafeString:

@@ -133,7 +133,7 @@ def test_choice_of_content_kinds_is_remembered(
     html = response.content.decode()
     assert f'data-hide="{hidden}"' in html
     assert html.count('aria-pressed="false"') == len(hidden.split())
-    assert "in 1,200 out 34" in visible_text(response)
+    assert "in 1,200 · out 34" in visible_text(response)
 
 
 def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Session, reader: Client) -> None:
