@@ -19,7 +19,7 @@ from pytest_django.fixtures import Settings
 from checkpoints import audit
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.enums import ActorKind, AuditKind, Role
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, Role
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals.decision_keys import create_key_pair
@@ -377,7 +377,7 @@ def test_same_decision_about_several_calls_is_one_row(reader: Client) -> None:
 
 
 def test_a_withdrawal_is_not_called_a_decision(reader: Client) -> None:
-    call = make_call(session=make_session(session_id="order-0"), tool="pay", status="awaiting_approval")
+    call = make_call(session=make_session(session_id="order-0"), tool="pay", status=CallStatus.AWAITING_APPROVAL)
     happened(actor="bob", session=call.session, call_id=call.call_id, decision="withdraw")
     for number in range(1, 4):
         decide(number, "withdraw")
