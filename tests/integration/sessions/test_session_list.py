@@ -313,3 +313,12 @@ def test_lowest_cost_and_oldest_activity_come_first(reader: Client) -> None:
     assert listed(reader, "/sessions/?sort=updated-asc") == [oldest.pk, newer.pk]
     assert listed(reader, "/sessions/?sort=cost-asc") == [newer.pk, oldest.pk]
     assert "All agent sessions, the lowest cost first." in visible_text(reader.get("/sessions/?sort=cost-asc"))
+
+
+@pytest.mark.parametrize("query", ["status=failed", "agent=mail", "first=2026-01-01", "interrupted=1"])
+def test_filtered_list_is_not_called_all_sessions(reader: Client, query: str) -> None:
+    at(1)
+    for sort, words in [("", "the latest activity first."), ("cost", "the highest cost first.")]:
+        page = visible_text(reader.get(f"/sessions/?{query}&sort={sort}"))
+        assert f"Sessions that match the filters, {words}" in page
+        assert "All agent sessions" not in page
