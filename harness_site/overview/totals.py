@@ -28,7 +28,7 @@ MAX_LISTED: Final = 8
 #: Largest number of agents or models that a reader can have listed; others are only counted.
 MAX_LISTED_ON_REQUEST: Final = 500
 TOOLS: Final = 6
-#: Minimum number of calls for a meaningful share.
+#: Minimum number of calls or sessions for a meaningful share.
 ENOUGH: Final = 3
 #: Largest number of unsettled interrupted calls that are counted.
 _MAX_UNSETTLED: Final = 10_000
@@ -67,6 +67,11 @@ class SessionTotals:
     def other_sessions(self) -> int:
         """Number of all other sessions: running, paused, idle, orphaned or quarantined."""
         return self.sessions - self.completed - self.failed - self.undecided - self.ready - self.cancelled
+
+    @property
+    def has_enough_sessions(self) -> bool:
+        """Whether there are enough sessions for meaningful shares."""
+        return self.sessions >= ENOUGH
 
     @property
     def failed_share(self) -> float:

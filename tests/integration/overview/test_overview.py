@@ -774,10 +774,24 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     begun(0, agent="desk")
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
-    assert "desk 1 0 % 0 –" in page
+    assert "desk 1 – 0 –" in page
     begun(0, "0.5", agent="desk")
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
-    assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
+    assert "desk 2 – 0 $0.50" in visible_text(reader.get("/overview/"))
+    # As with tools, a share is stated from three on.
+    begun(0, "0.5", agent="desk")
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    assert "desk 3 0 % 0 $1.00" in visible_text(reader.get("/overview/"))
+
+
+def test_median_of_the_waiting_times_is_rounded_up_as_in_its_chart(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_session()
+    monkeypatch.setattr(
+        totals, "compute_waiting_times_from_class_counts", lambda _: totals.WaitingTimes(2, 290.0, 299.0)
+    )
+    assert "Time to decide5 min median95 % in 5 min" in visible_text(reader.get("/overview/"))
 
 
 @pytest.mark.parametrize(
