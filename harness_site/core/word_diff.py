@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from itertools import accumulate
@@ -20,12 +20,21 @@ _STEPS = 4_000_000
 #: Number of words that the similarity of two texts is computed from.
 _SAMPLE = 300
 _SAMPLE_STEPS = 300_000
+#: Steps that splitting a text into words takes for each word.
+_STEPS_PER_WORD = 10
 
 
 @dataclass(frozen=True, slots=True)
 class DiffPiece:
     change: Literal["same", "del", "ins"]
     text: str
+
+
+@dataclass(slots=True)
+class StepBudget:
+    """Steps that several comparisons may take together; without any left, texts are compared as a whole."""
+
+    left: int
 
 
 class TooManySteps(Exception):
@@ -53,22 +62,25 @@ class BoundedMatcher(SequenceMatcher[str]):
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
-def compute_word_diff(old: str, new: str) -> tuple[DiffPiece, ...]:
+def compute_word_diff(old: str, new: str, budget: StepBudget | None = None) -> tuple[DiffPiece, ...]:
     """Return the pieces of both texts in order.
 
     Without the `ins` pieces they form `old`, without the `del` pieces `new`.
     """
-    for pattern in (_WORD, _LINE):
+    budget = budget or StepBudget(2 * _STEPS)
+    for pattern in (_WORD, _LINE) if budget.left > 0 else ():
         before, after = pattern.findall(old), pattern.findall(new)
         if max(len(before), len(after)) <= _MAX_WORD_DIFF:
             with suppress(TooManySteps):
-                return _build_diff_pieces(before, after)
-    return _build_diff_pieces([old], [new])
+                return _build_diff_pieces(before, after, budget)
+    return _build_diff_pieces([old], [new], StepBudget(_STEPS))
 
 
-def _build_diff_pieces(before: list[str], after: list[str]) -> tuple[DiffPiece, ...]:
+def _build_diff_pieces(before: list[str], after: list[str], budget: StepBudget) -> tuple[DiffPiece, ...]:
     pieces: list[DiffPiece] = []
-    for tag, i1, i2, j1, j2 in BoundedMatcher(before, after, _STEPS).get_opcodes():
+    with _spend_steps(before, after, _STEPS, budget) as matcher:
+        codes = matcher.get_opcodes()
+    for tag, i1, i2, j1, j2 in codes:
         if tag == "equal":
             pieces.append(DiffPiece("same", "".join(before[i1:i2])))
             continue
@@ -79,10 +91,26 @@ def _build_diff_pieces(before: list[str], after: list[str]) -> tuple[DiffPiece, 
     return tuple(pieces)
 
 
-def compute_similarity_of_beginnings(old: str, new: str) -> float:
-    """Return the similarity of the beginnings of two texts, from 0 (nothing in common) to 1 (equal)."""
+@contextmanager
+def _spend_steps(
+    before: Sequence[str], after: Sequence[str], limit: int, budget: StepBudget
+) -> Iterator[BoundedMatcher]:
+    """Subtract the steps of a matcher from the budget, which they cannot exceed."""
+    steps = max(0, min(limit, budget.left))
+    matcher = BoundedMatcher(before, after, steps)
+    try:
+        yield matcher
+    finally:
+        budget.left -= steps - max(0, matcher.left)
+
+
+def compute_similarity_of_beginnings(old: str, new: str, budget: StepBudget | None = None) -> float:
+    """Return the similarity of the beginnings of two texts, from 0 (nothing in common, or no step left) to 1."""
+    budget = budget or StepBudget(2 * _SAMPLE_STEPS)
+    if budget.left <= 0:
+        return 0.0
     before, after = _WORD.findall(old[: _SAMPLE * 8])[:_SAMPLE], _WORD.findall(new[: _SAMPLE * 8])[:_SAMPLE]
-    matcher = BoundedMatcher(before, after, _SAMPLE_STEPS)
-    with suppress(TooManySteps):
+    budget.left -= _STEPS_PER_WORD * (len(before) + len(after))
+    with suppress(TooManySteps), _spend_steps(before, after, _SAMPLE_STEPS, budget) as matcher:
         return matcher.ratio() if matcher.quick_ratio() >= 0.5 else 0.0
     return 0.0

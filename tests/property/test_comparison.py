@@ -149,3 +149,13 @@ def test_comparison_of_saved_versions_finds_exactly_the_changes(operations: list
         len(done[kind]) for kind in ("added", "removed", "edited")
     )
     assert found.unchanged_count == unchanged
+
+
+def test_word_diffs_of_many_messages_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sessions may have thousands of similar messages: beyond the budget, they are removed and added."""
+    messages = [{"id": f"m{number}", "role": "user", "content": f"this is said as {number}"} for number in range(9)]
+    others = [{**message, "id": f"n{message['id']}", "content": f"{message['content']}!"} for message in messages]
+    for steps, kinds in ((50_000, {"edited"}), (1_000, {"edited", "removed", "added"}), (0, {"removed", "added"})):
+        monkeypatch.setattr(message_alignment, "_TEXT_STEPS", steps)
+        lines = message_alignment.align_messages_of_two_sessions(said(messages), said(others), share_ids=False)
+        assert {line.kind for line in lines} == kinds

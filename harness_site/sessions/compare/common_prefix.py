@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from django.db.models import Q
 
@@ -15,18 +16,27 @@ from harness_site.sessions.selectors.version_list import Version
 _PROBES = 64
 
 
-def count_common_messages(old: Version, new: Version) -> int:
-    """Count the messages at the start that are the same rows, or rows with the same chain.
+@dataclass(frozen=True, slots=True)
+class CommonPrefix:
+    """The common prefix of two transcripts; `has_shared_rows` if its beginning is stored once, as that of a fork."""
+
+    count: int
+    has_shared_rows: bool
+
+
+def find_common_prefix(old: Version, new: Version) -> CommonPrefix:
+    """Find the messages at the start that are the same rows, or rows with the same chain.
 
     The chain of a message covers all messages before it, so the end of the common prefix is found by a search with
     several probes at once: only the digests of a few positions are read. Transcripts within a segment only grow.
     """
     if old.segment_id == new.segment_id:
-        return min(old.length, new.length)
+        return CommonPrefix(min(old.length, new.length), has_shared_rows=True)
     old_ranges, new_ranges = (
         message_windows.load_segment_ranges(version.segment_id, version.length) for version in (old, new)
     )
-    low, high = message_windows.count_shared_messages(old_ranges, new_ranges), min(old.length, new.length)
+    shared_rows = message_windows.count_shared_messages(old_ranges, new_ranges)
+    low, high = shared_rows, min(old.length, new.length)
     while low < high:
         positions = range(low, high, max(1, (high - low) // _PROBES))
         for position, same in _compare_chains_at_positions(old_ranges, new_ranges, positions):
@@ -34,7 +44,7 @@ def count_common_messages(old: Version, new: Version) -> int:
                 high = position
                 break
             low = position + 1
-    return low
+    return CommonPrefix(low, has_shared_rows=shared_rows > 0)
 
 
 def _compare_chains_at_positions(

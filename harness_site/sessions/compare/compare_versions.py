@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from checkpoints.models import Session
@@ -22,6 +23,7 @@ from harness_site.sessions.compare.message_alignment import (
     Removed,
     Same,
     align_messages,
+    align_messages_of_two_sessions,
     list_displayed_ranges,
     merge_adjacent_folds,
     shorten_long_runs_of_changed_messages,
@@ -37,6 +39,8 @@ COMPARED = 2000
 COMPARED_SIZE = 32_000_000
 #: Number of unchanged messages displayed when a fold is expanded.
 EXPANDED_MESSAGES = 50
+
+_Messages = Sequence[ComparedMessage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,14 @@ def compare_two_versions(
     if versions is None:
         return None
     (old, old_payload), (new, new_payload) = versions
-    shared = common_prefix.count_common_messages(old, new)
-    lines, rest_a, rest_b = _compare_messages_after_prefix(old, new, shared)
+    prefix = common_prefix.find_common_prefix(old, new)
+    shared = prefix.count
+    align = (
+        align_messages
+        if session_pk == other
+        else partial(align_messages_of_two_sessions, share_ids=prefix.has_shared_rows)
+    )
+    lines, rest_a, rest_b = _compare_messages_after_prefix(old, new, shared, align)
     calls_a, calls_b = _load_calls_on_both_sides((session_pk, old), (other, new), shared)
     old_plan_rest, new_plan_rest = (
         plan_steps.format_other_plan_fields(old.plan),
@@ -190,7 +200,9 @@ def _build_fold_of_shared_messages(shared: int) -> list[Line]:
     return [Fold(shared, 0)] if shared else []
 
 
-def _compare_messages_after_prefix(old: Version, new: Version, shared: int) -> tuple[Iterable[Line], int, int]:
+def _compare_messages_after_prefix(
+    old: Version, new: Version, shared: int, align: Callable[[_Messages, _Messages], Iterable[Line]]
+) -> tuple[Iterable[Line], int, int]:
     """Compare the messages after the common prefix; return the lines and the number of messages not compared.
 
     If the messages are too large together, none is compared.
@@ -200,7 +212,7 @@ def _compare_messages_after_prefix(old: Version, new: Version, shared: int) -> t
     before, after = _load_messages_unless_too_large(old, shared), _load_messages_unless_too_large(new, shared)
     if before is None or after is None:
         before = after = []
-    return align_messages(before, after), old.length - shared - len(before), new.length - shared - len(after)
+    return align(before, after), old.length - shared - len(before), new.length - shared - len(after)
 
 
 def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Removed]) -> Iterator[Line]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
 
 from checkpoints.formats import parse_message_parts
-from checkpoints.formats.parse_message_parts import Part
+from checkpoints.formats.digests import digest_text
+from checkpoints.formats.parse_message_parts import CallPart, OtherPart, Part, ResultPart
 from harness_site.core import word_diff
-from harness_site.core.word_diff import DiffPiece
+from harness_site.core.word_diff import DiffPiece, StepBudget
 
 #: Number of neighbours among which the edited version of a message is searched.
 _ALIGNMENT_WINDOW = 8
 _ALIKE = 0.5
+#: Maximum steps of all comparisons of texts in one alignment.
+_TEXT_STEPS = 50_000_000
 #: Maximum steps of the alignment.
 _STEPS = 5_000_000
 #: A longer stretch of added or removed messages is shortened to its first and last messages.
@@ -25,13 +28,18 @@ _STRETCH, _HEAD, _TAIL = 30, 25, 4
 
 @dataclass(frozen=True)
 class ComparedMessage:
-    """A message of one of the two versions. Its text is parsed on access."""
+    """A message of one of the two versions. Its text is parsed on access.
+
+    `content_key` is equal for messages of two sessions that differ only in their ids, their times and the ids of their
+    calls; empty if these count too.
+    """
 
     position: int
     message_id: str
     role: str
     at: datetime
     body: str
+    content_key: str = ""
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -40,6 +48,11 @@ class ComparedMessage:
     @property
     def text(self) -> str:
         return parse_message_parts.parts_to_text(self.parts)
+
+    @property
+    def key(self) -> str:
+        """Text that unchanged messages have in common."""
+        return self.content_key or self.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +129,49 @@ Line = Fold | Same | Added | Removed | Edited | MovedAway | Moved | FurtherMessa
 
 def align_messages(old: Sequence[ComparedMessage], new: Sequence[ComparedMessage]) -> Iterator[Line]:
     """Align messages in reading order. A message removed in one place and added in another has moved."""
-    codes = _compute_opcodes([message.body for message in old], [message.body for message in new])
-    removed_bodies = {message.body for tag, i1, i2, _, _ in codes if tag != "equal" for message in old[i1:i2]}
-    added_bodies = {message.body for tag, _, _, j1, j2 in codes if tag != "equal" for message in new[j1:j2]}
+    codes = _compute_opcodes([message.key for message in old], [message.key for message in new])
+    removed = Counter(message.key for tag, i1, i2, _, _ in codes if tag != "equal" for message in old[i1:i2])
+    added = Counter(message.key for tag, _, _, j1, j2 in codes if tag != "equal" for message in new[j1:j2])
+    moved_keys = removed.keys() & added.keys()
+    if any(message.content_key for message in new):
+        # Without ids, messages that say the same repeatedly, such as empty results, cannot be told apart.
+        moved_keys = {key for key in moved_keys if removed[key] == added[key] == 1}
+    budget = StepBudget(_TEXT_STEPS)
     lines: list[Line] = []
     for tag, i1, i2, j1, j2 in codes:
         if tag == "equal":
             lines.append(Fold(j2 - j1, new[j1].position))
         else:
-            lines += _build_lines_with_edits(old[i1:i2], new[j1:j2], removed_bodies & added_bodies)
-    return _mark_moved_messages(lines)
+            lines += _build_lines_with_edits(old[i1:i2], new[j1:j2], moved_keys, budget)
+    return _mark_moved_messages(lines, moved_keys)
+
+
+def align_messages_of_two_sessions(
+    old: Sequence[ComparedMessage], new: Sequence[ComparedMessage], *, share_ids: bool
+) -> Iterator[Line]:
+    """Align the messages of two sessions by role and content.
+
+    Ids count only if the sessions share them, as a fork and its origin do, and if both have the message.
+    """
+    common_ids = {message.message_id for message in old} & {message.message_id for message in new} if share_ids else ()
+    return align_messages(*([_compare_by_content(message, common_ids) for message in side] for side in (old, new)))
+
+
+def _compare_by_content(message: ComparedMessage, common_ids: Container[str]) -> ComparedMessage:
+    parts = parse_message_parts.parse_message_parts(message.body)  # not kept: most are unchanged and never displayed
+    content = repr((message.role, [_remove_ids_of_part(part, message.message_id) for part in parts]))
+    message_id = message.message_id if message.message_id in common_ids else ""
+    return replace(message, message_id=message_id, content_key=digest_text(content))
+
+
+def _remove_ids_of_part(part: Part, message_id: str) -> Part:
+    match part:
+        case CallPart() | ResultPart():
+            return replace(part, call_id="")
+        case OtherPart(value=dict(value)) if value.get("id") == message_id:
+            return OtherPart({name: field_value for name, field_value in value.items() if name != "id"})
+        case _:
+            return part
 
 
 def _compute_opcodes(old: list[str], new: list[str]) -> list[tuple[str, int, int, int, int]]:
@@ -151,9 +197,12 @@ def _compute_common_ends_opcodes(old: list[str], new: list[str]) -> Iterator[tup
 
 
 def _build_lines_with_edits(
-    old: Sequence[ComparedMessage], new: Sequence[ComparedMessage], moved_bodies: set[str]
+    old: Sequence[ComparedMessage],
+    new: Sequence[ComparedMessage],
+    moved_keys: Container[str],
+    budget: StepBudget,
 ) -> Iterator[Line]:
-    """Pair removed with added messages; `moved_bodies` are the bodies of moved messages, which are not paired."""
+    """Pair removed with added messages; `moved_keys` are the keys of moved messages, which are not paired."""
     start = next_known = 0
     old_ids = {message.message_id for message in old} - {""}
     for message in old:
@@ -161,41 +210,52 @@ def _build_lines_with_edits(
         while next_known < len(new) and new[next_known].message_id not in old_ids:
             next_known += 1
         match = (
-            None if message.body in moved_bodies else _find_edited_index(message, new, start, next_known, moved_bodies)
+            None
+            if message.key in moved_keys
+            else _find_edited_index(message, new, range(start, next_known), moved_keys, budget)
         )
         if match is None:
             yield Removed(message)
             continue
         yield from map(Added, new[start:match])
-        yield Edited(message, new[match], word_diff.compute_word_diff(message.text, new[match].text))
+        yield (
+            Fold(1, new[match].position)
+            if message.key == new[match].key
+            else Edited(message, new[match], word_diff.compute_word_diff(message.text, new[match].text, budget))
+        )
         start = match + 1
     yield from map(Added, new[start:])
 
 
 def _find_edited_index(
-    message: ComparedMessage, new: Sequence[ComparedMessage], start: int, next_known: int, moved_bodies: set[str]
+    message: ComparedMessage,
+    new: Sequence[ComparedMessage],
+    unknown: range,
+    moved_keys: Container[str],
+    budget: StepBudget,
 ) -> int | None:
     """Return the index in `new` of the edited version of a message, None if there is none.
 
-    It is among the next messages from `start`, or, however many messages were added before it, the message at
-    `next_known`: the next one whose id is that of an old message.
+    It is among the next messages from the start of `unknown`, or, however many messages were added before it, the
+    message at its end: the next one whose id is that of an old message.
     """
+    start, next_known = unknown.start, unknown.stop
     neighbours = [
-        index for index in range(start, min(start + _ALIGNMENT_WINDOW, len(new))) if new[index].body not in moved_bodies
+        index for index in range(start, min(start + _ALIGNMENT_WINDOW, len(new))) if new[index].key not in moved_keys
     ]
-    neighbour = _find_edited_neighbour_index(message, [new[index] for index in neighbours])
+    neighbour = _find_edited_neighbour_index(message, [new[index] for index in neighbours], budget)
     if neighbour is not None:
         return neighbours[neighbour]
     if next_known < len(new) and message.message_id and new[next_known].message_id == message.message_id:
-        return None if new[next_known].body in moved_bodies else next_known
+        return None if new[next_known].key in moved_keys else next_known
     return None
 
 
-def _mark_moved_messages(lines: Sequence[Line]) -> Iterator[Line]:
-    """Replace removed and added messages with the same body, or the same id, by moved ones."""
+def _mark_moved_messages(lines: Sequence[Line], moved_keys: Container[str]) -> Iterator[Line]:
+    """Replace removed and added messages with the same key of `moved_keys`, or the same id, by moved ones."""
     removed = [line.message for line in lines if isinstance(line, Removed)]
     added = [line.message for line in lines if isinstance(line, Added)]
-    pairs = _pair_messages_by_key(removed, added, lambda message: message.body)
+    pairs = _pair_messages_by_key(removed, added, lambda message: message.key if message.key in moved_keys else "")
     old_positions, new_positions = {old.position for old, _ in pairs}, {new.position for _, new in pairs}
     pairs += _pair_messages_by_key(
         [message for message in removed if message.position not in old_positions],
@@ -223,23 +283,25 @@ def _pair_messages_by_key(
 
 
 def _build_moved_line(old: ComparedMessage, new: ComparedMessage) -> Moved:
-    return Moved(old, new, () if old.body == new.body else word_diff.compute_word_diff(old.text, new.text))
+    return Moved(old, new, () if old.key == new.key else word_diff.compute_word_diff(old.text, new.text))
 
 
-def _find_edited_neighbour_index(message: ComparedMessage, neighbours: Sequence[ComparedMessage]) -> int | None:
+def _find_edited_neighbour_index(
+    message: ComparedMessage, neighbours: Sequence[ComparedMessage], budget: StepBudget
+) -> int | None:
     """Return the index of the edited version of a message: the one with its id, else the most similar one."""
     for index, other in enumerate(neighbours):
         if message.message_id and message.message_id == other.message_id:
             return index
-    likeness = [_compute_message_similarity(message, other) for other in neighbours]
+    likeness = [_compute_message_similarity(message, other, budget) for other in neighbours]
     best = max(likeness, default=0.0)
     return likeness.index(best) if best >= _ALIKE else None
 
 
-def _compute_message_similarity(message: ComparedMessage, other: ComparedMessage) -> float:
+def _compute_message_similarity(message: ComparedMessage, other: ComparedMessage, budget: StepBudget) -> float:
     if message.role != other.role or (message.message_id and other.message_id):
         return 0.0
-    return word_diff.compute_similarity_of_beginnings(message.text, other.text)
+    return word_diff.compute_similarity_of_beginnings(message.text, other.text, budget)
 
 
 def list_displayed_ranges(first: int, upto: int) -> list[tuple[int, int]]:

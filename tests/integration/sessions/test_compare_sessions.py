@@ -16,7 +16,7 @@ from checkpoints.formats.digests import compute_hash_chains
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.compare_versions import Comparison
-from harness_site.sessions.compare.message_alignment import Added, Fold
+from harness_site.sessions.compare.message_alignment import Added, Edited, Fold
 from harness_site.sessions.selectors import message_windows
 from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.factories import (
@@ -84,6 +84,55 @@ def test_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> No
     assert "… 2 unchanged messages" in page
     assert "A broken lamp." in page
     assert "A vase, unhurt." in page
+
+
+def test_sessions_with_other_ids_and_times_are_aligned_by_content() -> None:
+    one, two = make_session(session_id="one"), make_session(session_id="two")
+    for number, session in enumerate((one, two)):
+        make_run(session=session)
+        order, at = f"100{number}", THEN + timedelta(hours=number)
+        call = {"kind": "tool_call", "id": f"call-{number}", "name": "look_up", "args": {"shop": "lamps"}}
+        result = {"kind": "tool_result", "call_id": f"call-{number}", "content": "12 lamps"}
+        for place, (role, blocks) in enumerate(
+            (
+                ("system", [{"kind": "text", "text": "You refund orders."}]),
+                ("user", [{"kind": "text", "text": f"Please refund order {order} today."}]),
+                ("assistant", [call]),
+                ("tool", [result]),
+                ("assistant", [{"kind": "text", "text": "Done." if number else "It is not possible."}]),
+            )
+        ):
+            body = {"id": f"{order}-{place}", "created_at": at.isoformat(), "role": role, "blocks": blocks}
+            make_message(session=session, body=body, created_at=at)
+        make_checkpoint(session=session)
+    found = compared(one, 1, two, 1)
+    assert [line.kind for line in found.lines] == ["fold", "edited", "fold", "removed", "added"]
+    assert (found.shared, found.unchanged_count) == (0, 3)
+    edited = found.lines[1]
+    assert isinstance(edited, Edited)
+    assert [piece.text for piece in edited.pieces if piece.change != "same"] == [" 1000", " 1001"]
+
+
+def test_ids_of_sessions_count_only_if_one_is_a_fork(origin: Session) -> None:
+    fork, stranger = forked(origin), make_session(session_id="stranger")
+    make_run(session=stranger)
+    for session, text in ((origin, "A broken lamp."), (fork, "Nothing was wrong."), (stranger, "Nothing was wrong.")):
+        make_message(session=session, body={"id": "m2", "role": "user", "content": text})
+        make_checkpoint(session=session)
+    assert [line.kind for line in compared(origin, 2, fork, 2).lines] == ["fold", "edited"]
+    assert [line.kind for line in compared(origin, 2, stranger, 1).lines] == ["removed"] * 3 + ["added"]
+
+
+def test_repeated_messages_of_two_sessions_have_not_moved() -> None:
+    sessions = []
+    for name, texts in (("one", "ok a ok x y z"), ("two", "x y z ok b ok")):
+        sessions.append(make_session(session_id=name))
+        make_run(session=sessions[-1])
+        for place, text in enumerate(texts.split()):
+            make_message(session=sessions[-1], body={"id": f"{name}-{place}", "role": "user", "content": text})
+        make_checkpoint(session=sessions[-1])
+    found = compared(sessions[0], 1, sessions[1], 1)
+    assert [line.kind for line in found.lines] == ["removed"] * 3 + ["fold"] + ["added"] * 3
 
 
 def test_each_line_links_to_its_session(origin: Session, reader: Client) -> None:
