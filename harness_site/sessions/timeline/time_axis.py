@@ -163,7 +163,7 @@ class Axis:
     def build_labels(self) -> tuple[AxisLabel, ...]:
         """Return labels at round times, except on breaks and their labels.
 
-        The first label of a day names it, unless there is no room for that and the axis is within one day.
+        The first label of a day names it. If the axis is within one day, labels before may have no room for that.
         """
         scaled = [piece for piece in self._pieces if not piece.folded]
         second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
@@ -190,8 +190,9 @@ class Axis:
                     text_x = self._find_free_label_center(
                         x, text := _format_tick_text(moment, step, f"{moment:%Y-%m-%d}"), others
                     )
-                if text_x is not None:
+                elif text_x is not None:
                     day = f"{moment:%Y-%m-%d}"
+                if text_x is not None:
                     labels.append(AxisLabel(x, text, text_x))
         return tuple(labels)
 

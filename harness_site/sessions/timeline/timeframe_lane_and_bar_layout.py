@@ -317,9 +317,10 @@ class _RunItemsLayout:
         bars: list[Bar] = []
         for row in bar_packing.pack_and_merge_bars_into_levels(zip(lefts, rights, entries, strict=True)):
             row_height = height + _EDGE if any(len(packed.items) > 1 for packed in row) else height
+            limits = [*(following.x - bar_packing.GAP for following in row[1:]), self._axis.right]
             bars += (
-                self._build_bar_of_occurrences(packed, y, row_height, self._axis.breaks, is_named=is_named)
-                for packed in row
+                self._build_bar_of_occurrences(packed, y, row_height, self._axis.breaks, limit, is_named=is_named)
+                for packed, limit in zip(row, limits, strict=True)
             )
             y += row_height + _BETWEEN
         return bars, y if bars else y + height + _BETWEEN
@@ -330,7 +331,7 @@ class _RunItemsLayout:
         bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
         for row in bar_packing.pack_and_merge_bars_into_levels(bars, levels=1, small=float("inf")):
             for packed in row:
-                yield self._build_bar_of_occurrences(packed, y - half, 2 * half, ())
+                yield self._build_bar_of_occurrences(packed, y - half, 2 * half, (), packed.right)
 
     def _build_bar_of_occurrences(
         self,
@@ -338,9 +339,11 @@ class _RunItemsLayout:
         y: float,
         height: float,
         breaks: Sequence[AxisBreak],
+        limit: float,
         *,
         is_named: bool = False,
     ) -> Bar:
+        """Build a bar; a narrow one of a group becomes as wide as its number, unless that ends beyond the limit."""
         entries = packed.items
         first, kinds = entries[0], count_occurrences_by_kind(entries)
         count = kinds.total()
@@ -352,6 +355,8 @@ class _RunItemsLayout:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
             title = _format_group_title(count, kinds, self._texts)
+            if (right := packed.x + _compute_label_width(labels[0])) <= limit:
+                packed.right = max(packed.right, right)
         label, label_x = _choose_bar_label_and_x(labels, packed.x, packed.width, breaks)
         return Bar(
             kind=kind,
@@ -402,8 +407,13 @@ def _choose_bar_label_and_x(
         if x < edge < x + width
     ]
     start, end = max(pairwise([x, *edges, x + width]), key=lambda part: part[1] - part[0])
-    label = next((label for label in labels if len(label) * _LETTER + 6 <= end - start), "")
+    label = next((label for label in labels if _compute_label_width(label) <= end - start), "")
     return label, round(start + 4, 1)
+
+
+def _compute_label_width(label: str) -> float:
+    """Return the width that a bar needs for a label."""
+    return len(label) * _LETTER + 6
 
 
 def _describe_timeframe(kinds: Counter[str], frame: Timeframe, texts: ItemTexts) -> str:

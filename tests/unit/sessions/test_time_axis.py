@@ -54,10 +54,10 @@ def test_breaks_take_at_most_a_third_of_a_narrow_axis() -> None:
     assert drawn.convert_to_x(at(moments[-1])) == 300
 
 
-def test_day_is_left_out_where_a_narrow_axis_has_no_room_for_it() -> None:
+def test_day_stands_at_the_first_label_of_a_narrow_axis_with_room_for_it() -> None:
     moments = (1.7, 2.2, 5.3, 39, 41.5)
     narrow = Axis(map(at, moments), later(1.7), later(41.5), left=50, right=334)
-    assert [label.text for label in narrow.build_labels()] == ["10:00:05", "10:00:40"]
+    assert [label.text for label in narrow.build_labels()] == ["10:00:05", "4 Mar 10:00:40"]
 
 
 def test_call_of_seconds_does_not_squeeze_the_milliseconds_beside_it() -> None:

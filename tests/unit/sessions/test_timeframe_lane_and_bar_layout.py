@@ -156,6 +156,17 @@ def test_many_items_are_counted_by_kind_with_visible_failures() -> None:
     assert [bar.since for bar in bars] == sorted(bar.since for bar in bars)
 
 
+def test_narrow_group_is_as_wide_as_its_number_where_no_other_bar_is() -> None:
+    made = course(seconds=1_000)
+    starts = (100, 100.1, 500, 500.1, 507)
+    made.lane.stretches.extend(Stretch("ran", at(start), at(start + 0.1), "pay", pk) for pk, start in enumerate(starts))
+    made.lane.stretches.append(Stretch("ran", at(200), at(400), "pay", 9))
+    made.lane.marks.extend(mark(second, second + 1) for second in range(0, 1_000, 5))  # no gap is long
+    alone, _long, beside, single = draw(Timeframe((made,), BEGIN, later(1_000), None)).lanes[0].bars
+    assert (alone.count, alone.label, beside.count, beside.label, single.count) == (2, "2", 2, "", 1)
+    assert beside.x + beside.width < single.x
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_element_is_inside_the_drawing(width: int) -> None:
     for count in (1, 5, 5_000):
