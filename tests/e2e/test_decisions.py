@@ -200,14 +200,24 @@ def test_verify_hook_can_be_called_again(open_cards: Callable[..., list[Page]]) 
     expect(page.get_by_label("Did it happen?").locator(hook_answer)).to_have_count(before + 1)
 
 
-def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(private_site: Site, open_page: OpenPage) -> None:
+def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(
+    private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
     interrupted_calls.interrupt_calls(private_site, 1)
     page = open_page("alice", private_site)
+    page_monitors[0].ignore("status of 422")
     page.goto("/review/")
     page.get_by_role("link", name="Ship parcel 0").click()
     page_actions.fill_in_decision(page, "It did not happen", REASON)
     page_actions.record_decision(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    page.get_by_text("Withdraw the decision").click()
+    page.get_by_role("button", name="Withdraw decision").click()
+    expect(page.locator(".withdraw .errorlist")).to_be_visible()
+    page.locator("#id_withdraw-reason").fill("I read the wrong line.")
+    expect(page.locator(".withdraw .errorlist")).to_have_count(0)
+    expect(page.locator("#id_withdraw-reason")).not_to_have_attribute("aria-invalid", "true")
+    page.reload()
     # The refresh after the decision has ended: the next one would wait for it, and be dropped with the replaced page.
     page_actions.wait_until(page, "!document.querySelector('#call-events.htmx-request')")
     held: list[Route] = []

@@ -12,6 +12,8 @@ import { selectCalls } from "./several_calls.js";
 
 for (const type of ["change", "input"]) {
   document.addEventListener(type, (event) => {
+    const withdraw = event.target.closest?.("form:is([data-withdraw], [data-withdraw-several])");
+    if (withdraw) removeMendedErrors(withdraw, event.target);
     const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
     if (type === "change") labelButton(decide);
