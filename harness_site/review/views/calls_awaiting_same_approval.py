@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.db import clock
-from checkpoints.enums import Role
+from checkpoints.enums import Risk, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
@@ -62,6 +62,7 @@ class SelectableCallRow:
     value: str
     is_selected: bool
     refusal: str
+    is_high_risk: bool
 
     @property
     def can_be_decided(self) -> bool:
@@ -179,6 +180,7 @@ def _build_selectable_call_rows(
             is_selected=call.pk in form.selected,
             refusal=explain_why_reader_cannot_decide(call, agreements, reader)
             or _explain_why_reader_cannot_approve(call, changes, reader),
+            is_high_risk=is_shown and call.risk == Risk.HIGH,
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

@@ -35,6 +35,7 @@ from harness_site.review.bulk_decisions import (
     record_decisions_from_late_results,
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
+from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_differing_arguments
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
@@ -67,6 +68,13 @@ class OutageCallRow:
     def args(self) -> Any:
         """Arguments of the call, in the order of its caller."""
         return formatting.parse_json_or_text(self.call.args_json_in_caller_order)
+
+    @property
+    def decisions_and_whether_withdrawn(self) -> list[tuple[Decision, bool]]:
+        following = (self.decisions[place:] for place in range(1, len(self.decisions) + 1))
+        return [
+            (made, is_decision_withdrawn(made, later)) for made, later in zip(self.decisions, following, strict=True)
+        ]
 
     @property
     def amount(self) -> Amount | None:

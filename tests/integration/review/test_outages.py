@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, Risk
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, ToolCall, Workspace
 from harness_site.review.selectors import outage_groups
@@ -230,6 +230,25 @@ def test_decisions_and_verifications_show_their_time(people: dict[str, Client], 
     made = make_decision(call=lost(), kind=DecisionKind.PROBE_UNKNOWN, actor="stock", reason="No answer.")
     at = f"{made.created_at:%H:%M:%S}"
     assert f"{at} stock: Verify hook: outcome still unknown “No answer.”" in visible_text(people["carol"].get(PAGE))
+
+
+def test_withdrawn_decision_is_struck_out(people: dict[str, Client], lost: Lost) -> None:
+    card = f"/review/calls/{lost().pk}/"
+    people["alice"].post(card, {"kind": "mark_failed", "reason": "It is not there.", "revision": 1})
+    assert '<s class="former">' not in people["carol"].get(PAGE).content.decode()
+    people["alice"].post(f"{card}withdraw/", {"reason": "I read the wrong line.", "revision": 2})
+    page = people["carol"].get(PAGE).content.decode()
+    former, *others = re.findall(r'<s class="former">(.*?)</s>', page)
+    assert ("It did not happen" in former, others) == (True, [])
+    assert "Decision withdrawn" in page
+
+
+@pytest.mark.parametrize("name", ["alice", "carol"])
+def test_calls_of_high_risk_say_so(people: dict[str, Client], lost: Lost, name: str) -> None:
+    lost(0, risk=Risk.HIGH)
+    lost(1, risk=Risk.MEDIUM)
+    rows = re.split(r'<li class="(?:answer-row|unknown)', people[name].get(PAGE).content.decode())[1:]
+    assert ["High risk" in row for row in rows[:2]] == [True, False]
 
 
 # who is on them

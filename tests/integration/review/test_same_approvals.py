@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import CallStatus, Risk, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.review.selectors.pending_calls import PAGE as PAGE_SIZE
 from tests.integration.review.payment_agents import awaiting
@@ -40,6 +40,15 @@ def make_payments(number: int, **fields: Any) -> list[ToolCall]:
         for place in range(1, number)
     ]
     return [first, *others]
+
+
+@pytest.mark.parametrize("role", [Role.APPROVER, Role.AUDITOR])
+def test_calls_of_high_risk_say_so(role: Role) -> None:
+    first, _second = make_payments(2, risk=Risk.MEDIUM)
+    ToolCall.objects.filter(pk=first.pk).update(risk=Risk.HIGH)
+    page = sign_in("reader", role).get(f"{PAGE}?tool=pay&people=1").content.decode()
+    rows = re.split(r'<li class="(?:selectable|wait)"', page)[1:]
+    assert ["High risk" in row for row in rows] == [True, False]
 
 
 def test_selected_calls_get_one_answer_and_a_call_that_changed_meanwhile_does_not() -> None:
