@@ -29,7 +29,7 @@ from harness_site.sessions.compare.message_alignment import ComparedMessage, Fol
 from harness_site.sessions.plan_steps import Plan
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.timeline.list_timeline_items import mask_and_format_tool_name
-from harness_site.sessions.tool_views import tool_view_registry
+from harness_site.sessions.tool_views import shell_commands, tool_view_registry
 from harness_site.templatetags.harness_tags import render_time
 
 register = template.Library()
@@ -106,17 +106,21 @@ def render_role_link_and_time(
 
 @register.simple_tag
 def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[str, Any]:
-    """Build the status and the arguments of a call, and its difference if it changes files.
+    """Build the status and the arguments of a call, and its difference if it changes files, or its command.
 
-    The result is not a part of it: it is a line of its own.
+    The result is not a part of it, except the exit code of a command: it is a line of its own.
     """
     compared_call = calls.build_compared_call(call)
     card = compared_call.card
     view = tool_view_registry.build_first_fitting_tool_view(CallCard(call, None, None, ()))
+    state = session_formatting.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None
+    if view is not None and view.kind == "command" and card.result is not None and state and state[0] == "ok":
+        view_with_result = tool_view_registry.build_first_fitting_tool_view(card)
+        state = (view_with_result and view_with_result.chip) or state
     return {
         "args": card.call.args,
-        "view": view if view is not None and view.kind == "diff" else None,
-        "state": session_formatting.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None,
+        "view": view if view is not None and view.kind in {"diff", "command"} else None,
+        "state": state,
         "reason": ""
         if card.newest_attempt is None
         else session_formatting.explain_imported_call_without_result(card.newest_attempt),
@@ -238,14 +242,19 @@ def render_json_excerpt_as_tree(value: Any) -> RenderedTree:
 
 
 @register.simple_tag
-def build_result_excerpt_context(result: ResultPart) -> dict[str, Any]:
-    """Build the beginning of a tool result: a JSON object or list as a labelled list, anything else as text."""
+def build_result_excerpt_context(result: ResultPart, calls: ComparedCalls) -> dict[str, Any]:
+    """Build the beginning of a tool result: the output of a command, a JSON object or list as a labelled list, anything
+    else as text."""
     text = parse_message_parts.parts_to_text((result,))
-    value = session_formatting.parse_json_container(text)
+    code = None
+    if tool_view_registry.is_shell_command_tool(calls.find_tool_of_result(result)):
+        text, code = shell_commands.split_output_and_exit_code(text)
+    value = session_formatting.parse_json_container(text) if code is None else None
     if value is not None:
         return {"tree": render_json_excerpt_as_tree(value)}
     return {
         "tree": None,
+        "is_silent_command": code is not None and not text.strip(),
         "text": mask_and_shorten_text.mask_and_reveal_hidden(
             session_formatting.mask_and_format_text_beginning(remove_terminal_sequences(text))
         ),

@@ -1,3 +1,4 @@
+import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -258,3 +259,36 @@ def test_json_result_of_a_tool_is_a_labelled_list(session: Session, reader: Clie
     assert "item Lamp paid 40 " in visible_text(response)
     assert "Tool · 2025" in visible_text(response)  # neither a message nor the log has the call
     assert '<p class="words mono">plain text</p>' in response.content.decode()
+
+
+def test_command_is_shown_as_in_the_transcript(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    results = (
+        {"output": "nothing to commit", "metadata": {"exit_code": 1, "duration_seconds": 0.5}},
+        {"output": "", "metadata": {"exit_code": 0, "duration_seconds": 0.5}},
+    )
+    for number, content in enumerate(results):
+        args = {"command": ["bash", "-lc", f"git commit -m v{number}"], "workdir": "/srv"}
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "shell", "args": args}
+        result = {"kind": "tool_result", "call_id": f"c{number}", "content": json.dumps(content)}
+        make_message(session=session, body={"role": "assistant", "blocks": [call]})
+        make_message(session=session, role="tool", blocks=[result])
+    make_checkpoint(session=session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert re.findall(r"shell (exit \d) in /srv \$ (git commit -m v\d)", words) == [
+        ("exit 1", "git commit -m v0"),
+        ("exit 0", "git commit -m v1"),
+    ]
+    assert re.search(r"Tool · shell · [^A-Z]*nothing to commit", words)
+    assert re.search(r"Tool · shell · [^A-Z]*No output\.", words)
+    assert not any(raw in words for raw in ("-lc", "exit_code", "duration_seconds"))
+
+
+def test_prompt_of_an_editor_is_shown_without_its_state(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    state = "# Context from my IDE setup:\n\n## Open tabs:\n" + "- lamp.py: src/lamp.py\n" * 200
+    make_message(session=session, text=f"{state}\n## My request for Codex:\nRepair the lamp.")
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2").content.decode()
+    state_end = html.index("</details>", html.index("State of the editor"))
+    assert html.index("Open tabs") < state_end < html.index("Repair the lamp.")
