@@ -18,6 +18,7 @@ from checkpoints.exceptions import CheckpointsError, DecisionUsed, NothingToWith
 from checkpoints.models import Decision, ToolCall, Workspace
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
+from harness_site.core import status_labels
 from harness_site.review.bulk_decisions import BulkDecisionResult
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
@@ -48,6 +49,13 @@ class RecordedDecision:
     @property
     def call(self) -> ToolCall:
         return self.decision.tool_call
+
+    @property
+    def run_since(self) -> tuple[str, str] | None:
+        """Shape and label of the chip of whether the call has run since the decision; None if nothing is to be said."""
+        if not self.decision.final or self.state not in {BulkDecisionState.UNUSED, BulkDecisionState.USED}:
+            return None
+        return status_labels.find_shape_and_label_of_run_since_decision(self.call.status, final_kind=self.decision.kind)
 
 
 @dataclass(frozen=True, slots=True)

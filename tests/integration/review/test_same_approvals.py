@@ -90,6 +90,18 @@ def test_selected_calls_get_one_answer_and_a_call_that_changed_meanwhile_does_no
     ]
 
 
+def test_outcome_says_whether_the_approved_calls_have_run() -> None:
+    alice, calls = sign_in("alice"), make_payments(2)
+    sent: dict[str, Any] = {"tool": "pay", "people": 1, "answer": "approve", "reason": "Fine."}
+    revisions = ToolCall.objects.values_list("pk", "revision")
+    sent["call"] = [f"{pk}.{revision}" for pk, revision in revisions]
+    page = alice.post(PAGE, sent, follow=True)
+    assert visible_text(page).count("Approved Not run yet") == 2
+    ToolCall.objects.filter(pk=calls[0].pk).update(status=CallStatus.COMPLETED)
+    outcome = visible_text(alice.get(page.redirect_chain[-1][0]))
+    assert (outcome.count("Approved Has run"), outcome.count("Approved Not run yet")) == (1, 1)
+
+
 def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
     alice, bob, carol = sign_in("alice"), sign_in("bob"), sign_in("carol", Role.AUDITOR)
     long_ago = datetime.now(UTC) - timedelta(hours=2)
