@@ -64,7 +64,7 @@ def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], 
     assert re.search(rf"3 decisions are withdrawn. Their calls wait for new decisions. alice · \S+ · “{WRONG}”", text)
     assert "Withdraw 3" not in text
     decided = people["alice"].get("/review/?tab=decided")
-    assert "alice withdrew decisions about 3 calls of refund_card within" in visible_text(decided)
+    assert "alice withdrew 3 decisions about calls of refund_card “" in visible_text(decided)
     assert f'href="{address}" data-row' in decided.content.decode()
     assert statuses() == [CallStatus.INTERRUPTED] * 3
     withdrawals = Decision.objects.filter(kind=DecisionKind.WITHDRAW)
@@ -214,7 +214,7 @@ def test_earlier_bulk_decision_is_withdrawn_from_the_list_of_decided_calls(
     assert first != second
     decided = people["bob"].get("/review/?tab=decided")
     assert re.findall(r'href="(/review/bulk/\d+/)" data-row', decided.content.decode()) == [second, first]
-    assert "alice decided 2 calls of refund_card within 1 s" in visible_text(decided)
+    assert "alice decided 2 calls of refund_card “" in visible_text(decided)
     each = people["bob"].get("/review/?tab=decided&by=person:alice").content.decode()
     assert (each.count(f'href="{first}"'), each.count(f'href="{second}"')) == (2, 3)
     card = people["bob"].get(f"/review/calls/{calls[0].pk}/").content.decode()
