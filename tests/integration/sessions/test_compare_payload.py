@@ -84,6 +84,8 @@ def test_id_of_the_other_session_stays_in_the_form(reader: Client) -> None:
     address = f"/sessions/{one.pk}/compare/"
     html = reader.get(f"{address}?with={other.pk}&a=1&b=1").content.decode()
     assert f'name="other" value="{other.session_id}"' in html
+    for word, session in (("From", one), ("to", other)):  # one item of the label, without a gap before the comma
+        assert f"<span>{word} <bdi>{session.session_id}</bdi>, version</span>" in html
     again = reader.get(address, {"with": str(other.pk), "a": "1", "b": "1", "other": other.session_id})
     assert again.status_code == 200
     assert f"to {other.session_id}, version" in visible_text(again)
