@@ -91,6 +91,17 @@ def test_call_whose_message_came_with_its_result_is_found_there(alice: Client) -
     assert "This is the call above." in around(alice, call)
 
 
+def test_only_the_heading_says_what_became_of_the_call(alice: Client) -> None:
+    failed = {"status": CallStatus.FAILED, "result": "Not in the export.", "settled_at": THEN + timedelta(seconds=5)}
+    call = awaiting(call_id="c1", step=1, interrupted_at=THEN, **failed)
+    make_decision(call=call, kind=DecisionKind.MARK_FAILED, reason="Not in the export.")
+    asked = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"amount": "40.00", "order": 17}}]
+    save(call.session, "assistant", 0.1, blocks=asked)
+    text = around(alice, call)
+    assert "This is the call above." in text
+    assert "Failed" not in text
+
+
 def test_guarded_call_without_a_message_follows_the_last_ones(alice: Client) -> None:
     call = awaiting(call_id="c1", step=1, sentence="Pay order 17")
     save(call.session, "user", 0, text="Pay the invoice.")
