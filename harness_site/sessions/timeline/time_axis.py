@@ -157,7 +157,9 @@ class Axis:
                 room = all(
                     _are_labels_apart(middle, text, axis_break.middle, axis_break.text) for axis_break in axis_breaks
                 )
-                axis_breaks.append(AxisBreak(piece.x, piece.width, piece.seconds, text if room else ""))
+                axis_breaks.append(
+                    AxisBreak(round(piece.x, 1), round(piece.width, 1), piece.seconds, text if room else "")
+                )
         return tuple(axis_breaks)
 
     def build_labels(self) -> tuple[AxisLabel, ...]:

@@ -144,7 +144,7 @@ def test_single_vote_of_several_is_shown(session: Session, reader: Client) -> No
     told = "Approved · one of 2 alice (others have to agree) — Seen in the bank's export."
     assert told in visible_text(reader.get(f"{page}/"))
     assert told in visible_text(reader.get(f"{page}/calls/{call.pk}/"))
-    assert "Pay: amount 40.00 pay c1 Awaiting approval requested 2025-03-04 10:42:07" in visible_text(
+    assert "Pay: amount 40.00 pay c1 Awaiting approval Decide requested 2025-03-04 10:42:07" in visible_text(
         reader.get(f"{page}/calls/")
     )
     assert "alice: Approved (one of 2 approvals)" in visible_text(reader.get(f"{page}/calls/"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ class SessionsInEveryState:
 
 @pytest.fixture
 def sessions(open_checkpointer: Open, tmp_path: Path) -> SessionsInEveryState:
-    return SessionsInEveryState(open_checkpointer(lease_seconds=3600), open_checkpointer, tmp_path)
+    """Sessions whose runs do not beat during a test, because that changes their rows."""
+    open_with_long_lease = partial(open_checkpointer, lease_seconds=3600)
+    return SessionsInEveryState(open_with_long_lease(), open_with_long_lease, tmp_path)
 
 
 WRITES: dict[str, Callable[[SessionsInEveryState], Any]] = {
