@@ -250,10 +250,10 @@ def render_time_with_date_and_zone(moment: datetime) -> SafeString:
 
 
 @register.simple_tag(name="time_of_day")
-def render_time_of_day(moment: datetime) -> SafeString:
+def render_time_of_day(moment: datetime, seconds: bool = False) -> SafeString:
     """Render the time of day in the reader's time zone without a date, which is on hover."""
     local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
-    return _render_time_element(moment, f"{local:%H:%M:%S}", "clock")
+    return _render_time_element(moment, f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}", "clock")
 
 
 @register.simple_tag(name="time_zone_name")
