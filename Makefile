@@ -18,7 +18,8 @@ RUN := $(VENV)/bin/python
 RUN_NEXT := $(VENV_NEXT)/bin/python
 VENV_ADAPTERS := .venv-adapters
 RUN_ADAPTERS := $(VENV_ADAPTERS)/bin/python
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# Python compiles the modules that are used, which are a small part of these packages.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # `venv --clear` follows a link and empties the environment of another working tree.
 REFUSE_LINK = @[[ ! -L $(@D) ]] || { echo "$(@D) is a link to another environment, which is out of date and would be emptied. Remove the link, or update that one." >&2; exit 1; }
 # Without an address of a database, everything runs on SQLite.
@@ -27,15 +28,26 @@ IN_MEMORY := $(RUN) -m tests.support.files_in_memory --
 ON_POSTGRES := $(IN_MEMORY) $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
-NEWEST_MATTERS := review site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions)
-# What reads and writes the database in ways of its own: the pages above it are much the same on every database.
+# What Django itself renders, parses and reads most of. An exhaustive run tries the second list on the newest Django.
+NEWEST_MATTERS := site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions) \
+	$(addprefix review/test_,approve_calls.py decision_card.py outages.py queue.py record_decision.py)
+NEWEST_LESS_OFTEN := review
+# What reads and writes the database in ways of its own: the pages above it are much the same on every database. An exhaustive run
+# tries the second list on PostgreSQL.
 POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py) \
-	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
+	$(addprefix crash/test_,every_boundary.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
 		$(addprefix integrity/test_,mistyped_values.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)) \
 		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page_content.py test_bad_input.py)) \
 	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
+POSTGRES_LESS_OFTEN := $(addprefix tests/integration/checkpoints/,test_configuration.py test_aio.py write_behind \
+	decisions/test_refused_decisions.py integrity/test_integrity_commands.py peers/test_secret_encryption.py \
+	resume/test_unrepresentable_arguments.py sessions/test_async_session_handle.py sessions/test_program_listing.py \
+	$(addprefix tools/test_,answered_versions.py async_dispatch.py foreign_tool_guard.py outcomes.py risk.py \
+	tools_that_outlive_their_dispatch.py) $(addprefix workflows/test_,async_workflow.py step_values.py unknown_steps.py)) \
+	$(addprefix tests/integration/api/,test_heartbeat_request_batching.py test_openai_conversations.py test_otlp_traces.py \
+	test_token_requests.py $(addprefix remote/test_,http_connections.py page.py transport.py))
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
 EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
@@ -45,6 +57,20 @@ EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
+# Stores of the adapters, writers at the same time and kills. An exhaustive run tries the second list on PostgreSQL too: tools and other
+# kills, which write with the same functions.
+ADAPTERS_ON_POSTGRES := $(addprefix tests/adapters/, \
+	langgraph/test_conformance.py langgraph/test_delta_channels.py langgraph/test_killed_updates.py \
+	claude/test_compactions.py claude/test_conformance.py claude/test_real_program.py claude/test_session_store.py \
+	google_adk/test_session_service.py \
+	openai_agents/test_session.py pydantic_ai/test_conversations.py \
+	strands/test_repository.py)
+ADAPTERS_POSTGRES_LESS_OFTEN := $(addprefix tests/adapters/,google_adk/test_tools.py strands/test_tools.py \
+	pydantic_ai/test_tools.py claude/test_tool_hooks.py \
+	$(addprefix claude/test_real_program.py::,test_a_killed_program_is_asked_about_by_the_process_that_started_it \
+	test_a_call_of_a_killed_agent_that_is_confirmed_before_the_next_run_is_not_made_again))
+# Each process imports all frameworks, which takes twelve seconds of processor time.
+FEW_BESIDE := --numprocesses 2 --dist worksteal
 
 # ------------------------------------------------------------------------------------------------ to run it
 
@@ -116,15 +142,22 @@ test-sqlite: setup ## Tests on SQLite
 .PHONY: test-postgres
 test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database or start a server of their own
 	@.ci/system-parts postgresql
-	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS)
+	HARNESS_TEST_SAMPLED=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS) $(addprefix --ignore=,$(POSTGRES_LESS_OFTEN))
 
 .PHONY: test-exhaustive
 test-exhaustive: setup adapters ## Crash, property and other tests with all of their cases and more examples, most on both databases (about an hour)
 	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
 	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) -m exhaustive
-	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest -m exhaustive tests/adapters
+	$(MAKE) test-next NEWEST_MATTERS="$(NEWEST_LESS_OFTEN)"
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) -m exhaustive --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
+	@.ci/system-parts chromium
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) -m exhaustive $(ADAPTERS_IN_BROWSER)
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest -m exhaustive tests/e2e
 	@.ci/system-parts postgresql
-	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS) $(POSTGRES_LESS_OFTEN)
+	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS) $(addprefix --ignore=,$(POSTGRES_LESS_OFTEN))
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) -m exhaustive $(ADAPTERS_ON_POSTGRES)
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_POSTGRES_LESS_OFTEN)
 
 .PHONY: test-next
 test-next: ## Tests on the newest Django, where a Python is found that it runs on
@@ -134,7 +167,7 @@ test-next: ## Tests on the newest Django, where a Python is found that it runs o
 
 .PHONY: test-on-newer
 test-on-newer: setup $(VENV_NEXT)/.complete
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) --numprocesses 2 $(addprefix tests/integration/,$(NEWEST_MATTERS))
+	HARNESS_TEST_SAMPLED=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_NEXT) -m pytest $(BESIDE) --numprocesses 2 $(addprefix tests/integration/,$(NEWEST_MATTERS))
 
 .PHONY: next
 next:
@@ -150,14 +183,10 @@ $(VENV_NEXT)/.complete: requirements.lock
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql chromium
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 3 --dist worksteal --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(ADAPTERS_IN_BROWSER)
-	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 3 --dist worksteal $(addprefix tests/adapters/, \
-		langgraph/test_conformance.py langgraph/test_delta_channels.py langgraph/test_killed_updates.py \
-		claude/test_compactions.py claude/test_conformance.py claude/test_real_program.py claude/test_session_store.py claude/test_tool_hooks.py \
-		google_adk/test_session_service.py google_adk/test_tools.py \
-		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py \
-		strands/test_repository.py strands/test_tools.py)
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_IN_BROWSER)
+	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_ON_POSTGRES) \
+		$(addprefix --deselect=,$(ADAPTERS_POSTGRES_LESS_OFTEN))
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program
@@ -179,11 +208,11 @@ $(VENV_ADAPTERS)/.claude-program: | $(VENV_ADAPTERS)/.complete
 	@$(RUN_ADAPTERS) -m tests.support.claude_program
 	@touch $@
 
-# The tests of a file share a site, which each process that has one of them starts for itself.
+# The tests of a file share a site, which each process that has one of them starts for itself. The longest files begin first.
 .PHONY: test-e2e
 test-e2e: setup ## The story in a real browser
 	@.ci/system-parts chromium
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile tests/e2e
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/e2e
 
 # --------------------------------------------------------------------------------------------- to keep it up
 

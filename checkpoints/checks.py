@@ -50,9 +50,10 @@ def _check_transaction_settings(alias: str, database: dict[str, Any]) -> Iterato
             f"The database {alias!r} has ATOMIC_REQUESTS: in a view, whatever promises to be durable is refused with "
             "InsideTransaction.",
             hint=(
-                "Decorate the views that use the library with transaction.non_atomic_requests, or on PostgreSQL add a "
-                "second alias for the same database, without ATOMIC_REQUESTS, and use Checkpointer(using=…). "
-                + _FROM_URL_HINT
+                "Decorate each view that uses the library with transaction.non_atomic_requests. No check can know "
+                "which do: if all of them are decorated, or none uses the library, say so with SILENCED_SYSTEM_CHECKS "
+                '= ["checkpoints.W001"]. Or, on PostgreSQL, add a second alias for the same database, without '
+                "ATOMIC_REQUESTS, and use Checkpointer(using=…); then this warning is not given. " + _FROM_URL_HINT
             ),
             id="checkpoints.W001",
         )

@@ -316,6 +316,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         new_session_id: str,
         *,
         version: int | None = None,
+        title: str | None = None,
         actor: Actor | str | None = None,
     ) -> int:
         """Create a new session that continues from a version of another one.
@@ -327,6 +328,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             session_id: Identifier of the session to fork.
             new_session_id: Identifier of the new session.
             version: Version to continue from. None: the newest.
+            title: Title of the new session. None: that of the other one.
             actor: Person or token that asks for the fork, for the audit trail; has to be permitted to decide.
 
         Returns:
@@ -338,8 +340,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SessionExists: There is a session `new_session_id` already.
             NotPermitted: `actor` may not decide.
             InvalidIdentifier: `new_session_id` cannot be an identifier.
+            InvalidInput: `title` is no text.
         """
-        return self.backend.fork_session(session_id, new_session_id, version=version, actor=actor)
+        return self.backend.fork_session(session_id, new_session_id, version=version, title=title, actor=actor)
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
         """Write a session with all its data to one file, atomically.

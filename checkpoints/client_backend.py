@@ -133,7 +133,13 @@ class ClientBackend(Protocol):
     ) -> list[dict[str, Any]]: ...
 
     def fork_session(
-        self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
+        self,
+        session_id: str,
+        new_session_id: str,
+        *,
+        version: int | None,
+        title: str | None,
+        actor: Actor | str | None,
     ) -> int: ...
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile: ...

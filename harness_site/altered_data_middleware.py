@@ -26,6 +26,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.management_command_invocation import prefix_management_command_with_program
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.site_requests import is_site_request
 from harness_site.core.unreadable_rows_and_quarantine import is_error_of_mistyped_value
 from harness_site.sessions.session_lookup import PageNotFound
 from harness_site.sessions.views.quarantine_release import render_quarantine_page_in_place_of_another
@@ -40,6 +41,8 @@ class AlteredDataMiddleware(MiddlewareMixin):
     """Shows which row is not as the library wrote it, in place of a page that would show that row."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not is_site_request(request):
+            return None
         session_pk = _find_shown_session_pk(request)
         if not isinstance(exception, SealError | CheckpointCorrupted):
             exception = _find_error_of_mistyped_value(request, session_pk, exception) or exception

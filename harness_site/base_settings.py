@@ -1,7 +1,8 @@
 """Settings that the site's pages need in any Django project, independent of the machine.
 
-`harness_site.settings` uses them, and so does a project that includes the pages (`docs/embedding.md`): `from
-harness_site.base_settings import *`, then its own `INSTALLED_APPS`, `MIDDLEWARE` and `TEMPLATES` from the lists.
+`harness_site.settings` uses them, and so does a project that includes the pages (`docs/embedding.md`): it begins with
+`from harness_site.base_settings import *`, so that this replaces nothing, and adds the lists to its own later. No
+setting of Django belongs here, only those of django-allauth and of the site: all are listed on that page.
 """
 
 from typing import Any as _Any
@@ -19,7 +20,6 @@ HARNESS_APPS = [
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
-    "csp",
     "django_htmx",
     "checkpoints",
     "harness_site.accounts",
@@ -41,9 +41,9 @@ HARNESS_MIDDLEWARE = [
     "harness_site.security_headers.PrivateResponsesMiddleware",
     "harness_site.unmigrated_database_middleware.UnmigratedDatabaseMiddleware",
     "harness_site.api.skip_page_middleware_for_tokens.TokenRequestMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "harness_site.security_headers.ContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
+    "harness_site.display.middleware.SiteLanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -68,21 +68,8 @@ HARNESS_CONTEXT_PROCESSORS = [
 HARNESS_TEMPLATE_DIRS = [_env.BASE_DIR / "templates"] if _env.IS_CHECKOUT else []
 HARNESS_STATIC_DIRS = [_env.BASE_DIR / "static"] if _env.IS_CHECKOUT else []
 
-# ------------------------------------------------------------------------------------------------ languages
-
-USE_I18N = True
-LANGUAGE_CODE = "en"
-#: Languages with a catalogue in `harness_site/locale`. The browser of the reader chooses one.
-LANGUAGES = [("en", "English"), ("de", "Deutsch")]
-
 # ------------------------------------------------------------------------------------------------ sign-in
 
-LOGIN_URL = "harness_accounts:login"
-LOGIN_REDIRECT_URL = "harness:home"
-LOGOUT_REDIRECT_URL = "harness_accounts:login"
-#: Confirmations are shown once; they are kept in the user session.
-MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
-SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 ACCOUNT_ADAPTER = "harness_site.accounts.allauth_adapters.AccountAdapter"
 ACCOUNT_FORMS = {
     "login": "harness_site.accounts.forms.SignInForm",
@@ -136,9 +123,8 @@ API_REQUESTS_PER_MINUTE = 30_000
 #: Limits on the bodies of requests; the server of the project has limits of its own.
 SERVER_LIMITS = _ServerLimits()
 
-# ------------------------------------------------------------------------------------------------ live, messages
+# ------------------------------------------------------------------------------------------------ messages
 
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 #: True if a proxy sets `X-Forwarded-For` and `X-Forwarded-Proto` itself on every request.
 BEHIND_PROXY = False
 #: Without a server no e-mail is sent.

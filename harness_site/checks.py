@@ -43,16 +43,15 @@ def check_no_pickled_caches_and_sessions(app_configs: Sequence[AppConfig] | None
 _EMBEDDING: Final = "See “The site in a project” in docs/embedding.md."
 #: Settings of the site's sign-in.
 _SIGN_IN: Final = ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER")
-#: Settings that the pages read.
+#: Settings that the pages and their sign-in read: those of `harness_site.base_settings`, and two without a default.
 _NEEDED: Final = (
-    "API_REQUESTS_PER_MINUTE",
-    "BEHIND_PROXY",
-    "EVIDENCE_BYTES",
     "MAIL_FROM",
-    "MAIL_SERVER",
-    "SERVER_LIMITS",
     "SITE_ADDRESS",
-    "WEBHOOK_HOSTS",
+    *(
+        name
+        for name in vars(base_settings)
+        if name.isupper() and not name.startswith("HARNESS_") and name not in _SIGN_IN
+    ),
 )
 #: Apps of Django with whose tables those of the site are joined.
 _ACCOUNT_APPS: Final = ("django.contrib.auth", "django.contrib.sessions")
@@ -82,7 +81,11 @@ def check_required_settings(app_configs: Sequence[AppConfig] | None, **options: 
         if _comes_after(settings.MIDDLEWARE, name, later)
     ]
     problems += [
-        Error(f"The setting {name} is missing.", hint=_EMBEDDING, id="harness.E005")
+        Error(
+            f"The setting {name} is missing.",
+            hint=f"Begin with `from harness_site.base_settings import *`, or set it. {_EMBEDDING}",
+            id="harness.E005",
+        )
         for name in _NEEDED
         if not hasattr(settings, name)
     ]
@@ -183,11 +186,8 @@ def check_templates_not_shadowed(app_configs: Sequence[AppConfig] | None, **opti
 def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Warn about settings that reduce protection or disable live updates."""
     problems: list[CheckMessage] = []
-    if not getattr(settings, "CONTENT_SECURITY_POLICY", None):
-        hint = 'CONTENT_SECURITY_POLICY = {"DIRECTIVES": harness_site.security_headers.build_content_security_policy()}'
-        problems.append(Warning("Browsers are told no content security policy.", hint=hint, id="harness.W001"))
     if not getattr(settings, "ASGI_APPLICATION", None):
-        hint = f"Route websockets to harness_site.live.routing.build_websocket_application(). {_EMBEDDING}"
+        hint = f"Set it to an application like that of asgi.py on the page. {_EMBEDDING}"
         problems.append(
             Warning(
                 "Without ASGI_APPLICATION open pages fetch changes only every five seconds.",

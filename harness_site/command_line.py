@@ -19,7 +19,7 @@ from harness_site.command_overview import (
 from harness_site.database_variable_name import find_database_variable
 
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
-SITE_PACKAGES = ("allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
+SITE_PACKAGES = ("allauth", "channels", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -136,6 +136,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     """Describe an error that a setting causes; empty for one that may be a fault of this program."""
     from django.core.exceptions import ImproperlyConfigured
     from django.db import OperationalError, ProgrammingError
+    from django.db.migrations.exceptions import MigrationSchemaMissing
 
     from checkpoints.exceptions import CheckpointsError
 
@@ -150,7 +151,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
             "This database was migrated by a Django project with another user model, so it has no table auth_user. "
             "Give the site a database of its own, and open it in that project by the same URL."
         )
-    if not isinstance(error, OperationalError | ProgrammingError):
+    if not isinstance(error, OperationalError | ProgrammingError | MigrationSchemaMissing):
         return ""
     if type(error.__cause__).__name__ == "PoolTimeout":
         from django.db import connection
@@ -177,7 +178,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
             f"The database refused it: {reason}. Run this command with a login in HARNESS_DATABASE_URL that owns the "
             "database and its tables, or, after `database_roles`, with one in the role harness_migration."
         )
-    if isinstance(error, ProgrammingError):
+    if not isinstance(error, OperationalError):
         return ""
     return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
 

@@ -17,9 +17,9 @@ from checkpoints.db import clock
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
-from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
 from harness_site.core import formatting
 from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
+from harness_site.core.site_requests import is_site_request
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
 
 #: URL name of the heartbeat that an open card sends automatically.
@@ -63,7 +63,7 @@ class MethodNotAllowedMiddleware(MiddlewareMixin):
             isinstance(response, HttpResponseNotAllowed)
             and request.method == "GET"
             and "text/html" in request.headers.get("Accept", "")
-            and is_path_below_site_prefix(request.path)
+            and is_site_request(request)
         )
         if not is_empty_page:
             return response

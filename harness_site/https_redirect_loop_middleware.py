@@ -12,6 +12,8 @@ from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
+from harness_site.installation.migration_state import mark_response_as_logged
+
 logger = logging.getLogger(__name__)
 
 _HEADER_MISSING: Final = _(
@@ -49,4 +51,6 @@ class HttpsRedirectLoopMiddleware:
             with translation.override("en"):
                 logger.error("%s", problem)
         with translation.override(translation.get_language_from_request(request)):
-            return HttpResponse(f"{problem}\n", status=500, content_type="text/plain; charset=utf-8")
+            refusal = HttpResponse(f"{problem}\n", status=500, content_type="text/plain; charset=utf-8")
+        mark_response_as_logged(refusal)
+        return refusal

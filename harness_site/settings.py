@@ -17,6 +17,7 @@ from harness_site.base_settings import (
     HARNESS_TEMPLATE_BUILTINS,
     HARNESS_TEMPLATE_DIRS,
 )
+from harness_site.core.site_languages import SITE_LANGUAGES
 from harness_site.serving.server_limits_from_environment import read_server_limits_from_environment
 
 BASE_DIR = env.BASE_DIR
@@ -85,6 +86,7 @@ if HTTPS:
 ROOT_URLCONF = "harness_site.urls"
 WSGI_APPLICATION = "harness_site.wsgi.application"
 ASGI_APPLICATION = "harness_site.asgi.application"
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 TEMPLATES = [
     {
@@ -105,11 +107,20 @@ WHITENOISE_USE_FINDERS = True
 
 #: Where `make messages` writes the words of templates outside of the package.
 LOCALE_PATHS = [BASE_DIR / "harness_site" / "locale"] if env.IS_CHECKOUT else []
+USE_I18N = True
+LANGUAGE_CODE = "en"
+#: The browser of the reader chooses one.
+LANGUAGES = list(SITE_LANGUAGES)
 USE_TZ = True
 TIME_ZONE = "UTC"
 
 # ------------------------------------------------------------------------------------------------ security
 
+LOGIN_URL = LOGOUT_REDIRECT_URL = "harness_accounts:login"
+LOGIN_REDIRECT_URL = "harness:home"
+SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
+#: Confirmations are shown once; they are kept in the user session.
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 # Browsers treat `localhost` as secure without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
@@ -127,11 +138,9 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 CSRF_FAILURE_VIEW = "harness_site.error_pages.show_csrf_failure"
-CONTENT_SECURITY_POLICY = {
-    "DIRECTIVES": security_headers.build_content_security_policy(
-        form_targets=oidc_settings.list_oidc_provider_origins(), report_violations=DEBUG
-    ),
-}
+SITE_CONTENT_SECURITY_POLICY = security_headers.build_content_security_policy(
+    form_targets=oidc_settings.list_oidc_provider_origins(), report_violations=DEBUG
+)
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS

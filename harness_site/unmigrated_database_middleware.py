@@ -11,9 +11,9 @@ from django.template.loader import render_to_string
 from django.utils import translation
 
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
-from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
 from harness_site.api.problem_details import build_problem_response
 from harness_site.core.cached_urls import list_language_paths_of_page
+from harness_site.core.site_requests import is_site_request
 from harness_site.installation.migration_state import (
     RETRY_SECONDS,
     StartupProblem,
@@ -36,15 +36,15 @@ class UnmigratedDatabaseMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if probe.were_tables_complete or _is_served_without_tables(request.path):
+        if probe.were_tables_complete or _is_served_without_tables(request):
             return self.get_response(request)
         problem = probe.find_problem()
         return self.get_response(request) if problem is None else _build_unavailable_response(request, problem)
 
 
-def _is_served_without_tables(path: str) -> bool:
-    """Return whether a path is a health probe, or belongs to the project that includes the site."""
-    return not is_path_below_site_prefix(path) or path.startswith(list_language_paths_of_page("harness:health"))
+def _is_served_without_tables(request: HttpRequest) -> bool:
+    """Return whether a request is a health probe, or belongs to the project that includes the site."""
+    return not is_site_request(request) or request.path.startswith(list_language_paths_of_page("harness:health"))
 
 
 def _build_unavailable_response(request: HttpRequest, problem: StartupProblem) -> HttpResponse:

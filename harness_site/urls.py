@@ -5,6 +5,7 @@ from checkpoints.server_address import API_PATH
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
 from harness_site.core.non_atomic_views import exclude_views_from_atomic_requests
+from harness_site.core.site_requests import mark_views_of_site
 from harness_site.sessions.views import workspace_call_log_page
 
 _pages = [
@@ -39,6 +40,7 @@ if settings.DEBUG:
     urlpatterns.append(path("development/", include("harness_site.csp_violation_reports.urls")))
 
 exclude_views_from_atomic_requests(urlpatterns)
+mark_views_of_site(urlpatterns)
 
 handler400 = "harness_site.error_pages.show_bad_request"
 handler403 = "harness_site.error_pages.show_permission_denied"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import chain, groupby
 from operator import attrgetter
@@ -16,6 +17,7 @@ import pytest
 from django.db import connection
 from django.test import TransactionTestCase, override_settings
 from django.utils import timezone, translation
+from hypothesis import HealthCheck, settings
 
 from checkpoints import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
@@ -23,7 +25,8 @@ from checkpoints.models import Workspace
 from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
 from tests.support.database_cleanup import delete_test_rows
-from tests.support.exhaustive_mode import EXHAUSTIVE
+from tests.support.exhaustive_mode import EXHAUSTIVE, SAMPLED, choose_sample
+from tests.support.migrated_once import migrate_once
 from tests.support.processes import Child, database_url
 from tests.support.sealed_mode import empty_witness, is_sealed, set_sealed_environment
 
@@ -34,6 +37,14 @@ StartChild = Callable[..., Child]
 LONG = {"mutations", "property", "crash", "concurrency", "packaging", "serving"}
 #: Number of tests that are left out, for the end of the run.
 LEFT_OUT = pytest.StashKey[int]()
+
+# A busy machine exceeds each limit of time on random examples. Those of one test share its fixtures.
+settings.register_profile(
+    "harness",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("harness")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,7 +69,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _leave_out(config, items, lambda item: is_sealed(item.nodeid) and item.get_closest_marker("unsealed") is not None)
     if not EXHAUSTIVE:
         _leave_out(config, items, lambda item: item.get_closest_marker("exhaustive") is not None)
+    if SAMPLED:
+        _leave_out_cases_beyond_sample(config, items)
     _spread_long_tests(items)
+
+
+def _leave_out_cases_beyond_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+    names: dict[str, list[str]] = defaultdict(list)
+    for item in items:
+        names[item.nodeid.partition("[")[0]].append(item.nodeid)
+    sample = set[str]().union(*map(choose_sample, names.values()))
+    _leave_out(config, items, lambda item: item.nodeid not in sample)
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], condition: Callable[[pytest.Item], bool]) -> None:
@@ -103,6 +124,22 @@ def _spread_long_tests(items: list[pytest.Item]) -> None:
         items += [*mine, *quick[:room]]
         del quick[:room]
     items += quick
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,
+    pytestconfig: pytest.Config,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """On SQLite, migrate one test database for all processes of a run: the others copy it.
+
+    A run that a test starts is no process of this one, though it has its environment: it migrates its own database.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if connection.vendor == "sqlite" and hasattr(pytestconfig, "workerinput"):
+            migrate_once(tmp_path_factory.getbasetemp().parent, patch)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

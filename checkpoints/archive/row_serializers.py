@@ -76,12 +76,15 @@ ERRORS_SINCE_VERSION = 11
 _BASE_FIELDS = frozenset({"base_segment", "base_position"})
 #: Columns of a session that say something about its rows in this database.
 _OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
+#: Columns of a call that an import derives from the others.
+_DERIVED_OF_CALL = ("exit_code",)
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
 
 
 def list_serialized_fields(model: type[models.Model]) -> list[models.Field[Any, Any]]:
     """List the columns of a table in a file. Seals are left out: each database seals its rows with its own key."""
-    left_out = {"row_seal", *(_OWN_OF_DATABASE if model is Session else ())} | _BASE_FIELDS
+    of_model: dict[type[models.Model], tuple[str, ...]] = {Session: _OWN_OF_DATABASE, ToolCall: _DERIVED_OF_CALL}
+    left_out = {"row_seal", *of_model.get(model, ())} | _BASE_FIELDS
     return [field for field in model._meta.concrete_fields if field.name not in left_out]
 
 

@@ -24,11 +24,13 @@ from checkpoints.calls import require_unaltered_call, unfinished_call_queries
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import (
+    DECIDING_KINDS,
     FINISHED_SESSION_STATUSES,
     OWNING_RUN_STATUSES,
     UNDECIDED_CALL_STATUSES,
     AuditKind,
     CallStatus,
+    DecisionKind,
     InterruptReason,
     RunStatus,
     SessionStatus,
@@ -43,8 +45,20 @@ from checkpoints.exceptions import (
     WrongWorkspace,
 )
 from checkpoints.formats import digests
+from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.ids import validate_id
-from checkpoints.models import Blob, Checkpoint, FrameworkWrite, Message, Run, Segment, Session, ToolCall, Workspace
+from checkpoints.models import (
+    Blob,
+    Checkpoint,
+    Decision,
+    FrameworkWrite,
+    Message,
+    Run,
+    Segment,
+    Session,
+    ToolCall,
+    Workspace,
+)
 from checkpoints.seals import session_name_reuse_prevention
 from checkpoints.store.database_client_state import Store
 
@@ -93,6 +107,8 @@ class _SessionImport:
     parents: dict[int, tuple[int | None, int]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     head: int | None = None
+    #: Kind of the last final decision about each call, by its new key.
+    final_kinds: dict[int, str] = field(default_factory=dict)
     #: Number of bytes of the values of frameworks that the file has compressed.
     decompressed: int = 0
 
@@ -101,6 +117,8 @@ class _SessionImport:
         session = self._verify_and_insert_session_row(next(rows, None))
         for batch in _batch_rows_by_model(rows):
             self._verify_and_insert_batch(session, batch)
+        answered = [pk for pk, kind in self.final_kinds.items() if kind == DecisionKind.RESPOND]
+        ToolCall.objects.using(self.store.using).filter(pk__in=answered).update(exit_code=None)  # their tools never ran
         undecided = unfinished_call_queries.list_undecided_calls_of_session(self.store, session)
         self._verify_and_save_head_and_status(session, has_undecided=bool(undecided))
         self._record_import_events(session, undecided)
@@ -150,7 +168,10 @@ class _SessionImport:
                 self._verify_opaque_digest_and_total_size(row)
             if isinstance(row, ToolCall):
                 _require_matching_call_digests(row)
+                row.exit_code = find_exit_code(row.tool, row.result)
             self._assign_new_keys_and_end_open_work(session, row)
+            if isinstance(row, Decision) and row.final and row.kind in DECIDING_KINDS:
+                self.final_kinds[row.tool_call_id] = row.kind
         model._default_manager.using(self.store.using).bulk_create(batch)
         new_keys = self.keys.setdefault(model, {})
         new_keys.update(zip(old_keys, [row.pk for row in batch], strict=True))

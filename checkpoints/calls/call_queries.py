@@ -19,9 +19,9 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import IntegrityError, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.formats.canonical_json import parse_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Decision, ToolCall
+from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import look_up_and_lock_rows
@@ -157,6 +157,6 @@ def list_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[s
         tool_call=call, kind=DecisionKind.EDIT
     )
     signed_decisions.verify_decisions(edits)
-    previous_args = [parse_json(edit.evidence)["args_before"] for edit in edits if edit.evidence]
+    previous_args = filter(None, (get_args_json_before_edit(edit.evidence) for edit in edits))
     asked_digests = {call.asked_args_digest} - {""}
     return {call.args_digest, *asked_digests, *(digests.digest_text(args) for args in previous_args)}

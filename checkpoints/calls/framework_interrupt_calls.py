@@ -17,6 +17,7 @@ from checkpoints.calls import intent_log, require_unaltered_call, unfinished_cal
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
@@ -143,6 +144,7 @@ def complete_approved_interrupt_calls(store: Store, call_pks: Iterable[int], res
             status=call_transitions_by_agent_or_system.REPORT.after,
             result=result,
             result_digest=digests.digest_text(result),
+            exit_code=find_exit_code(call.tool, result),
             settled_at=Now(),
             revision=F("revision") + 1,
         )

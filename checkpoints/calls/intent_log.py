@@ -80,7 +80,7 @@ def issue_call_or_find_live_call(
                 call: IssuedCall | ToolCall = (
                     _issue_call_under_session_lock(store, owned_session, intent)
                     if row is None
-                    else IssuedCall(row[0], intent.call_id, row[1], 1)
+                    else IssuedCall(row[0], intent.tool, intent.call_id, row[1], 1)
                 )
         except StorageUnavailable as error:
             call = _read_intent_after_lost_commit(store, owned_session, intent, error)
@@ -165,7 +165,7 @@ def _read_intent_after_lost_commit(
         call = run_calls.filter(status=CallStatus.ISSUED).order_by("-pk").first()
     if call is None or call.pk in store.issued:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
-    return IssuedCall(call.pk, call.call_id, call.step, call.attempt)
+    return IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt)
 
 
 def _is_own_issue_with_lost_commit_answer(
@@ -229,7 +229,7 @@ def _issue_call_under_session_lock(
         if rejected_call is not None:
             return rejected_call
         if live_call is not None and _is_own_issue_with_lost_commit_answer(store, owned_session, live_call, intent):
-            return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
+            return _build_issued_call_with_args(live_call)
         if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
             _require_complete_log_if_other_session(store, owned_session, live_call)
             return live_call
@@ -277,7 +277,7 @@ def _insert_attempt_and_consume_rerun_approval(
     optimistic_lock_on_sealed_heads.lock_and_reload_head(store.using, owned_session)
     row = _insert_call_sealed_if_enabled(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
-        return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
+        return IssuedCall(row[0], intent.tool, intent.call_id, row[1], attempt, intent.args)
     # Despite the lock, another session can insert a call with the same workspace-wide key.
     rival = _find_live_call_with_key(store, session, intent)
     if rival is None:
@@ -413,7 +413,11 @@ def _consume_approval_and_issue_call(
         issued_at=Now(),
     )
     look_up_and_lock_rows.increment_session_revision(store, owned_session.pk)
-    return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
+    return _build_issued_call_with_args(approved)
+
+
+def _build_issued_call_with_args(call: ToolCall) -> IssuedCall:
+    return IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt, call.args)
 
 
 def _use_up_approval(store: Store, approved: ToolCall, **changes: Any) -> None:

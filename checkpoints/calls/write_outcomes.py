@@ -29,6 +29,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
@@ -51,6 +52,7 @@ def write_call_outcome_or_refuse_late_result(
         "status": outcome.status,
         "result": outcome.result,
         "result_digest": digests.digest_outcome(outcome.result, outcome.error_message),
+        "exit_code": find_exit_code(call.tool, outcome.result),
         "error_type": outcome.error_type[:200],
         "error_message": outcome.error_message,
         "reason": outcome.reason,
@@ -178,7 +180,7 @@ def record_call_result(
         if owned_session is None:
             raise store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
         write_call_outcome_or_refuse_late_result(
-            store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome
+            store, owned_session, IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt), outcome
         )
 
 

@@ -183,10 +183,16 @@ class DatabaseBackend:
             )
 
     def fork_session(
-        self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
+        self,
+        session_id: str,
+        new_session_id: str,
+        *,
+        version: int | None,
+        title: str | None,
+        actor: Actor | str | None,
     ) -> int:
         if actor is None:
-            return fork.fork_session(self.client_state, session_id, new_session_id, version=version)
+            return fork.fork_session(self.client_state, session_id, new_session_id, version=version, title=title)
         deciding_actor = to_actor(actor)
         deciding_actor.require_may_decide("fork a session")
         return fork.fork_session(
@@ -194,6 +200,7 @@ class DatabaseBackend:
             session_id,
             new_session_id,
             version=version,
+            title=title,
             actor=deciding_actor.name,
             actor_kind=deciding_actor.kind,
         )

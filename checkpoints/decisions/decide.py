@@ -52,6 +52,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
+from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -217,6 +218,8 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             changes["sentence"] = format_sentence_if_harmless(call.sentence_template, parse_json(changes["args"]))
         if "result" in changes:
             changes["result_digest"] = digests.digest_outcome(changes["result"], call.error_message)
+            ran = verdict.kind != DecisionKind.RESPOND
+            changes["exit_code"] = find_exit_code(call.tool, changes["result"]) if ran else None
         _update_call_or_raise_stale(store, call, changes if final else {})
         decision = Decision(
             session=session,

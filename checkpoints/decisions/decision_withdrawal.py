@@ -48,7 +48,7 @@ from checkpoints.store.database_client_state import Store
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
 _PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
 #: Column values of a call without an outcome.
-_NO_OUTCOME: dict[str, Any] = {"settled_at": None, "result": None}
+_NO_OUTCOME: dict[str, Any] = {"settled_at": None, "result": None, "exit_code": None}
 
 
 def withdraw_decision(

@@ -79,7 +79,7 @@ class ReviewRequired(CallError):
     """Undecided calls hold the session. `calls` has one dict for each, as `check_pending_tool_calls` returns them."""
 
     code = "review_required"
-    hint = "Decide them in the review queue or with confirm_landed, mark_failed or approve_rerun, then resume."
+    hint = "Decide in the review queue or with confirm_landed, mark_failed or approve_rerun, then resume."
 
     def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
         self.session_id, self.calls = session_id, [dict(call) for call in calls]

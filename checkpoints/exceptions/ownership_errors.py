@@ -72,7 +72,10 @@ class SessionBusy(OwnershipError):
     """Another live run owns the session. `owner` describes it; both times are the database's."""
 
     code = "session_busy"
-    hint = "Wait for it to finish, or take the session over with takeover=True if you know that it is gone."
+    hint = (
+        "Try again when that run has finished or, if its process was killed, when the lease has ended. takeover=True "
+        "is for a run that is alive and has to be replaced."
+    )
 
     def __init__(self, session_id: str, owner: str, last_seen: datetime, lease_ends: datetime) -> None:
         self.session_id, self.owner, self.last_seen, self.lease_ends = session_id, owner, last_seen, lease_ends

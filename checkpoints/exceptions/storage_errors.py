@@ -161,8 +161,9 @@ class MigrationsMissing(StorageError):
 
     code = "migrations_missing"
     hint = (
-        "Run `harness migrate` with the same HARNESS_DATABASE_URL (in a Django project: `manage.py migrate`), "
-        "or open the database with migrate=True."
+        "Where the site runs, with its settings, run `harness migrate` (in a Django project: `manage.py migrate`), and "
+        "after it `harness create_agent_login --rights-only` if agents have logins of their own. Without a site, open "
+        "the database once with migrate=True and a login that may create tables."
     )
 
 

@@ -23,6 +23,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.parse_message_parts import AudioPart, CallPart, ImagePart, Part, ResultPart, parts_to_text
+from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message_and_usage import ImportedMessage
@@ -44,6 +45,7 @@ _SETTLED_COLUMNS = (
     "sentence",
     "result",
     "result_digest",
+    "exit_code",
     "interrupted_at",
     "settled_at",
     "revision",
@@ -152,6 +154,7 @@ class ImportedCallLog:
         row.status = CallStatus.FAILED if result.is_error else CallStatus.COMPLETED
         row.result = to_canonical_json(_result_to_text(result))
         row.result_digest = digests.digest_text(row.result)
+        row.exit_code = find_exit_code(row.tool, row.result)
         row.reason = row.sentence = ""
         row.interrupted_at, row.settled_at = None, max(at, row.issued_at)
         if not row._state.adding:

@@ -992,6 +992,7 @@ class Migration(migrations.Migration):
                 ),
                 ("result", models.TextField(null=True)),
                 ("result_digest", models.CharField(blank=True, max_length=64)),
+                ("exit_code", models.BigIntegerField(null=True)),
                 ("error_type", models.CharField(blank=True, max_length=200)),
                 ("error_message", models.TextField(blank=True, db_default="", default="")),
                 ("replay_count", models.IntegerField(db_default=0, default=0)),

@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
-from checkpoints.formats.canonical_json import decode_json_string_or_return_text
+from checkpoints.formats.canonical_json import decode_json_string_or_return_text, parse_json_or_return_text
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
@@ -81,3 +81,10 @@ class Decision(SealedModel):
     @property
     def result_text(self) -> str | None:
         return None if self.result is None else decode_json_string_or_return_text(self.result)
+
+
+def get_args_json_before_edit(evidence: str | None) -> str | None:
+    """Return the arguments that an edit changed, as JSON text, from its evidence; None if that does not have them."""
+    stored = parse_json_or_return_text(evidence or "")
+    before = stored.get("args_before") if isinstance(stored, dict) else None
+    return before if isinstance(before, str) else None

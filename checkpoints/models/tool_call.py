@@ -1,6 +1,6 @@
 """Tables of tool calls, of results that arrived late, and of encoded values of results."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.db import models
@@ -42,6 +42,8 @@ IS_QUESTION = models.Q(
 #: Calls that a fork has copied from its original, where they are counted and listed. An attempt that replaces one has
 #: run in the fork. `ToolCall.is_copied` says the same about one that is loaded.
 COPIED_CALLS: Final = models.Q(step__lt=0, supersedes=None)
+#: Calls that returned the output of a shell command which failed; `is_failed_command` tells the same about one.
+FAILED_COMMANDS: Final = models.Q(status=CallStatus.COMPLETED) & (Q(exit_code__lt=0) | Q(exit_code__gt=0))
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 _UNSETTLED_STATUSES = sorted(UNSETTLED_CALL_STATUSES)
@@ -98,6 +100,7 @@ class ToolCall(SealedModel):
     revision_without_key = 1
     unsealed_fields = {
         "args_order": "how the arguments are shown; they themselves are sealed",
+        "exit_code": "found in the result, which is sealed, for lists and sums; the page of the call reads the result",
         "row_seal": "the seal itself",
     }
 
@@ -147,6 +150,9 @@ class ToolCall(SealedModel):
     result = models.TextField(null=True)  # noqa: DJ001
     #: Digest of the result, and of the message of the error if there is one; see `digests.digest_outcome`.
     result_digest = models.CharField(max_length=64, blank=True)
+    #: Exit code that the result of a shell command states, by `shell_command_results.find_exit_code`. NULL for other
+    #: calls, and for one that a person answered instead of the tool.
+    exit_code = models.BigIntegerField(null=True)
     error_type = models.CharField(max_length=200, blank=True)
     #: Message of the error that the tool raised. Nothing changes it afterwards: it is evidence for who decides.
     error_message = models.TextField(blank=True, default="", db_default="")
@@ -260,22 +266,32 @@ class ToolCall(SealedModel):
     @property
     def deadline(self) -> datetime | None:
         """Latest time of an approver's decision; None if none is awaited or there is no limit."""
-        waiting_since: dict[str, datetime | None] = {
-            CallStatus.INTERRUPTED: self.interrupted_at,
-            CallStatus.AWAITING_APPROVAL: self.issued_at,
-        }
-        since = waiting_since.get(self.status)
-        if since is None or self.decide_within is None:
-            return None
-        try:
-            return since + self.decide_within
-        except OverflowError:  # beyond the largest datetime
-            return datetime.max.replace(tzinfo=UTC)
+        return compute_deadline(self.status, self.issued_at, self.interrupted_at, self.decide_within)
 
     @property
     def result_text(self) -> str | None:
         """Result as the tool returned it; None while there is none."""
         return None if self.result is None else decode_json_string_or_return_text(self.result)
+
+
+def compute_deadline(
+    status: str, issued_at: datetime, interrupted_at: datetime | None, decide_within: timedelta | None
+) -> datetime | None:
+    """Return the latest time of an approver's decision about a call; None if none is awaited or there is no limit."""
+    if decide_within is None or status not in UNDECIDED_CALL_STATUSES:
+        return None
+    since = interrupted_at if status == CallStatus.INTERRUPTED else issued_at
+    if since is None:
+        return None
+    try:
+        return since + decide_within
+    except OverflowError:  # beyond the largest datetime
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def is_failed_command(status: str, exit_code: int | None) -> bool:
+    """Return whether a call with this status and exit code returned the output of a shell command that failed."""
+    return status == CallStatus.COMPLETED and bool(exit_code)
 
 
 class LateResult(SealedModel):

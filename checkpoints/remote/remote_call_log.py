@@ -98,9 +98,7 @@ class RemoteCallLog:
                 attempt=answer["attempt"],
                 answered_before=answer["answered_before"],
             )
-        issued_call = IssuedCall(
-            answer["number"], answer["call_id"], answer["step"], answer["attempt"], answer["args_json"]
-        )
+        issued_call = build_issued_call_of_answer(request.tool, answer)
         self.store.executing.add(issued_call.pk)
         return RemoteExecution(self.store, held, request.tool, issued_call)
 
@@ -115,6 +113,8 @@ class RemoteCallLog:
             fields["key"] = compute_key_with_function(policy, request.tool.name, request.args)
         if request.step is not None:
             fields["step"] = request.step
+        elif policy == "call" and request.tool.continues_open_calls:
+            fields["continues_open_calls"] = True
         return fields
 
     def _post_call_with_taken_results(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
@@ -170,6 +170,13 @@ class RemoteExecution:
 
     def mark_execution_as_ended(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)
+
+
+def build_issued_call_of_answer(tool: Tool, answer: Mapping[str, Any]) -> IssuedCall:
+    """Build the call of a tool that the server has logged and told this client to run."""
+    return IssuedCall(
+        answer["number"], tool.name, answer["call_id"], answer["step"], answer["attempt"], answer["args_json"]
+    )
 
 
 def report_call_outcome(

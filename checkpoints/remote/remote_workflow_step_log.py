@@ -12,7 +12,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
-from checkpoints.remote.remote_call_log import RemoteExecution, encode_tool
+from checkpoints.remote.remote_call_log import RemoteExecution, build_issued_call_of_answer, encode_tool
 from checkpoints.remote.remote_client_state import RemoteClientState
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
@@ -53,9 +53,7 @@ class RemoteStepLog:
             yield Sleep(POLL_SECONDS)
         if answer["state"] == "answered":
             return StepValue(answer["value"])
-        issued_call = IssuedCall(
-            answer["number"], answer["call_id"], answer["step"], answer["attempt"], answer["args_json"]
-        )
+        issued_call = build_issued_call_of_answer(request.tool, answer)
         self._store.executing.add(issued_call.pk)
         return RemoteExecution(self._store, owned_session, request.tool, issued_call)
 

@@ -86,10 +86,18 @@ class SingleRequests(OperationsNotOverHttp):
         return [{**row, "budget_spent_usd": Decimal(row["budget_spent_usd"])} for row in answer["sessions"]]
 
     def fork_session(
-        self, session_id: str, new_session_id: str, *, version: int | None, actor: Actor | str | None
+        self,
+        session_id: str,
+        new_session_id: str,
+        *,
+        version: int | None,
+        title: str | None,
+        actor: Actor | str | None,
     ) -> int:
         self.client_state.flush_pending_writes(session_id)
         fields = {"new_session_id": validate_id("session id", new_session_id), "version": version}
+        if title is not None:
+            fields["title"] = title
         return int(self._send_write_request(f"{_build_session_path(session_id)}/fork", fields)["version"])
 
     def delete_session(self, session_id: str, *, dry_run: bool) -> RemovalCounts:
@@ -152,7 +160,7 @@ class SingleRequests(OperationsNotOverHttp):
             session=held,
             raw={"args": intent.args_json_in_caller_order},
         ).value
-        issued_call = IssuedCall(answer["number"], intent.call_id, answer["step"], answer["attempt"])
+        issued_call = IssuedCall(answer["number"], intent.tool, intent.call_id, answer["step"], answer["attempt"])
         held.issued_calls[intent.call_id] = issued_call
 
     def record_call_result(
@@ -167,7 +175,7 @@ class SingleRequests(OperationsNotOverHttp):
         if issued_call is None:
             path = f"{_build_session_path(session_id)}/calls/{escape_path_part(validate_id('call id', call_id))}"
             call = self._send_read_request(path, step=step)
-            issued_call = IssuedCall(call["number"], call_id, call["step"], call["attempt"])
+            issued_call = IssuedCall(call["number"], call["tool_name"], call_id, call["step"], call["attempt"])
         report_call_outcome(self.client_state, session_id, None if held is None else held.fence, issued_call, outcome)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:

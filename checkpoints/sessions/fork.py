@@ -24,6 +24,7 @@ from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.seals import row_seals, session_name_reuse_prevention
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
+from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import count_total_tokens
@@ -44,16 +45,20 @@ def fork_session(
     new_session_id: str,
     *,
     version: int | None = None,
+    title: str | None = None,
     actor: str = "fork",
     actor_kind: ActorKind = ActorKind.MACHINE,
 ) -> int:
     """Create a session whose version 1 is `version` (None: the newest) of another one. Returns 1.
 
+    Its title is `title`, or that of the other one.
+
     No message is copied: the fork's segment branches from the origin's. Calls with side effects are copied, so that
     the fork replays them instead of repeating the effect. Raises `SessionNotFound`, `VersionNotFound`,
-    `SessionExists`, `WitnessedSessionMissing`, `InvalidIdentifier`.
+    `SessionExists`, `WitnessedSessionMissing`, `InvalidIdentifier`, `InvalidInput`.
     """
     validate_id("session id", new_session_id)
+    new_title = None if title is None else NewSessionFields(title=title).build_columns()["title"]
     store.flush_pending_writes(session_id)
     with (
         quarantine.quarantine_on_integrity_error(store, session_id),
@@ -68,6 +73,7 @@ def fork_session(
             store,
             origin,
             new_session_id,
+            title=origin.title if new_title is None else new_title,
             latest_version=1,
             head_chain=source.chain,
             message_count=source.length,
@@ -122,7 +128,7 @@ def create_fork_with_calls_only_if_missing(store: Store, session_id: str, new_se
         origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(origin)
         verification.verify_records_and_hash_live_call_keys(store.using, origin)
-        fork = _create_forked_session(store, origin, new_session_id)
+        fork = _create_forked_session(store, origin, new_session_id, title=origin.title)
         run = _create_ended_run_of_fork(store, fork)
         copy_calls_and_workflows_to_fork.copy_calls_to_fork(
             connections[store.using],
@@ -162,7 +168,6 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, *
         workspace_id=store.workspace_id,
         session_id=new_session_id,
         agent=origin.agent,
-        title=origin.title,
         metadata=origin.metadata,
         labels=origin.labels,
         scratchpad_root=origin.scratchpad_root,

@@ -79,6 +79,7 @@ class IssuedCall:
     """Logged intent: the call may run now."""
 
     pk: int
+    tool: str
     call_id: str
     step: int
     attempt: int

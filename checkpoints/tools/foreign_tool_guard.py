@@ -13,7 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from checkpoints import sansio
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
@@ -137,7 +137,7 @@ class ToolPolicies:
         options = self.find_options(name) if pattern is None else self._policies[pattern]
         made = make_tool(run, cast("ToolOptions", {**options, "name": name}))
         values = {each.name: getattr(made, each.name) for each in fields(made)}
-        return _ForeignTool(**{**values, "description": ""})
+        return _ForeignTool(**{**values, "description": "", "continues_open_calls": True})
 
     def knows_tool(self, name: str) -> bool:
         """Return whether a pattern matches a name.
@@ -168,12 +168,7 @@ def _escape_pattern(name: str) -> str:
 
 @dataclass(frozen=True)
 class _ForeignTool(Tool):
-    """Tool whose arguments the framework has checked.
-
-    A framework continues a call in a later step: it saves while the call waits for a person.
-    """
-
-    continues_open_calls: ClassVar[bool] = True
+    """Tool whose arguments the framework has checked."""
 
     def bind_arguments(self, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"args": dict(args)}

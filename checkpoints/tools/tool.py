@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, ClassVar, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from checkpoints.calls.ambiguous_errors import AmbiguousErrors, is_outcome_unknown
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, ValueCodec
@@ -44,6 +44,8 @@ class Tool:
         risk: Risk people sort by. None: derived from the side effects (`enums.get_default_risk`).
         codec: Encoder of the values that the tool returns, so that a replayed value equals the first one. None: only
             the text for the model is stored.
+        continues_open_calls: Whether a call by the policy `call` keeps its key in a later step, until a saved version
+            has its result. Adapters and `guard` need it: a framework saves while a call waits for a person.
 
     Raises:
         InvalidInput: The function is a generator, or the verify hook cannot be called with one positional argument.
@@ -64,8 +66,7 @@ class Tool:
     sentence: str = ""
     risk: Risk | None = None
     codec: ValueCodec | None = None
-    #: Whether a call by the policy `call` keeps its key in a later step, until a saved version has its result.
-    continues_open_calls: ClassVar[bool] = False
+    continues_open_calls: bool = False
 
     def __post_init__(self) -> None:
         """Check the function and the verify hook."""

@@ -73,9 +73,14 @@ def start_refund_desk_process(
 ) -> ChildProcess:
     """Start one process of the refund desk: a plain script that knows its database and nothing of this site."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    arguments = ["-m", "examples.refund_desk", f"--session={session_id}", f"--order={number}", f"--state={folder}"]
-    arguments += [f"--pace={pace}", "--crash-once=refund_card", "--crash-once=send_email"]
+    arguments = ["-m", "examples.refund_desk", *build_refund_desk_arguments(number, session_id, folder, pace)]
     return ChildProcess(arguments, folder / "agent.log", {**environment, "HARNESS_DATABASE_URL": database})
+
+
+def build_refund_desk_arguments(number: int, session_id: str, folder: Path, pace: float) -> list[str]:
+    """Build the arguments of a refund desk that dies in each of its two tools with an effect, once."""
+    arguments = [f"--session={session_id}", f"--order={number}", f"--state={folder}", f"--pace={pace}"]
+    return [*arguments, "--crash-once=refund_card", "--crash-once=send_email"]
 
 
 def start_site_and_wait_until_ready(
@@ -85,7 +90,7 @@ def start_site_and_wait_until_ready(
     arguments = ["-m", "django", "serve", "--settings=harness_site.settings", f"--port={port}"]
     site = ChildProcess([*arguments, "--log-level=warning", "--graceful-seconds=1"], log, environment)
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while not stopping() and not _is_site_answering(port):
+    while not stopping() and not is_site_answering(port):
         if site.code is not None or time.monotonic() > deadline:
             site.stop()
             raise site.build_failure_with_log_end("The site")
@@ -93,7 +98,8 @@ def start_site_and_wait_until_ready(
     return site
 
 
-def _is_site_answering(port: int) -> bool:
+def is_site_answering(port: int) -> bool:
+    """Return whether a site that is ready listens on that port of 127.0.0.1."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/health/")

@@ -15,6 +15,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -51,6 +52,13 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         "incorrect_code": _WRONG_CODE,
         "enter_current_password": _WRONG_PASSWORD,
     }
+
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        """Return the start page of the site: a project that includes it may have another `LOGIN_REDIRECT_URL`."""
+        return reverse("harness:home")
+
+    def get_logout_redirect_url(self, request: HttpRequest) -> str:
+        return reverse("harness_accounts:login")
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Return False: accounts come from invitations and from the OpenID Connect provider, not from a form."""
@@ -168,6 +176,13 @@ class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
 
 
 class SingleSignOnAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        """Return the start page of the site: a project that includes it may have another `LOGIN_REDIRECT_URL`."""
+        return reverse("harness:home")
+
+    def get_logout_redirect_url(self, request: HttpRequest) -> str:
+        return reverse("harness_accounts:login")
+
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
         """Return True: everybody whom the provider accepts gets an account; an admin grants the roles."""
         return True

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib.auth.management.commands import createsuperuser
 from django.contrib.auth.models import User
+from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS
 
 from harness_site.accounts.first_admin import has_active_admin
@@ -11,7 +12,7 @@ from harness_site.core.management_command_invocation import prefix_management_co
 
 
 class Command(createsuperuser.Command):
-    """Say also whether the account still needs a membership.
+    """Say also whether the account still needs a membership, and what works without a terminal.
 
     Django's notice about migrations is left out: it names a file that an installed package does not have, and without
     tables the command ends with the name of the one that exists.
@@ -20,6 +21,12 @@ class Command(createsuperuser.Command):
     requires_migrations_checks = False
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["interactive"] and not self.stdin.isatty():
+            raise CommandError(
+                "There is no terminal that could ask for a name and a password. "
+                f"{prefix_management_command_with_program('setup_link')} prints a link that creates the first account "
+                "in a browser."
+            )
         newest = User.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         super().handle(*args, **options)
         if options["database"] != DEFAULT_DB_ALIAS or not options["verbosity"] or not has_active_admin():

@@ -15,13 +15,17 @@ from cryptography.exceptions import InvalidSignature
 from django import forms as django_forms
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
-from django.forms import BaseForm, CheckboxInput
+from django.forms import BaseForm, CheckboxInput, Field, PasswordInput
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 #: The only field of its page. One-time codes and recovery codes consist of digits.
 _CODE_FIELD: Final = {"autofocus": True, "inputmode": "numeric"}
 PASSWORD_HELP: Final = gettext_lazy("At least eight characters. Do not use a common password.")
+
+
+#: Fields whose error names what to enter.
+_NAME_FIELDS: Final = frozenset({"login", "name", "username"})
 
 
 def set_field_labels_styles_and_errors(form: BaseForm, **labels: Any) -> None:
@@ -31,9 +35,18 @@ def set_field_labels_styles_and_errors(form: BaseForm, **labels: Any) -> None:
         field.widget.attrs.pop("placeholder", None)
         if not isinstance(field.widget, CheckboxInput):
             field.widget.attrs["class"] = "input"
-        field.error_messages["required"] = _("Enter a value for “%(label)s”.") % {"label": field.label}
+        field.error_messages["required"] = _build_required_message(name, field)
         if isinstance(field, django_forms.EmailField):
             field.error_messages["invalid"] = _("Enter a complete e-mail address, such as name@example.org.")
+
+
+def _build_required_message(name: str, field: Field) -> str:
+    """Return the error of an empty field."""
+    if isinstance(field.widget, PasswordInput):
+        return _("Enter the password.")
+    if name in _NAME_FIELDS:
+        return _("Enter a name.")
+    return _("Enter a value for “%(label)s”.") % {"label": field.label}
 
 
 class NewAccountForm(django_forms.Form):

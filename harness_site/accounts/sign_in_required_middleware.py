@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
-from harness_site.accounts.safe_redirect_targets import is_path_below_site_prefix
+from harness_site.core.site_requests import is_site_request
 
 
 class SignInRequired(LoginRequiredMiddleware):
@@ -16,6 +16,10 @@ class SignInRequired(LoginRequiredMiddleware):
     what was typed into it.
     """
 
+    def get_login_url(self, view_func: Callable[..., HttpResponseBase]) -> str:
+        """Return the name of the site's sign-in: a project that includes the site may have another `LOGIN_URL`."""
+        return str(getattr(view_func, "login_url", None) or "harness_accounts:login")
+
     def process_view(
         self,
         request: HttpRequest,
@@ -23,7 +27,7 @@ class SignInRequired(LoginRequiredMiddleware):
         view_args: tuple[Any, ...],
         view_kwargs: dict[Any, Any],
     ) -> HttpResponseBase | None:
-        if not is_path_below_site_prefix(request.path):
+        if not is_site_request(request):
             return None
         login_response = super().process_view(request, view_func, view_args, view_kwargs)
         if login_response is not None and request.headers.get("HX-Request"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final, Never
@@ -111,8 +112,11 @@ def allow_retried_request_to_run_issued_call(
 def _build_issue_call_flow(store: Store, session_id: str, body: request_schemas.IssueCall) -> Any:
     validate_id("call id", body.call_id)
     args = parse_call_args(body)
+    tool_of_agent = build_tool_of_agent(body)
+    if body.continues_open_calls:
+        tool_of_agent = replace(tool_of_agent, continues_open_calls=True)
     request = DispatchRequest(
-        build_tool_of_agent(body),
+        tool_of_agent,
         parse_idempotency_policy(body),
         args,
         to_canonical_json(args, "args"),
@@ -282,7 +286,7 @@ def _settle_stored_call(
     try:
         is_stored = call.run_id == owned_session.run_id and write_outcomes.is_outcome_of_call(call, outcome)
         if not (is_repeated and is_stored):
-            issued_call = IssuedCall(call.pk, call.call_id, call.step, call.attempt)
+            issued_call = IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt)
             write_outcomes.write_call_outcome_or_refuse_late_result(
                 store, owned_session, issued_call, outcome, is_repeated=is_repeated
             )
@@ -381,6 +385,7 @@ def encode_masked_call(store: Store, call: ToolCall) -> dict[str, Any]:
         "session_id": call.session.session_id,
         "args_digest": call.args_digest,
         "result_text": None if call.result is None else mask_text(call.result_text or ""),
+        "exit_code": call.exit_code,
         "error_type": call.error_type,
         "error_message": mask_text(call.error_message),
         "side_effects": call.side_effects.split(","),

@@ -94,6 +94,7 @@ class Fork(Body):
 
     new_session_id: Identifier = Field(description="Identifier of the new session.")
     version: int | None = Field(None, description="Version to continue from; without one, the newest.")
+    title: str | None = Field(None, description="Title of the new session; without one, that of the other session.")
 
 
 class Prune(Body):
@@ -172,6 +173,11 @@ class IssueCall(DescribedCall):
         "once",
         description="`function`: `key` is what the tool's own function made of the arguments. `key`: it is the whole "
         "key.",
+    )
+    continues_open_calls: bool = Field(
+        False,
+        description="With `call` and without a `step`: the call keeps its key in a later step, until a saved version "
+        "has its result. For frameworks, which save while a call waits for a person.",
     )
     taken: list[TakenResult] = Field([], description="Stored results that the agent has used since its last request.")
 

@@ -336,6 +336,8 @@ class CallCard(CallState):
     session_id: str
     args_digest: str
     result_text: str | None
+    #: Exit code that the result of a shell command states; null if it states none, or for another tool.
+    exit_code: int | None
     error_type: str
     error_message: str
     side_effects: list[str]

@@ -360,7 +360,7 @@ def fork_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     try:
-        version = checkpointer.fork_session(session_id, body.new_session_id, version=body.version)
+        version = checkpointer.fork_session(session_id, body.new_session_id, version=body.version, title=body.title)
     except SessionExists:
         fork = Session.objects.filter(
             workspace_id=checkpointer.store.workspace_id,

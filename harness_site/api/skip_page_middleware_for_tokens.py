@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import Resolver404, resolve
+from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils import timezone, translation
 
 #: Attribute of the views to which this middleware goes directly.
@@ -37,13 +37,16 @@ class TokenRequestMiddleware:
         if not request.META.get("HTTP_AUTHORIZATION"):
             return self.get_response(request)
         # The thread has the language and the time zone of its last page; below `i18n_patterns` the path names one.
+        language_before = translation.get_language()
         language = translation.get_language_from_path(request.path_info) or settings.LANGUAGE_CODE
         translation.activate(language)
         try:
-            match = resolve(request.path_info)
+            match: ResolverMatch | None = resolve(request.path_info)
         except Resolver404:
-            return self.get_response(request)
-        if not hasattr(match.func, _ATTRIBUTE):
+            match = None
+        if match is None or not hasattr(match.func, _ATTRIBUTE):
+            # Perhaps a page of a project that includes the site, and that has no `LocaleMiddleware`.
+            translation.activate(language_before or settings.LANGUAGE_CODE)
             return self.get_response(request)
         request.get_host()  # raises `DisallowedHost`
         request.resolver_match = match

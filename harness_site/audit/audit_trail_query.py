@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.audit.chained_event_seal import compute_event_seal
-from checkpoints.enums import AuditKind
+from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_json_or_return_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
@@ -19,6 +19,7 @@ from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
+from harness_site.accounts.models import Membership
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
@@ -27,6 +28,12 @@ _CHUNK = 1000
 _LABELS: Final = dict(build_choices(AuditKind))
 #: What readers saw. Readers cause most entries of a trail.
 PAGE_VIEWS: Final = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
+
+
+#: Kinds of actors that a reader filters by: each run has the name of many others.
+_NAMED_ACTOR_KINDS: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
+#: Largest number of members whose names are offered.
+_MAX_MEMBERS: Final = 200
 
 
 class AuditSubject(TextChoices):
@@ -104,7 +111,7 @@ def list_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """`actor` is a whole name, `session` a session's own id."""
+    """`actor` is a whole name, `session` the id of a session or, if none has this id, the beginning of ids."""
 
     subject: AuditSubject | None = None
     actor: str = ""
@@ -299,15 +306,30 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
     if audit_filter.actor:
         matching_events = matching_events.filter(actor=audit_filter.actor.replace("\0", ""))
     if audit_filter.session:
-        matching_sessions = Session.objects.filter(
-            workspace=workspace_pk, session_id=audit_filter.session.replace("\0", "")
-        )
-        matching_events = matching_events.filter(session__in=list(matching_sessions.values_list("pk", flat=True)))
+        matching_events = matching_events.filter(_build_session_condition(workspace_pk, audit_filter.session))
     if audit_filter.times.since is not None:
         matching_events = matching_events.filter(created_at__gte=audit_filter.times.since)
     if audit_filter.times.until is not None:
         matching_events = matching_events.filter(created_at__lt=audit_filter.times.until)
     return matching_events
+
+
+def _build_session_condition(workspace_pk: int, session_id: str) -> Q:
+    """Select the entries of the session with an id; if there is none, those of all whose ids begin so."""
+    beginning = session_id.replace("\0", "")
+    sessions = Session.objects.filter(workspace=workspace_pk)
+    pks = list(sessions.filter(session_id=beginning).values_list("pk", flat=True))
+    if pks or not beginning:
+        return Q(session__in=pks)
+    return Q(session__in=sessions.filter(session_id__startswith=beginning).values("pk"))
+
+
+def list_actors_to_filter_by(workspace_pk: int, entries: Iterable[AuditEntry | UnreadableRecord]) -> list[str]:
+    """List the names of members, and of the people and API tokens of the entries, in one query."""
+    members = Membership.objects.filter(workspace=workspace_pk).order_by("user__username")
+    names = set(members.values_list("user__username", flat=True)[:_MAX_MEMBERS])
+    named = (entry for entry in entries if isinstance(entry, AuditEntry) and entry.actor_kind in _NAMED_ACTOR_KINDS)
+    return sorted(names | {entry.actor for entry in named} - {""}, key=str.casefold)
 
 
 def _load_seals_and_build_entries(

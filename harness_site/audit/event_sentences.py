@@ -220,6 +220,7 @@ _ABOUT_QUESTION: Final = {
     AuditKind.CALL_DISCARDED: _("A question was withdrawn in {session}: {call}"),
 }
 _DECIDED_SEVERAL: Final = _("{actor} decided {number} calls: {decision}")
+_CHANGED: Final = _("{actor} changed {call_before} to {call} in {session}")
 _WITHDREW: Final = _("{actor} withdrew the decision about {call} in {session}")
 _WITHDREW_SEVERAL: Final = _("{actor} withdrew decisions about {number} calls")
 _VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
@@ -228,6 +229,8 @@ _VOTES: Final = DECIDING_KINDS - {DecisionKind.EDIT}
 _OTHER_KIND_IN_SEVERAL_SESSIONS: Final = _("{actor}: {label} in {number} sessions")
 #: Sentence of a call inside that of an entry, in the quotation marks of the language.
 _QUOTED_CALL: Final = _("“{sentence}”")
+#: Quotation marks in the sentence of a call, which has marks of its own around it.
+_INNER_QUOTES: Final = str.maketrans("“”„", "‘’‚")
 _EXPORTED_LIST: Final = _("{actor} exported the list “{what}”")
 _OTHER_KIND: Final = _("{actor}: {label}")
 _OTHER_KIND_IN_SESSION: Final = _("{actor}: {label} in {session}")
@@ -279,18 +282,19 @@ def build_entry_sentence(
 
     An `invitation` that it is about is named by its address or its note, and by its role.
     """
-    sentences = (*_list_sentences_by_details(entry, about_several_sessions=False), *_SENTENCES.get(entry.kind, ()))
-    if call is not None and entry.kind in _ABOUT_QUESTION and call.is_question:
-        sentences = (_ABOUT_QUESTION[AuditKind(entry.kind)], *sentences)
-    elif call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:
-        sentences = (_VOTED, *sentences)
-    elif _is_withdrawal(entry):
-        sentences = (_WITHDREW, *sentences)
+    sentences: tuple[Promise, ...] = (
+        *_list_sentences_about_call(entry, call),
+        *_list_sentences_by_details(entry, about_several_sessions=False),
+        *_SENTENCES.get(entry.kind, ()),
+    )
     if entry.session_pk is not None:
         sentences = (*sentences, _OTHER_KIND_IN_SESSION)
     elif entry.kind == AuditKind.EXPORTED:
         sentences = (_EXPORTED_LIST, *sentences)
-    values: dict[str, str] = {} if call is None else {"call": _render_call_in_sentence(call)}
+    values: dict[str, str] = {}
+    if call is not None:
+        quoted = _quote_call_sentence(call.sentence_before)
+        values = {"call": _render_call_in_sentence(call), "call_before": quoted}
     if entry.kind == AuditKind.SESSION_FORKED:
         values |= render_sessions_of_fork(entry.details, entry.session_id, entry.session_pk)
     if invitation is not None:
@@ -331,6 +335,17 @@ def render_sessions_of_fork(
     }
 
 
+def _list_sentences_about_call(entry: AuditEntry, call: AuditedCall | None) -> list[Promise]:
+    """List the sentence that the `call` or the decision of an entry chooses, before those of its kind."""
+    if call is not None and entry.kind in _ABOUT_QUESTION and call.is_question:
+        return [_ABOUT_QUESTION[AuditKind(entry.kind)]]
+    if call is not None and call.sentence_before not in ("", call.sentence):
+        return [_CHANGED]
+    if call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:
+        return [_VOTED]
+    return [_WITHDREW] if _is_withdrawal(entry) else []
+
+
 def _list_sentences_by_details(entry: AuditEntry, *, about_several_sessions: bool) -> list[Promise]:
     """List the sentences that a detail or the actor of an entry chooses, before those of its kind."""
     if entry.kind == AuditKind.SESSION_FINISHED:
@@ -361,8 +376,12 @@ def _is_withdrawal(entry: AuditEntry) -> bool:
 
 
 def _render_call_in_sentence(call: AuditedCall) -> SafeString:
-    quoted = build_html(str(_QUOTED_CALL), sentence=call.sentence)
-    return build_html('<a href="{}" dir="auto">{}</a>', reverse("harness_review:card", args=[call.pk]), quoted)
+    address = reverse("harness_review:card", args=[call.pk])
+    return build_html('<a href="{}" dir="auto">{}</a>', address, _quote_call_sentence(call.sentence))
+
+
+def _quote_call_sentence(sentence: str) -> SafeString:
+    return build_html(str(_QUOTED_CALL), sentence=sentence.translate(_INNER_QUOTES))
 
 
 def _render_placeholder_value(entry: AuditEntry, name: str) -> str:

@@ -25,6 +25,7 @@ from checkpoints.models import AuditEvent
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import ShownExcerpts
+from harness_site.core.site_requests import is_site_view
 
 #: URL names of pages that show content of the session in their URL.
 SESSION_PAGES: Final = frozenset(
@@ -63,7 +64,9 @@ class ReadAuditMiddleware:
         response = self.get_response(request)
         member: Membership | None = getattr(request, "membership", None)
         match = request.resolver_match
-        if member is not None and match is not None and response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
+        if member is None or match is None or not is_site_view(match.func):
+            return response
+        if response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
             session_pks: set[int] = getattr(request, "sessions_shown", set())
             if request.method == "GET" and response.status_code in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
                 session_pks = session_pks.union(_list_session_pks_in_url(request, match))

@@ -51,6 +51,9 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "is_row_opened": oldest is not None,
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
+        "actors": audit_trail_query.list_actors_to_filter_by(
+            workspace, (entry for row in page.rows for entry in row.entries)
+        ),
         "integrity": integrity,
         "has_unverified_entries": audit_trail_query.query_entries_since_verification_except_views(
             workspace, integrity

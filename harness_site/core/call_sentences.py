@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from django.utils.translation import gettext, ngettext
 
 from checkpoints.enums import UNANSWERED_RESULT
+from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core import formatting
 from harness_site.core.command_summaries import (
     describe_patched_files,
@@ -156,7 +157,7 @@ def describe_call_beside_tool_name(call: DescribedCall) -> str:
     return (
         sentence
         if does_sentence_describe_call(call.sentence)
-        else sentence.removeprefix(_put_tool_in_words(_MCP_PREFIX.sub("", call.tool))).lstrip(":, ")
+        else sentence.removeprefix(put_tool_in_words(_MCP_PREFIX.sub("", call.tool))).lstrip(":, ")
     )
 
 
@@ -219,13 +220,13 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
     path = _find_path_argument_of_file_tool(tool, args)
     if path is not None:
         whole = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
-        return f"{_put_tool_in_words(tool)} {shorten_path_at_beginning(whole, _MAX_VALUE_LENGTH)}"
+        return f"{put_tool_in_words(tool)} {shorten_path_at_beginning(whole, _MAX_VALUE_LENGTH)}"
     shown_args = mask_secret_fields_only(args)
     (first_name, first), *others = shown_args.items()
     if command := _find_command(shown_args):
         return _describe_command_in_list(tool, command, dict(others))
     if isinstance(first, str) and (files := describe_patched_files(first)):
-        return f"{_put_tool_in_words(tool)}: {files}"
+        return f"{put_tool_in_words(tool)}: {files}"
     chosen = {
         first_name: _cut_to_first_line_if_markdown(first),
         **{name: value for name, value in others[: _MAX_ARGUMENTS - 1] if not _is_long_text(value)},
@@ -240,7 +241,7 @@ def _describe_command_in_list(tool: str, command: str, others: dict[str, Any]) -
         for name, value in others.items()
         if _remove_signs_and_capitals(name) not in _COMMAND_SETTINGS and not _is_long_text(value)
     }
-    words = [f"{_put_tool_in_words(tool)}: {said}", *(_put_argument_in_words(*item) for item in further.items())]
+    words = [f"{put_tool_in_words(tool)}: {said}", *(_put_argument_in_words(*item) for item in further.items())]
     return ", ".join(words[:_MAX_ARGUMENTS])
 
 
@@ -271,9 +272,22 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”.
 
     Lists and objects have parentheses: “branches (main, old)”. Those of several values are counted: “customers (100
-    entries)”, because the page of the call lists them.
+    entries)”, because the page of the call lists them. Long texts, of which it has the beginning, come last.
     """
-    return "".join(text for text, _ in _generate_default_sentence_pieces(tool, args))
+    return "".join(text for text, _ in _generate_default_sentence_pieces(tool, _put_long_texts_last(args)))
+
+
+def _put_long_texts_last(args: Any) -> Any:
+    """Return arguments with the long texts at the end, where they cut off no other; a command stays the first."""
+    if not isinstance(args, dict):
+        return args
+    first = next(iter(args), "")
+
+    def is_moved_to_end(argument: tuple[str, Any]) -> bool:
+        name, value = argument
+        return _is_long_text(value) and not (name == first and name in _COMMAND_ARGUMENTS)
+
+    return dict(sorted(args.items(), key=is_moved_to_end))
 
 
 def list_default_call_sentence_pieces(tool: str, args: Any) -> list[tuple[str, bool]]:
@@ -282,13 +296,15 @@ def list_default_call_sentence_pieces(tool: str, args: Any) -> list[tuple[str, b
     Secrets are masked as in `build_masked_call_sentence`.
     """
     with use_masking_rules_with_extra_values(collect_secret_values(args)):
-        return list(_generate_default_sentence_pieces(tool, args))
+        return list(_generate_default_sentence_pieces(tool, _put_long_texts_last(args)))
 
 
 def _generate_default_sentence_pieces(tool: str, args: Any, *, omitted: int = 0) -> Iterator[tuple[str, bool]]:
     """Generate the pieces of a sentence; `omitted` is the number of arguments that are not in `args`."""
     args = mask_secret_fields_only(args)
-    name = _put_tool_in_words(tool)
+    name = put_tool_in_words(tool)
+    if tool == INTERRUPT_TOOL and isinstance(args, dict) and args.keys() == {"value"}:
+        name, args = gettext("Question"), args["value"]
     if args == {}:
         yield gettext("%(tool)s, without arguments") % {"tool": name}, False
         return
@@ -330,7 +346,8 @@ def _is_argument_said_in_sentence(sentence: str, name: str, value: Any) -> bool:
     return re.search(rf"(?<!\w){re.escape(said)}(?!\w)", sentence) is not None
 
 
-def _put_tool_in_words(tool: str) -> str:
+def put_tool_in_words(tool: str) -> str:
+    """Return the name of a tool as the beginning of a sentence: “Refund card”."""
     words = _put_name_in_words(tool, 200)
     return f"{words[:1].upper()}{words[1:]}" if words else gettext("Unnamed tool")
 

@@ -56,22 +56,42 @@ def format_date_with_weekday_and_year(day: date) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration, rounded down, in one unit, and hours with their minutes: 3.4 s, 42 min, 1 h 39 min, 2 days."""
+    """Format a duration, rounded down; fewer than ten of a unit with the next smaller one: 3.4 s, 1 h 39 min, 12 h."""
     if seconds < 1:
         return _format_duration_in_language(round(seconds * 1000), "ms", 0, get_language())
     if seconds < 10:
         return _format_duration_in_language(round(seconds, 1), "s", 1, get_language())
-    amount, unit = _convert_to_largest_unit(seconds)
-    minutes = int(seconds % 3600 // 60)
-    if unit == "h" and minutes:
-        return gettext("%(count)s h %(minutes)s min") % {"count": amount, "minutes": minutes}
-    return _format_duration_in_language(amount, unit, 0, get_language())
+    return _format_amounts_of_duration(seconds)
 
 
 def format_duration_rounded_up(seconds: float) -> str:
-    """Format the end of a duration in one unit, rounded up, so that "within" is true: 1.4 hours are 2 h."""
-    size, unit = next((step for step in _UNITS if seconds >= step[0]), _UNITS[-1])
-    return _format_duration_in_language(ceil(seconds / size), unit, 0, get_language())
+    """Format a duration as `format_duration` does, but rounded up, so that "within" is true: 81.5 min are 1 h 22 min.
+
+    Seconds are whole.
+    """
+    precision = _compute_precision_of_duration(seconds)
+    return _format_amounts_of_duration(ceil(seconds / precision) * precision)
+
+
+def _format_amounts_of_duration(seconds: float) -> str:
+    """Format whole amounts of the largest unit and, if there are fewer than ten of it, of the next smaller one."""
+    amount, unit = _convert_to_largest_unit(seconds)
+    larger = _format_duration_in_language(amount, unit, 0, get_language())
+    size = next(size for size, name in _UNITS if name == unit)
+    precision = _compute_precision_of_duration(seconds)
+    rest = int(seconds % size // precision)
+    if not rest:
+        return larger
+    smaller = _format_duration_in_language(rest, dict(_UNITS)[precision], 0, get_language())
+    # Translators: a duration in two units, such as 1 h 39 min
+    return gettext("%(larger)s %(smaller)s") % {"larger": larger, "smaller": smaller}
+
+
+def _compute_precision_of_duration(seconds: float) -> int:
+    """Return the size in seconds of the smallest unit in which a duration is written."""
+    sizes = [size for size, _unit in _UNITS]
+    index = next((index for index, size in enumerate(sizes) if seconds >= size), len(sizes) - 1)
+    return sizes[min(index + 1, len(sizes) - 1)] if seconds < 10 * sizes[index] else sizes[index]
 
 
 def format_time_ago(moment: datetime, now: datetime) -> str:

@@ -7,13 +7,18 @@ e-mails and exports are rendered without one.
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from django.http import HttpRequest
 from django.template.backends import django
 from django.utils.safestring import SafeString, mark_safe
 
+from harness_site import base_settings
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
+from harness_site.core.management_command_invocation import is_standalone_site
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
 class Template(django.Template):
@@ -24,10 +29,21 @@ class Template(django.Template):
 
 
 class Templates(django.DjangoTemplates):
-    """The site's template backend: that of Django, with hidden characters in its output replaced by their names."""
+    """The site's template backend: that of Django, with hidden characters in its output replaced by their names.
 
-    def get_template(self, template_name: str) -> Template:
-        return Template(super().get_template(template_name).template, self)
+    In a project that includes the site, the project's own templates are rendered as Django does.
+    """
 
-    def from_string(self, template_code: str) -> Template:
-        return Template(super().from_string(template_code).template, self)
+    def get_template(self, template_name: str) -> django.Template:
+        template = super().get_template(template_name)
+        if is_standalone_site() or _is_template_of_site(str(template.origin.name)):
+            return Template(template.template, self)
+        return template
+
+    def from_string(self, template_code: str) -> django.Template:
+        template = super().from_string(template_code)
+        return Template(template.template, self) if is_standalone_site() else template
+
+
+def _is_template_of_site(path: str) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in (*base_settings.HARNESS_TEMPLATE_DIRS, _PACKAGE))

@@ -6,12 +6,13 @@ from django.conf import settings
 
 from harness_site.env import IS_CHECKOUT
 
-_OWN_URLS: Final = "harness_site.urls"
+#: URL configuration of the site by itself.
+OWN_URLS: Final = "harness_site.urls"
 
 
 def is_standalone_site() -> bool:
     """Return whether this is the site by itself, not a Django project that includes it."""
-    return bool(settings.ROOT_URLCONF == _OWN_URLS)
+    return bool(settings.ROOT_URLCONF == OWN_URLS)
 
 
 def prefix_management_command_with_program(command: str) -> str:

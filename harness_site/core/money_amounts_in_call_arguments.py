@@ -67,6 +67,28 @@ def format_amount_argument(name: str, value: Any) -> Any:
     return f"{text[: match.start('number')]}{_format_number(number)}{text[match.end('number') :]}"
 
 
+def is_amount_argument(name: str, value: Any) -> bool:
+    """Return whether an argument is an amount, by its name and its value."""
+    return name in _NAMES and _match_amount(value) is not None
+
+
+def format_amounts_among_arguments(args: Any) -> Any:
+    """Return arguments with their amounts in the form that is displayed; anything else than an object as it is."""
+    return {name: format_amount_argument(name, each) for name, each in args.items()} if isinstance(args, dict) else args
+
+
+def format_two_amounts(name: str, before: Any, after: Any) -> tuple[str, str] | None:
+    """Return two values of an argument in the form in which amounts are displayed.
+
+    Returns:
+        None if one of them is no amount, if one is a number and the other a text, or if both have the same form.
+    """
+    if name not in _NAMES or type(before) is not type(after) or not (_match_amount(before) and _match_amount(after)):
+        return None
+    shown = str(format_amount_argument(name, before)), str(format_amount_argument(name, after))
+    return None if shown[0] == shown[1] else shown
+
+
 def format_amount_in_sentence(sentence: str, args: Any) -> str:
     """Return the sentence of a call with separators and cents where it says the amount among its arguments.
 

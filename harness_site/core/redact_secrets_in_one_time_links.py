@@ -32,9 +32,11 @@ class LinkSecretsFilter(logging.Filter):
         return True
 
 
-def copy_config_with_access_log_filter(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of the logging configuration of uvicorn whose access log has the filter."""
+def copy_config_with_access_log_filter(config: dict[str, Any], log_level: str) -> dict[str, Any]:
+    """Return a copy of the logging configuration of uvicorn with this level of its own entries, whose access log has
+    the filter."""
     changed = copy.deepcopy(config)
+    changed["loggers"]["uvicorn.error"]["level"] = log_level.upper()
     changed["filters"] = {"redact_link_secrets": {"()": LinkSecretsFilter}}
     changed["handlers"]["access"]["filters"] = ["redact_link_secrets"]
     return changed

@@ -11,9 +11,14 @@ _WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin
 _MAX_QUOTED_CHARS: Final = 20_000
 
 
+def find_command_argument_name_or_empty(args: Mapping[str, Any]) -> str:
+    """Return the name of the argument that has the command of a call; empty if there is none."""
+    return next((name for name in ("command", "cmd", "script", "input") if args.get(name)), "")
+
+
 def get_command_without_shell_wrapper_or_empty(args: Mapping[str, Any]) -> str:
     """Return the command in the arguments of a call, without the shell that runs it; empty if there is none."""
-    given: Any = next((args[name] for name in ("command", "cmd", "script", "input") if args.get(name)), "")
+    given: Any = args.get(find_command_argument_name_or_empty(args), "")
     return format_command_without_shell_wrapper_or_empty(given.get("command", "") if isinstance(given, dict) else given)
 
 

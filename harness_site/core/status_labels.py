@@ -16,9 +16,12 @@ from checkpoints.enums import (
     PauseStatus,
     PeerCallStatus,
     Phase,
+    Risk,
     RunStatus,
     SessionStatus,
+    get_default_risk,
 )
+from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
@@ -279,3 +282,12 @@ def describe_idempotency_rule(policy: str, scope: str) -> str:
     """Explain which calls are the same operation, by the key policy and its scope."""
     sentences = SAME_OPERATION.get(policy)
     return str(sentences[scope == KeyScope.WORKSPACE]) if sentences else mask_and_reveal_hidden(policy)
+
+
+def find_unusual_risk(call: ToolCall) -> Risk | None:
+    """Return the risk of a call if its tool declares another than its side effects mean.
+
+    The usual one distinguishes no call from the others. A question has none.
+    """
+    is_usual = call.risk == get_default_risk(call.side_effects.split(","))
+    return None if call.is_question or is_usual or call.risk not in Risk.values else Risk(call.risk)

@@ -14,6 +14,7 @@ from harness_site.core.masking.masker import (
     mask_field_names_and_list_all_fields,
     mask_json_value,
 )
+from harness_site.core.money_amounts_in_call_arguments import format_two_amounts
 from harness_site.core.rendering import json_tree
 from harness_site.core.word_diff import BoundedMatcher, DiffPiece, TooManySteps
 
@@ -117,6 +118,8 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
         return ValueDifference(
             path, "changed", (DiffPiece("same", _format_masked_value_quoting_ambiguous_text(after)),), hidden=True
         )
+    if amounts := format_two_amounts(path.rpartition(".")[2], before, after):
+        return ValueDifference(path, "changed", (DiffPiece("del", amounts[0]), DiffPiece("ins", amounts[1])))
     if (
         isinstance(before, str)
         and isinstance(after, str)

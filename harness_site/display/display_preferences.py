@@ -6,10 +6,10 @@ from datetime import UTC, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
+from harness_site.core.site_languages import list_languages_to_choose
 from harness_site.display.models import DisplayPreference, Theme
 from harness_site.display.time_zones import SESSION_KEY as TIME_ZONE_KEY
 from harness_site.display.time_zones import is_time_zone_name
@@ -62,7 +62,7 @@ def get_chosen_language_or_empty(request: HttpRequest) -> str:
     """Return the code of the chosen language; empty for that of the browser."""
     session = getattr(request, "session", None)
     language = session.get(LANGUAGE_KEY, "") if session is not None else ""
-    return language if language in dict(settings.LANGUAGES) else ""
+    return language if language in dict(list_languages_to_choose()) else ""
 
 
 def wants_next_call_opened(request: HttpRequest) -> bool:

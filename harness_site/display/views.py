@@ -3,7 +3,6 @@
 from typing import Any, cast
 
 from django import forms
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -12,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.core.site_languages import list_languages_to_choose
 from harness_site.display import display_preferences, time_zones
 from harness_site.display.models import Theme
 
@@ -28,7 +28,7 @@ class DisplayForm(forms.Form):
     )
     language = forms.ChoiceField(
         required=False,
-        choices=lambda: [("", _("Same as the browser")), *settings.LANGUAGES],
+        choices=lambda: [("", _("Same as the browser")), *list_languages_to_choose()],
         label=_("Language"),
     )
     theme = forms.ChoiceField(required=False, choices=Theme, label=_("Theme"))
@@ -39,9 +39,11 @@ class DisplayForm(forms.Form):
     def __init__(self, *args: Any, browser_zone: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         set_field_labels_styles_and_errors(self)
-        if browser_zone:
-            words = gettext("Same as the browser: %(zone)s") % {"zone": browser_zone}
-            self.fields["time_zone"].widget.attrs["placeholder"] = words
+        self.fields["time_zone"].widget.attrs["placeholder"] = (
+            gettext("Same as the browser: %(zone)s") % {"zone": browser_zone}
+            if browser_zone
+            else gettext("Same as the browser")
+        )
 
     def clean_time_zone(self) -> str:
         text = str(self.cleaned_data["time_zone"]).strip()

@@ -16,6 +16,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from checkpoints.models import Session
 from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 from checkpoints.seals.witness import SETTING as WITNESS_SETTING
@@ -293,6 +294,15 @@ CONNECTIONS: Final = (*_PYTHON, *_FRAMEWORKS, *_OTHERS)
 def get_connection_or_first(key: str) -> Connection:
     """Return the way with this key, or the first one."""
     return next((way for way in CONNECTIONS if way.key == key), CONNECTIONS[0])
+
+
+def find_connection_of_session(session: Session) -> Connection:
+    """Return the way whose program made this session, or the first one; always one with a program for an approval."""
+    for way in CONNECTIONS:
+        is_own = session.session_id == way.session_id or session.agent == (way.agent or None)
+        if is_own and way.approval_program:
+            return way
+    return CONNECTIONS[0]
 
 
 def _build_program_block(program: str, sentence: str = "", language: str = "python") -> Block:

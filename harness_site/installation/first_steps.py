@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import urlencode
 
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
@@ -11,9 +12,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from checkpoints.models import Session, Workspace
+from checkpoints.models import Decision, Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.installation.agent_connection_examples import find_connection_of_session
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
 from harness_site.installation.installation_checks import (
     Level,
@@ -135,4 +137,8 @@ def _build_agent_step(workspace: Workspace) -> Step:
     url = reverse("harness_installation:connect")
     if session is None:
         return Step(_("First agent"), False, _("Connect one with the program on this page."), url, _("Connect"))
+    if not Decision.objects.filter(session__workspace=workspace).exists():
+        query = urlencode({"how": find_connection_of_session(session).key, "after": 0})
+        summary = _("The first session has arrived. Next: decide about a call of another program.")
+        return Step(_("First agent"), True, summary, f"{url}?{query}#first-session", _("Show the program"))
     return Step(_("First agent"), True, _("The first session has arrived."), url, _("Connect another"))

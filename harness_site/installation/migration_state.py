@@ -168,5 +168,5 @@ probe = SchemaProbe()
 
 
 def mark_response_as_logged(response: HttpResponseBase) -> None:
-    """Stop Django from logging this response as it logs each one of status 503: the probe has logged the cause once."""
+    """Stop Django from logging this response as it logs each one of status 500 or 503: its cause was logged once."""
     response._has_been_logged = True  # type: ignore[attr-defined]

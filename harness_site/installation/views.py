@@ -17,6 +17,7 @@ from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect
+from harness_site.env import IS_CHECKOUT
 from harness_site.installation.agent_connection_examples import CONNECTION_GROUPS, get_connection_or_first
 from harness_site.installation.failed_test_mail_in_user_session import (
     forget_failed_mail_test,
@@ -121,10 +122,12 @@ def _build_connect_context(request: MemberRequest) -> dict[str, object]:
     workspace = request.membership.workspace
     way = get_connection_or_first(request.GET.get("how", ""))
     newer_than = parse_number_parameter_or_none(request, "after")
+    blocks = way.build_blocks()
     return {
         "connection_groups": CONNECTION_GROUPS,
         "way": way,
-        "blocks": way.build_blocks(),
+        "blocks": blocks,
+        "names_package_of_index": not IS_CHECKOUT and any("pip install" in block.text for block in blocks),
         "is_sqlite": connection.vendor == "sqlite",
         "arrived": find_session_of_program(workspace, way.session_id, way.agent, newer_than),
         "newest_key": find_newest_session_key(workspace) if newer_than is None else newer_than,

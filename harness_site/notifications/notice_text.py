@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import CallStatus, Risk, get_default_risk
+from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
@@ -151,11 +151,8 @@ def _build_headline(
 
 
 def _format_unusual_risk_or_empty(call: ToolCall) -> str:
-    """Return the risk of a call; empty for a question, and for the usual risk of calls with its side effects."""
-    is_usual = call.risk == get_default_risk(call.side_effects.split(","))
-    if call.is_question or is_usual or call.risk not in Risk.values:
-        return ""
-    return str(translate_label(Risk(call.risk)))
+    risk = status_labels.find_unusual_risk(call)
+    return str(translate_label(risk)) if risk else ""
 
 
 def _mask_and_format_on_one_line(text: str) -> str:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
+from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, is_amount_argument
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import InvalidArgumentText, format_masked_arguments_if_editable
 
@@ -36,6 +37,20 @@ class ArgumentField:
     typed: str
     stored: str
     error: str = ""
+
+    @property
+    def is_amount(self) -> bool:
+        return is_amount_argument(self.name, self.stored)
+
+    @property
+    def stored_as_displayed(self) -> str:
+        """Stored text as the page displays it beside the field: an amount with separators."""
+        return str(format_amount_argument(self.name, self.stored))
+
+    @property
+    def is_one_line(self) -> bool:
+        """Whether the field is of one line: for a text that is short, both as it is and as it was typed."""
+        return self.kind == "text" and not any("\n" in text or len(text) > _LINE for text in (self.stored, self.typed))
 
     @property
     def text_area_line_count(self) -> int:

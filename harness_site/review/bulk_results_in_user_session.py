@@ -66,7 +66,7 @@ def load_bulk_results(request: MemberRequest, name: str) -> BulkResults | None:
         for row in stored["refused"]
         if row["call"] in calls_by_pk
     )
-    bulk = None if stored["bulk"] is None else load_bulk_decision(workspace, stored["bulk"])
+    bulk = None if stored["bulk"] is None else load_bulk_decision(request.membership.workspace, stored["bulk"])
     if not refused and bulk is None:
         return None
     return BulkResults(datetime.fromisoformat(stored["at"]), refused, bulk)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.models import Claim, Comment, Presence
@@ -57,10 +57,12 @@ def load_claims_and_presence_of_calls(pks: Iterable[int], reader: Membership) ->
     call_pks, now = sorted(pks), clock.now()
     claims = {call: claim for call, *claim in _query_live_claims(call_pks, now)} if call_pks else {}
     names: defaultdict[int, list[str]] = defaultdict(list)
-    for pk, name in _query_recent_presence_of_others(call_pks, now - PRESENT_FOR, reader.pk) if call_pks else ():
-        names[pk].append(name)
+    for pk, member, name in _query_recent_presence(call_pks, now - PRESENT_FOR) if call_pks else ():
+        if member != reader.pk:
+            names[pk].append(name)
     return {
-        pk: _build_claims_and_presence(claims.get(pk), tuple(names[pk]), reader) for pk in claims.keys() | names.keys()
+        pk: _build_claims_and_presence(claims.get(pk), tuple(sorted(names[pk])), reader)
+        for pk in claims.keys() | names.keys()
     }
 
 
@@ -79,16 +81,14 @@ def build_live_claim_condition(now: datetime) -> Q:
     return Q(seen_at__gt=now - CLAIMED_FOR) | Q(handed_by__gt="", seen_at__gt=now - HANDED_FOR)
 
 
-def _query_recent_presence_of_others(
-    calls: list[int], since: datetime, excluded_member: int
-) -> QuerySet[Presence, tuple[Any, str]]:
-    return _select_presence_columns().filter(call__pk__in=calls, seen_at__gt=since).exclude(member=excluded_member)
+def _query_recent_presence(calls: list[int], since: datetime) -> QuerySet[Presence, tuple[Any, ...]]:
+    """Select call, member and username of each member who has a card open."""
+    return _select_presence_columns().filter(call__pk__in=calls, seen_at__gt=since)
 
 
 @cache
-def _select_presence_columns() -> QuerySet[Presence, tuple[Any, str]]:
-    rows = Presence.objects.order_by("member__user__username")
-    return rows.values_list("call", "member__user__username")
+def _select_presence_columns() -> QuerySet[Presence, tuple[Any, ...]]:
+    return Presence.objects.values_list("call", "member", "member__user__username")
 
 
 def load_claims_and_presence_of_call(pk: int, reader: Membership) -> CallClaimsAndPresence:
@@ -101,21 +101,14 @@ def build_claimed_call_condition(by: Membership | None = None) -> Q:
     return Q(Exists(claims if by is None else claims.filter(member=by)))
 
 
-def build_call_handed_over_by_member_condition(by: Membership) -> Q:
-    """Build a condition on calls: handed over by a member to somebody else, who still has them."""
-    claims = Claim.objects.filter(build_live_claim_condition(clock.now()), call=OuterRef("pk"))
-    return Q(Exists(claims.filter(handed_by=by.user.get_username()).exclude(member=by)))
-
-
 def list_undecided_calls_handed_to(reader: Membership) -> dict[int, CallStatus]:
     """List the calls that colleagues have handed over to a member and that still wait for a decision.
 
     They are in the order of the handovers, each primary key with its status.
     """
-    live = Claim.objects.filter(build_live_claim_condition(clock.now()), member=reader, handed_by__gt="")
-    waiting = live.filter(call__status__in=[CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
-    rows = waiting.order_by("since", "call").values_list("call__pk", "call__status")
-    return {pk: CallStatus(status) for pk, status in rows}
+    handed = Claim.objects.filter(member=reader, handed_by__gt="", seen_at__gt=clock.now() - HANDED_FOR)
+    rows = handed.order_by("since", "call").values_list("call__pk", "call__status")
+    return {pk: CallStatus(status) for pk, status in rows if status in UNDECIDED_CALL_STATUSES}
 
 
 def _build_claims_and_presence(

@@ -77,6 +77,25 @@ class DecidedBatch:
         return self.rows[0]
 
     @property
+    def reason(self) -> str:
+        """Reason of all these decisions; empty if they have several."""
+        return self.latest.reason if len({row.reason for row in self.rows}) == 1 else ""
+
+    @property
+    def run_since(self) -> tuple[str, str] | None:
+        """What `DecidedRow.run_since` is for all these calls; None if they differ."""
+        return self.latest.run_since if len({row.run_since for row in self.rows}) == 1 else None
+
+    @property
+    def earlier(self) -> tuple[EarlierDecision, ...]:
+        """Decisions before the last one, if they are the same for all these calls."""
+        return self.latest.earlier if len({row.earlier for row in self.rows}) == 1 else ()
+
+    @property
+    def has_evidence(self) -> bool:
+        return all(row.has_evidence for row in self.rows)
+
+    @property
     def is_withdrawal(self) -> bool:
         return self.latest.kind == DecisionKind.WITHDRAW
 
@@ -130,18 +149,9 @@ def _are_alike_by_chance(later: DecidedRow, row: DecidedRow) -> bool:
 
 
 def _get_batch_key(row: DecidedRow) -> tuple[object, ...]:
-    return (
-        row.bulk_pk,
-        row.is_by_person,
-        row.actor,
-        row.kind,
-        row.final,
-        row.tool,
-        row.reason,
-        row.has_evidence,
-        row.run_since,
-        row.earlier,
-    )
+    """Return what rows of one batch have in common: those of a bulk decision are one, whatever became of the calls."""
+    key = (row.bulk_pk, row.is_by_person, row.actor, row.kind, row.final, row.tool)
+    return key if row.bulk_pk is not None else (*key, row.reason, row.has_evidence, row.run_since, row.earlier)
 
 
 def build_decided_row(decisions: Sequence[Decision], bulk_pks: Mapping[int, int]) -> DecidedRow:

@@ -20,6 +20,7 @@ from checkpoints.enums import (
     DecisionKind,
     InterruptReason,
     Role,
+    SessionStatus,
 )
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
@@ -27,7 +28,9 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
-from harness_site.core.masking.masker import is_masking_active
+from harness_site.core.masking.masker import MASK, is_masking_active
+from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments
+from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
@@ -47,11 +50,12 @@ from harness_site.review.question_choices import (
     replace_question_options_by_their_texts,
 )
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
-from harness_site.review.selectors import call_evidence, pending_calls_by_eligible_decider
+from harness_site.review.selectors import call_evidence, pending_calls, pending_calls_by_eligible_decider
 from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
     build_incomplete_agreements_from_votes,
+    has_votes_of_others,
     list_earlier_agreeing_votes_of_others,
     list_incomplete_agreements,
     list_overruled_votes,
@@ -147,6 +151,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "session": call.session,
         "args": _omit_arguments_shown_elsewhere(call),
         "secrets_hidden": is_masking_active(),
+        "has_masked_arguments": _has_masked_arguments(call),
         "undecided": call.undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
         "overdue": _is_overdue(call),
@@ -171,6 +176,9 @@ def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
     return {
         "decision": decision,
         "resumed": _is_decision_used(call, decision),
+        "hooks_answer_first": not call.undecided
+        and call.session.status == SessionStatus.NEEDS_REVIEW
+        and pending_calls.does_session_wait_for_verify_hooks_alone(call.session),
         "chosen": find_question_choice_of_decision(call, decision),
         "names_decision_in_head": decision is not None
         and (call.is_question or decision.kind in OUTCOME_KINDS or call.status == CallStatus.RERUN_APPROVED),
@@ -180,8 +188,8 @@ def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "cited": call_or_use_fallback(
             f"The evidence about call {call.pk}", lambda: build_decision_evidence_context(decision), None
         ),
-        "withdrawal": _build_withdrawal_context(call, decision),
-        "withdrawn": _find_withdrawal_that_reopened_call(seen.evidence) if call.undecided else None,
+        "withdrawal": _build_withdrawal_context(seen),
+        "withdrawn": _find_withdrawal_that_reopened_call(seen) if call.undecided else None,
     }
 
 
@@ -281,15 +289,21 @@ def _get_heading_of_overruled_reader(
     return _("%(decided)s (you had answered otherwise)") % {"decided": get_card_heading(call, decision)}
 
 
+def _has_masked_arguments(call: ToolCall) -> bool:
+    return MASK in mask_and_dump_json(formatting.parse_json_or_text(call.args))
+
+
 def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
-    """Return the arguments that the page lists.
+    """Return the arguments that the page lists, with separators in amounts, as the sentence has them.
 
     Of a question this is its value, without the text that the sentence shows. Its options are left out while they are
     answers to choose from, and listed by their labels afterwards.
     """
     args = formatting.parse_json_or_text(call.args_json_in_caller_order)
-    if not call.is_question or not isinstance(args, dict) or args.keys() != {"value"}:
+    if not isinstance(args, dict):
         return args
+    if not call.is_question or args.keys() != {"value"}:
+        return format_amounts_among_arguments(args)
     show_choices = remove_listed_choices if call.undecided else replace_question_options_by_their_texts
     return remove_sentence_from_question_args({"value": show_choices(call, args["value"])}, call.sentence)
 
@@ -393,26 +407,36 @@ def _is_decision_used(call: ToolCall, decision: Decision | None) -> bool:
     return ran or call.replay_count > 0
 
 
-def _build_withdrawal_context(call: ToolCall, decision: Decision | None) -> dict[str, Any] | None:
-    """Build whether the decision of a person is used, and the version before the call to fork from.
+def _build_withdrawal_context(seen: _CallSeenByReader) -> dict[str, Any] | None:
+    """Build whether the decision is used, the version to fork from, and whether others lose their votes with it.
 
     The result is None without a decision that could be withdrawn.
     """
+    call, decision = seen.call, seen.decision
     if decision is None or decision.kind not in WITHDRAWABLE_KINDS:
         return None
     used = decision_withdrawal.has_run_used_decision(call, decision)
-    return {"used": used, "version": min(call.step, call.session.latest_version) if used else 0}
+    return {
+        "used": used,
+        "version": min(call.step, call.session.latest_version) if used else 0,
+        "cancels_others": has_votes_of_others(decision, seen.evidence.decisions, seen.votes),
+    }
 
 
-def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) -> dict[str, Any] | None:
+def _find_withdrawal_that_reopened_call(seen: _CallSeenByReader) -> dict[str, Any] | None:
     """Return the `last` decision, a withdrawal after which the call waits again, and whose decision it ended; or None.
 
     `decider` is the person whose decision was withdrawn, empty if it is not known.
     """
-    moving = [decision for decision in evidence.decisions if decision.kind in DECIDING_KINDS and decision.final]
+    moving = [decision for decision in seen.evidence.decisions if decision.kind in DECIDING_KINDS and decision.final]
     if not moving or moving[-1].kind != DecisionKind.WITHDRAW:
         return None
-    return {"last": moving[-1], "decider": moving[-2].actor if len(moving) > 1 else ""}
+    ended = moving[-2] if len(moving) > 1 else None
+    return {
+        "last": moving[-1],
+        "decider": ended.actor if ended else "",
+        "cancels_others": ended is not None and has_votes_of_others(ended, seen.evidence.decisions, seen.votes),
+    }
 
 
 def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
@@ -484,7 +508,7 @@ def build_decision_options(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
     options = [
-        _replace_approve_option_if_more_must_approve(call, agreed, option, reader)
+        _adapt_approve_option_to_call(call, agreed, option, reader)
         for option in list_answer_options(call)
         if _is_decision_option_available(call, option.kind)
     ]
@@ -512,13 +536,16 @@ def build_decision_options(
     ]
 
 
-def _replace_approve_option_if_more_must_approve(
+def _adapt_approve_option_to_call(
     call: ToolCall, agreed: Sequence[Agreement], option: AnswerOption, reader: str
 ) -> AnswerOption:
-    """Return the approval that does not run the call yet, if more people have to approve; any other answer as it is."""
+    """Return the approval that does not run the call yet, if more people have to approve, or that runs it with values
+    that the reader sees masked; any other answer as it is."""
     if option.kind != DecisionKind.APPROVE or call.is_question or call.session.finished:
         return option
     missing = decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader)
+    if not missing and _has_masked_arguments(call):
+        return replace(option, summary=_("The call runs with the unmasked values."))
     if not missing:
         return option
     summary = _("One of the %(needed)s approvals that it needs.") % {"needed": call.approvals}

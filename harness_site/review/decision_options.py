@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from django.conf import settings
 from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext
@@ -14,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, ToolCall
+from harness_site.core.site_languages import SITE_LANGUAGES
 from harness_site.review.question_choices import QuestionChoice, list_question_choices
 
 
@@ -192,7 +192,7 @@ def is_reason_given(call: ToolCall, decision: Decision) -> bool:
     if not call.is_question or decision.kind not in {DecisionKind.APPROVE, DecisionKind.REJECT}:
         return bool(decision.reason)
     names = {""}
-    for language, _name in settings.LANGUAGES:
+    for language, _name in SITE_LANGUAGES:
         with translation.override(language):
             names.add(find_answer_name_or_empty(call, decision.kind))
     return decision.reason not in names

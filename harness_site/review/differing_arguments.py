@@ -8,9 +8,14 @@ from harness_site.core.money_amounts_in_call_arguments import find_amount_argume
 
 
 def find_names_of_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:
-    """Return the names of the arguments that some call does not have, or has with another value."""
+    """Return the names of the arguments that some call does not have, or has with another value.
+
+    Those of a single call are all different: nothing else says them.
+    """
     objects = [args for args in args_of_calls if isinstance(args, dict)]
     names = {name for args in objects for name in args}
+    if len(objects) == 1:
+        return names
     return {
         name
         for name in names

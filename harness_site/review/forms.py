@@ -162,6 +162,8 @@ class ApprovalForm(DecisionForm):
         self.differences: tuple[ValueDifference, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
+        #: Whether an edit leaves all arguments as they are.
+        self.is_unchanged = False
 
     def clean_kind(self) -> str:
         """Return the kind of the decision, which an option of a question stands for, too."""
@@ -204,6 +206,7 @@ class ApprovalForm(DecisionForm):
             self.add_error("args", error.detail)
         else:
             if digest == parse_edited_arguments.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
+                self.is_unchanged = True
                 self.add_error("args", _("Change at least one argument. These are the current ones."))
 
     @property

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import DecisionKind
 from checkpoints.formats import digests, parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
+from checkpoints.models.decision import get_args_json_before_edit
 from harness_site.core import formatting
 from harness_site.core.masking.masker import MASK, restore_masked_values
 from harness_site.core.rendering import json_tree
@@ -63,9 +64,7 @@ def load_arguments_before_edits(call: ToolCall) -> Any:
     """Return the arguments as the model asked for them, before any edit."""
     edits = Decision.objects.filter(tool_call=call, kind=DecisionKind.EDIT)
     first_edit = edits.order_by(*Decision.IN_ORDER).values_list("evidence", flat=True).first()
-    edit_evidence = formatting.parse_json_or_text(first_edit or "{}")
-    original_args = edit_evidence.get("args_before") if isinstance(edit_evidence, dict) else None
-    return formatting.parse_json_or_text(original_args if isinstance(original_args, str) else call.args)
+    return formatting.parse_json_or_text(get_args_json_before_edit(first_edit) or call.args)
 
 
 def compute_arguments_digest(args: dict[str, Any]) -> str:

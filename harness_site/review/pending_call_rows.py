@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from checkpoints.calls.require_unaltered_call import require_matching_digests
-from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
+from checkpoints.enums import CallStatus, DecisionKind, Risk
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
@@ -43,6 +43,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url
+from harness_site.review.question_choices import list_question_choices, remove_listed_choices
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
@@ -100,7 +101,7 @@ class OutageGroupRow:
     cause: str = ""
     #: Sum of the amounts; empty if the row does not have all calls, or if they cannot be added.
     amount: str = ""
-    #: HTML of a link to the calls of the same risk if one of the first calls has a high one, else empty.
+    #: HTML of a link to the calls of the highest risk that the first calls show, if one shows its own; else empty.
     risk: str = ""
 
     @property
@@ -159,7 +160,8 @@ class PendingCallRow:
     session_address: str
     session_id: str
     css_class: str
-    #: What the call waits for: its status, how many people have decided, or that people disagree.
+    #: What the call waits for: its status, how many people have decided, or that people disagree; empty if the list
+    #: says it.
     status: str
     asking: bool
     overdue: bool
@@ -167,10 +169,10 @@ class PendingCallRow:
     #: Amount in the arguments; empty without one.
     amount: str
     is_amount_said: bool
-    #: Of a call that awaits approval: the arguments that neither the sentence nor `facts` says.
+    #: Of a call that awaits approval: the arguments that neither the sentence nor `facts` says. Of a question: its
+    #: options, and what else it says.
     details: str
-    #: The amount, and the risk as a link to the calls of the same risk, if it is high or the tool declares another than
-    #: usual.
+    #: The amount, and the risk as a link to the calls of the same risk, if the tool declares another than usual.
     facts: SafeString
     since: SafeString
     deadline: datetime | None
@@ -243,7 +245,9 @@ class PendingRowBuilder:
             use_masking_rules_with_extra_values(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
-            why = _describe_unknown_outcome_or_changes(call, args, changes, hook_could_not_tell=hook_could_not_tell)
+            why = _describe_unknown_outcome_or_changes(
+                call, args, changes, has_agreements=bool(agreements), hook_could_not_tell=hook_could_not_tell
+            )
             row = self._build_row_in_masking_context(
                 call, args, agreements, company, together, now, why, waits_for_others
             )
@@ -265,6 +269,7 @@ class PendingRowBuilder:
         readable = skip_unreadable_records(lines)
         all_agents = agent_counts or Counter(line.agent for line in readable)
         agents = [(agent, number) for agent, number in all_agents.most_common() if agent]
+        shown_risks = {line.risk for line in readable}
         amount = (
             sum_amounts_in_one_currency(line.amount for line in readable) if len(readable) == outage.number else None
         )
@@ -284,7 +289,7 @@ class PendingRowBuilder:
             other_agents_count=len(agents[_MOST_AGENTS:]),
             cause=_describe_common_cause(outage, readable),
             amount="" if amount is None else str(amount),
-            risk=self._get_risk_link(Risk.HIGH) if Risk.HIGH in {line.risk for line in readable} else "",
+            risk=next((self._get_risk_link(risk) for risk in reversed(Risk) if risk in shown_risks), ""),
         )
 
     def _check_integrity_and_build_outage_line(self, call: ToolCall) -> OutageCallLine:
@@ -304,7 +309,7 @@ class PendingRowBuilder:
                 agent=call.session.agent,
                 error_message=formatting.mask_and_shorten_output_to_one_line(call.error_message, 200),
                 amount=find_visible_amount(args),
-                risk=call.risk,
+                risk=self._find_shown_risk(call),
             )
 
     def _build_row_in_masking_context(
@@ -342,12 +347,8 @@ class PendingRowBuilder:
             why=why,
             amount=amount,
             is_amount_said=is_amount_said,
-            details=_describe_other_arguments(args, sentence, is_amount_shown=bool(amount))
-            if asking and not call.is_question
-            else "",
-            facts=self._render_amount_and_risk(
-                amount, call.risk if self._is_risk_shown(call) else "", is_amount_said=is_amount_said
-            ),
+            details=_describe_other_arguments(call, args, sentence, is_amount_shown=bool(amount)) if asking else "",
+            facts=self._render_amount_and_risk(amount, self._find_shown_risk(call), is_amount_said=is_amount_said),
             since=render_time_ago(waiting_since),
             deadline=deadline,
             approvals=call.approvals,
@@ -374,10 +375,11 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _is_risk_shown(self, call: ToolCall) -> bool:
-        """Return whether the risk is high or not that of the side effects, or the rows are ordered by it."""
-        is_notable = call.risk == Risk.HIGH or call.risk != get_default_risk(call.side_effects.split(","))
-        return not call.is_question and (is_notable or self._query.get("sort") == "risk")
+    def _find_shown_risk(self, call: ToolCall) -> str:
+        """Return the risk of a call if it is unusual or the rows are ordered by it; else empty."""
+        if self._query.get("sort") == "risk" and not call.is_question:
+            return call.risk
+        return status_labels.find_unusual_risk(call) or ""
 
     def _render_amount_and_risk(self, amount: str, risk: str, *, is_amount_said: bool) -> SafeString:
         """Render both. `is_amount_said` is whether the sentence has the amount, so that narrow pages leave it out."""
@@ -412,7 +414,7 @@ def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> s
 
 
 def _describe_unknown_outcome_or_changes(
-    call: ToolCall, args: Any, changes: ChangesOfWaitingCall, *, hook_could_not_tell: bool
+    call: ToolCall, args: Any, changes: ChangesOfWaitingCall, *, has_agreements: bool, hook_could_not_tell: bool
 ) -> str:
     """Return what distinguishes a call from most others: why its outcome is unknown, and what people did to it."""
     words = []
@@ -426,6 +428,8 @@ def _describe_unknown_outcome_or_changes(
     if changes.withdrawal:
         name = mask_and_reveal_hidden(changes.withdrawal.actor)
         words.append(gettext("%(name)s withdrew the decision") % {"name": name})
+        if changes.cancels_others and not has_agreements:
+            words.append(gettext("The approvals of other people are cancelled too: everybody has to decide again."))
     return " · ".join(words)
 
 
@@ -484,7 +488,10 @@ def get_seal_error_sentence_and_label(error: SealError) -> tuple[str, str]:
 
 
 def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement]) -> str:
-    """Describe in a few words what the call waits for, and how many people have decided about it."""
+    """Describe in a few words what the call waits for, and how many people have decided about it.
+
+    Empty for a call that waits for the approval of one person, as the list of these calls says.
+    """
     if len(agreements) > 1:
         return gettext("People disagree")
     asking = call.status == CallStatus.AWAITING_APPROVAL
@@ -493,8 +500,8 @@ def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement
         if asking and (not agreements or agreements[0].kind == DecisionKind.APPROVE):
             return gettext("%(number)s of %(needed)s approvals") % {"number": people, "needed": call.approvals}
         return gettext("%(people)s of %(needed)s decisions") % {"people": people, "needed": call.approvals}
-    if asking and call.is_question:
-        return gettext("Awaiting answer")
+    if asking:
+        return gettext("Awaiting answer") if call.is_question else ""
     return str(translate_label(CallStatus(call.status)))
 
 
@@ -503,8 +510,23 @@ def _build_agreement_row(agreement: Agreement, call: ToolCall) -> AgreementRow:
     return AgreementRow(agreement.kind, agreement.person_count, names, call.is_question)
 
 
-def _describe_other_arguments(args: Any, sentence: str, *, is_amount_shown: bool) -> str:
+def _describe_other_arguments(call: ToolCall, args: Any, sentence: str, *, is_amount_shown: bool) -> str:
     """Describe the arguments that neither the sentence of a call nor its shown amount says; empty without any."""
+    if call.is_question:
+        return _describe_options_and_other_values(call, args, sentence)
     names = set(args) if isinstance(args, dict) else set()
     shown = {find_amount_argument_name(args) or "", "currency"} if is_amount_shown else set()
     return call_sentences.describe_arguments_not_in_sentence(args, names - shown, sentence)
+
+
+def _describe_options_and_other_values(call: ToolCall, args: Any, sentence: str) -> str:
+    """Describe the options of a question and what it says beside them: “By post · By courier · order: 17”."""
+    value = args.get("value") if isinstance(args, dict) else None
+    if not isinstance(value, dict) or not call_sentences.does_sentence_describe_call(call.sentence):
+        return ""
+    options = [formatting.mask_and_shorten_to_one_line(choice.label, 60) for choice in list_question_choices(call)]
+    others = call_sentences.remove_sentence_from_question_args(
+        {"value": remove_listed_choices(call, value)}, call.sentence
+    )
+    described = call_sentences.describe_arguments_not_in_sentence(others, set(others or ()), sentence)
+    return " · ".join(filter(None, (*options, described)))

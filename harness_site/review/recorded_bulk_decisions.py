@@ -3,7 +3,7 @@ has used, with one reason, each in its own transaction."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -13,18 +13,21 @@ from django.db.models import Exists, OuterRef
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
-from checkpoints.enums import DECIDING_KINDS, WITHDRAWABLE_KINDS, CallStatus, DecisionKind
+from checkpoints.enums import DECIDING_KINDS, WITHDRAWABLE_KINDS, CallStatus, DecisionKind, SessionStatus
 from checkpoints.exceptions import CheckpointsError, DecisionUsed, NothingToWithdraw, StaleRevision
-from checkpoints.models import Decision, ToolCall, Workspace
+from checkpoints.models import Decision, Session, ToolCall, Workspace
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
+from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import status_labels
 from harness_site.review.bulk_decisions import BulkDecisionResult
+from harness_site.review.decision_effect_texts import find_live_owner_run
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from harness_site.review.outage_page_url import OutageWindow
 from harness_site.review.record_decision import build_decision_target
 from harness_site.review.selectors.calls_awaiting_same_approval import SameApprovalGroup
+from harness_site.sessions.selectors.multi_person_approvals import has_votes_of_others
 
 
 class BulkDecisionState(StrEnum):
@@ -45,6 +48,8 @@ class RecordedDecision:
     decision: Decision
     state: BulkDecisionState
     withdrawal: Decision | None = None
+    #: Whether the withdrawal cancels the votes of other people, too.
+    cancels_others: bool = False
 
     @property
     def call(self) -> ToolCall:
@@ -91,6 +96,39 @@ class RecordedBulkDecision:
         alike = {(each.actor_kind, each.actor, each.reason) for each in withdrawals}
         return withdrawals[0] if len(alike) == 1 else None
 
+    @property
+    def is_withdrawn_at_once(self) -> bool:
+        """Whether one person has withdrawn all decisions, with one reason."""
+        return len(self.withdrawn) == len(self.decisions) and self.common_withdrawal is not None
+
+    @property
+    def common_reason(self) -> str:
+        """Reason of all decisions; empty if they differ."""
+        reasons = {each.decision.reason for each in self.decisions}
+        return reasons.pop() if len(reasons) == 1 else ""
+
+    @property
+    def common_evidence(self) -> str | None:
+        """Evidence of all decisions, canonical JSON text; None if they differ or have none."""
+        evidence = {each.decision.evidence for each in self.decisions}
+        return evidence.pop() if len(evidence) == 1 else None
+
+    @property
+    def continuing_sessions(self) -> list[Session]:
+        """Sessions that wait for nothing else, with final decisions that no run has used."""
+        decided = (each.call.session for each in self.unused if each.decision.final)
+        return list({session.pk: session for session in decided if session.status == SessionStatus.READY}.values())
+
+    @property
+    def continuing_sessions_without_process(self) -> list[Session]:
+        """Those of `continuing_sessions` that no live run owns."""
+        return [session for session in self.continuing_sessions if find_live_owner_run(session) is None]
+
+    @property
+    def are_votes_of_others_cancelled(self) -> bool:
+        """Whether a withdrawal has cancelled votes of other people about a call that nobody has decided again."""
+        return any(each.cancels_others and each.call.undecided for each in self.withdrawn)
+
     def list_withdrawable(self, reader: Membership) -> list[RecordedDecision]:
         """List the decisions that this approver can withdraw: of others, those with which nobody else has to agree."""
         is_own = reader.user.get_username() == self.author
@@ -134,13 +172,18 @@ def _delete_bulk_decisions_without_decisions() -> None:
     BulkDecision.objects.filter(~Exists(BulkDecisionEntry.objects.filter(bulk=OuterRef("pk")))).delete()
 
 
-def load_bulk_decision(workspace: Workspace | int, pk: int) -> RecordedBulkDecision | None:
-    """Load a bulk decision with what has become of its decisions, in four queries; None without any of them."""
+def load_bulk_decision(workspace: Workspace, pk: int) -> RecordedBulkDecision | None:
+    """Load a bulk decision with what has become of its decisions; None without any of them.
+
+    These are four queries, and those of the electorate if calls need the decisions of several people.
+    """
     bulk = BulkDecision.objects.filter(workspace=workspace, pk=pk).first()
     if bulk is None:
         return None
     recorded = list(
-        Decision.objects.filter(bulk_entry__bulk=pk).select_related("tool_call__session").order_by("created_at", "pk")
+        Decision.objects.filter(bulk_entry__bulk=pk)
+        .select_related("tool_call__session__owner")
+        .order_by("created_at", "pk")
     )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     for decision in Decision.objects.filter(
@@ -149,8 +192,13 @@ def load_bulk_decision(workspace: Workspace | int, pk: int) -> RecordedBulkDecis
         decisions[decision.tool_call_id].append(decision)
     in_force = [(each.tool_call, each) for each in recorded if each.final and each.kind in WITHDRAWABLE_KINDS]
     unused = {call.pk for call in decision_withdrawal.list_calls_with_unused_decision(in_force)}
+    of_several = [made for each in recorded if each.tool_call.approvals > 1 for made in decisions[each.tool_call_id]]
+    votes = build_eligible_vote_mapper(workspace)(of_several)
     rows = tuple(
-        _build_recorded_decision(each, decisions[each.tool_call_id], is_unused=each.tool_call_id in unused)
+        replace(
+            _build_recorded_decision(each, decisions[each.tool_call_id], is_unused=each.tool_call_id in unused),
+            cancels_others=each.final and has_votes_of_others(each, decisions[each.tool_call_id], votes),
+        )
         for each in recorded
     )
     return RecordedBulkDecision(bulk.pk, bulk.author, bulk.created_at, rows) if rows else None

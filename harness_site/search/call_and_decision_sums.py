@@ -19,7 +19,7 @@ from checkpoints.db.sql_names_and_values import build_insert_sql, convert_values
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent, Decision
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, IS_QUESTION
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, IS_QUESTION, is_failed_command
 from harness_site.search.models import DecisionSums, ToolSums
 
 KEYS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, str]]] = {
@@ -71,8 +71,8 @@ def build_tally_of_settled_call(workspace: int, call: Any) -> Tally | None:
 
     None for one that did not run, because a person rejected or answered it, for one that a fork has copied, and for one
     of an imported session without times or results. An interrupted call that ran again counts with its interruption,
-    and the attempt that replaced it counts beside it. A call that a framework's own interrupt asked people about has no
-    duration, because it contains the time that they took.
+    and the attempt that replaced it counts beside it. A shell command that failed counts as failed. A call that a
+    framework's own interrupt asked people about has no duration, because it contains the time that they took.
 
     Args:
         workspace: Key of its workspace.
@@ -86,7 +86,8 @@ def build_tally_of_settled_call(workspace: int, call: Any) -> Tally | None:
     asked_people = call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)
     timed = not interrupted and not asked_people and call.settled_at not in {None, call.issued_at}
     seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
-    amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
+    failed = call.status == CallStatus.FAILED or is_failed_command(call.status, call.exit_code)
+    amounts = (1, failed, interrupted, timed, max(seconds, 0.0))
     return Tally(ToolSums, (workspace, _truncate_to_utc_hour(call.issued_at), call.session__agent, call.tool), amounts)
 
 

@@ -117,6 +117,7 @@ def search_sessions(
     first: int | None = None,
     times: TimeRange | None = None,
     limits: ReadLimits | None = None,
+    kind: Kind | None = None,
 ) -> SearchPage:
     """Search a page of sessions in a workspace, or among the few `sessions` with these keys.
 
@@ -129,8 +130,9 @@ def search_sessions(
         first: Key of a session that is on the first page anyway, before the others.
         times: Times of the passages.
         limits: Result of `load_sequential_read_limits`, if it is known.
+        kind: Kind of the passages, if only one is searched.
     """
-    scope = _SearchScope(workspace, query, wanted, sessions, times)
+    scope = _SearchScope(workspace, query, wanted, sessions, times, kind)
     if sessions is not None:
         limits = ReadLimits()
     try:
@@ -200,9 +202,11 @@ class _SearchScope:
     wanted: SessionFilter | None
     sessions: Collection[int] | None
     times: TimeRange | None
+    kind: Kind | None = None
 
     def select_all_passages_in_scope(self) -> QuerySet[Passage]:
         passages = Passage.objects.filter(workspace=self.workspace)
+        passages = passages if self.kind is None else passages.filter(kind=self.kind)
         return passages if self.sessions is None else passages.filter(session__in=self.sessions)
 
     def query_match_of_session(
@@ -213,6 +217,7 @@ class _SearchScope:
         It is read backwards from the newest text, so that a session with many matches costs no more.
         """
         passages = Passage.objects.filter(workspace=self.workspace, session=OuterRef("pk"))
+        passages = passages if self.kind is None else passages.filter(kind=self.kind)
         passages = passages if newest is None else passages.filter(pk__lte=newest)
         matches = _filter_by_time_of_source(filter_passages_by_query_without_index(passages, self.query), times)
         return Subquery(matches.order_by("-pk").values("pk")[number : number + 1])

@@ -11,6 +11,7 @@ from typing import Any, Final
 from django.db.models import BooleanField, F, OuterRef, QuerySet, Subquery, Value
 
 from checkpoints.enums import CallStatus, DecisionKind
+from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.models import Decision, ToolCall
 from harness_site.search.call_and_decision_sums import Tally, build_tally_of_settled_call
 from harness_site.search.models import Kind, Passage
@@ -23,7 +24,7 @@ _COUNTED_OUTCOMES: Final = {
 _CALL_FIELDS: Final = (
     *("pk", "workspace_id", "tool", "status", "reason", "idempotency_key", "issued_at", "settled_at"),
     *("interrupted_at", "session__agent", "session__has_times", "is_answered", "settled_by"),
-    *("step", "supersedes_id"),
+    *("step", "supersedes_id", "exit_code", "settled_with"),
 )
 
 
@@ -47,6 +48,7 @@ def reopen_indexed_calls_of_withdrawn_decisions(decisions: Collection[int]) -> l
     rows: QuerySet[Any, Any] = ToolCall.objects.filter(pk__in=withdrawals.values("tool_call")).annotate(
         indexed_revision=indexed_revision,
         settled_by=Subquery(settling.filter(final=True).values("kind")[:1]),
+        settled_with=Subquery(settling.filter(final=True).values("result")[:1]),
         is_answered=Value(False, BooleanField()),
     )
     calls = list(rows.filter(revision__gt=F("indexed_revision")).values_list(*_CALL_FIELDS, named=True))
@@ -61,6 +63,7 @@ def _build_negative_call_tally(call: Any) -> Tally | None:
     """
     if call.settled_by is None:
         return None
-    settled = call._replace(status=_COUNTED_OUTCOMES[call.settled_by])
+    exit_code = find_exit_code(call.tool, call.settled_with)
+    settled = call._replace(status=_COUNTED_OUTCOMES[call.settled_by], exit_code=exit_code)
     tally = build_tally_of_settled_call(call.workspace_id, settled)
     return tally and replace(tally, amounts=tuple(-amount for amount in tally.amounts))

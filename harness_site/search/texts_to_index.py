@@ -46,6 +46,7 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
         *(
             "error_message",
             "status",
+            "exit_code",
             "revision",
             "issued_at",
             "settled_at",

@@ -13,6 +13,7 @@ import h11
 from django.conf import settings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from harness_site.serving.access_log import AccessLog
 from harness_site.serving.server_limits_from_environment import ServerLimits
 
 
@@ -42,6 +43,8 @@ class LimitedConnection(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.access_log:
+            self.access_logger = AccessLog(self.access_logger, self)  # type: ignore[assignment]
         self._limits: ServerLimits = settings.SERVER_LIMITS
         self.conn = ResponseJoiner(self._limits.header_bytes)
         self._headers_due: asyncio.TimerHandle | None = None

@@ -24,6 +24,7 @@ HEAD: Final = (
     "status",
     "reason",
     "error",
+    "exit_code",
     "attempt",
     "replays",
     "logged",
@@ -73,6 +74,7 @@ def _build_cells(row: LoggedCall) -> tuple[str, ...]:
         record.status,
         record.reason,
         record.error_type,
+        "" if record.exit_code is None else str(record.exit_code),
         str(record.attempt),
         str(record.replays),
         *(

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
+from checkpoints.formats.shell_command_results import is_shell_command_tool
 from harness_site.core import formatting
 from harness_site.core.call_sentences import summarize_call
 from harness_site.core.masking.masker import (
@@ -27,13 +28,11 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
-    skip_unreadable_records,
 )
-from harness_site.sessions import failed_exit_codes, session_formatting
+from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
-from harness_site.sessions.tool_views.tool_view_registry import is_shell_command_tool
 from harness_site.sessions.tool_views.tool_view_types import remove_error_tag
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_relative_deadline, render_time
 
@@ -52,7 +51,7 @@ class CallLine:
     """A line of a list of calls.
 
     `sentence` says what the call does: in the words of its tool, else made from its name and short arguments. `whole`,
-    `folder` and `whole_folder` are as in `CallSummary`. `exit_code` is that of a shell command that failed.
+    `folder` and `whole_folder` are as in `CallSummary`.
     """
 
     pk: int
@@ -68,7 +67,6 @@ class CallLine:
     status_shape: str
     status: str
     status_reason: str
-    exit_code: int | None
     error: str
     logged: SafeString
     due: SafeString | str
@@ -104,8 +102,7 @@ def build_session_call_lines(
 
     `original_runs` and `origin_id` are as in `format_run_of_call`.
     """
-    codes = failed_exit_codes.load_failed_exit_codes(records)
-    build_line = _make_call_line_builder(SessionLinks(), codes, original_runs, origin_id)
+    build_line = _make_call_line_builder(SessionLinks(), original_runs, origin_id)
     return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
@@ -117,8 +114,7 @@ def build_workspace_call_lines(
     `secrets` is the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
-    codes = failed_exit_codes.load_failed_exit_codes(row.record for row in skip_unreadable_records(rows))
-    build_call_line = _make_call_line_builder(urls, codes)
+    build_call_line = _make_call_line_builder(urls)
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
@@ -157,7 +153,6 @@ def format_run_of_call(record: CallRecord, original_runs: Mapping[int, int], ori
 
 def _make_call_line_builder(
     urls: SessionLinks,
-    exit_codes: Mapping[int, int],
     original_runs: Mapping[int, int] | None = None,
     origin_id: str | None = None,
 ) -> Callable[[int, CallRecord], CallLine]:
@@ -185,7 +180,6 @@ def _make_call_line_builder(
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
-            exit_code=exit_codes.get(record.pk),
             error=formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
             logged=mark_safe(when),  # noqa: S308 - escaped above
             due=render_relative_deadline(record.deadline) if record.deadline else "",

@@ -7,7 +7,6 @@ from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
-from harness_site.sessions.failed_exit_codes import render_failed_exit_code_or_nothing
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_long_words
 
 
@@ -48,12 +47,7 @@ def render_session_cell(line: WorkspaceCallLine) -> SafeString:
 
 
 def render_call_status_chip(call: CallLine) -> SafeString:
-    return build_html(
-        '<span class="chip {}">{}</span>{}',
-        call.status_shape,
-        call.status,
-        render_failed_exit_code_or_nothing(call.exit_code),
-    )
+    return build_html('<span class="chip {}">{}</span>', call.status_shape, call.status)
 
 
 def render_call_time(call: CallLine, run: str = "") -> SafeString:

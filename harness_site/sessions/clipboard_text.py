@@ -9,11 +9,12 @@ from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.rendering.json_tree import dump_json_for_display, mask_and_dump_json
+from harness_site.security_headers import SANDBOX_POLICY
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.transcript_search import iterate_masked_texts_of_part
 
-_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": SANDBOX_POLICY}
 
 
 def build_text_response_naming_hidden_characters(text: str) -> HttpResponse:

@@ -26,7 +26,6 @@ _STYLES: Final = (
     "surfaces",
     "states",
     "conversation",
-    "card",
     "lists",
     "versions_and_forks",
     "session_head",

@@ -16,7 +16,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from checkpoints.formats.parse_message_parts import Part, TextPart
-from checkpoints.formats.token_counts import parse_token_counts
+from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -41,7 +41,7 @@ _MESSAGE: Final = """
 """
 _MARKS: Final = (
     '<span class="marks">{version}<a class="permalink" href="{session_url}?v={shown_version}&amp;at={position}'
-    '#m-{position}" aria-label="{link_label}">#</a><span class="copy-actions">{copy_button}</span></span>'
+    '#m-{position}" aria-label="{link_label}">#{number}</a><span class="copy-actions">{copy_button}</span></span>'
 )
 _VERSION_LINK: Final = '<a class="mono" href="{}?v={}" title="{}">v{}</a>'
 _OFFLINE_MARKS: Final = '<span class="marks"><a class="mono" href="#m-{}">{}</a>{}</span>'
@@ -71,9 +71,7 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
         else _render_time_taken_to_answer(entry.answer_time),
-        tokens=build_html('<p class="tokens">{}</p>', _render_token_usage_counts(entry.usage))
-        if entry.usage and not is_offline
-        else "",
+        tokens="" if is_offline else _render_tokens(entry),
         marks=_render_position_and_version_in_export(entry)
         if is_offline
         else _render_links_and_copy_button(entry, session_url, str(variables["version_text"]), more_url),
@@ -90,15 +88,26 @@ def _render_time_and_date_if_new(moment: datetime, previous: datetime | None) ->
     return render_time(moment, beside=None if is_new_date else moment)
 
 
-def _render_token_usage_counts(usage: Mapping[str, Any]) -> SafeString:
-    """Format the tokens of one request by kind; only what is known."""
-    tokens = parse_token_counts(usage)
+def _render_tokens(entry: MessageEntry) -> SafeString:
+    """Render the tokens of the request of a message, else those of the version that it ends; empty if unknown."""
+    if entry.usage:
+        return build_html('<p class="tokens">{}</p>', _render_token_counts(parse_token_counts(entry.usage)))
+    if entry.version_tokens is None:
+        return SafeString("")
+    label = _("Tokens of version %(number)s:") % {"number": entry.version}
+    return build_html('<p class="tokens">{} {}</p>', label, _render_token_counts(entry.version_tokens))
+
+
+def _render_token_counts(tokens: TokenCounts) -> SafeString:
+    """Format tokens by kind, or their total if no kind is known."""
     counts = (
         (_("in %(count)s"), tokens.input),
         (_("out %(count)s"), tokens.output),
         (_("from cache %(count)s"), tokens.cache_read),
         (_("to cache %(count)s"), tokens.cache_write),
     )
+    if not any(count for _words, count in counts):
+        return build_html("{}", session_formatting.format_count(tokens.total or 0))
     lines = ((words % {"count": session_formatting.format_count(count)},) for words, count in counts if count)
     return join_html(" · ", "{}", lines)
 
@@ -120,6 +129,7 @@ def _render_links_and_copy_button(
         session_url=session_url,
         shown_version=shown_version,
         position=entry.position,
+        number=entry.position + 1,
         link_label=labels.link % position,
         copy_button=render_button_copying_text_at_url(f"{more_url}&as=text", labels.copy % position),
     )

@@ -10,7 +10,7 @@ from typing import Final
 from harness_site.core import time_range_parameters
 
 #: Longest text that is read.
-_MAX_INPUT_LENGTH: Final = 40
+MAX_INPUT_LENGTH: Final = 40
 _NUMBER: Final = re.compile(r"#?([0-9]{1,9})")
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 
@@ -26,7 +26,7 @@ class JumpTarget:
 
 def parse_jump_target(text: str) -> JumpTarget | None:
     """Parse `120`, `14:28`, `14:28:05`, `2026-02-14` or `2026-02-14 14:28`; None for anything else."""
-    text = text[:_MAX_INPUT_LENGTH].strip()
+    text = text[:MAX_INPUT_LENGTH].strip()
     if number := _NUMBER.fullmatch(text):
         return JumpTarget(number=int(number[1]))
     day = time_range_parameters.parse_date(text[:10]) if len(text) >= 10 else None

@@ -6,7 +6,8 @@ Agents save plans in any form. A list of steps under a common name is parsed; ev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Any
@@ -41,12 +42,16 @@ _WORDS = {
 class PlanStep:
     """One step. `state` is None if the plan has none; `word` is the plan's own word for one that is unknown; `rest`
     holds the other fields.
+
+    `changed_version` is the version that gave the step its state, saved at `changed_at`; None if it is not known.
     """
 
     text: str
     state: StepState | None
     word: str
     rest: dict[str, Any]
+    changed_version: int | None = field(default=None, compare=False)
+    changed_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

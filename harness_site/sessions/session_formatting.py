@@ -1,5 +1,6 @@
 """Formatting of session statuses, amounts, roles and results for the session pages."""
 
+import re
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
@@ -34,6 +35,7 @@ from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSumma
 _CENT = Decimal("0.01")
 _MICRO = Decimal("0.000001")
 _MILLION = 1_000_000
+_UUID: Final = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
 #: Longer results are not parsed as JSON (characters).
 _STRUCTURED = 200_000
 #: Largest excerpt, in characters and in lines.
@@ -113,9 +115,15 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
         return "run", gettext("No result in the file yet")
     if record.is_left_running_by_ended_run:
         return "unknown", gettext("No sign of life")
+    if record.is_failed_command:
+        return "bad", format_exit_code(record.exit_code)
     return status_labels.get_call_status_shape_and_label(
         record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind
     )
+
+
+def format_exit_code(code: int | None) -> str:
+    return gettext("exit %(code)d") % {"code": code}
 
 
 def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
@@ -124,7 +132,7 @@ def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
         return get_call_record_shape_and_label(card.newest_attempt)
     if card.result is None:
         return "off", gettext("No result")
-    return ("bad", gettext("Error")) if card.result.is_error else ("ok", gettext("Completed"))
+    return ("bad", gettext("Failed")) if card.result.is_error else ("ok", gettext("Completed"))
 
 
 def explain_imported_call_without_result(record: CallRecord) -> str:
@@ -196,6 +204,11 @@ def format_time_between_runs(before: RunFacts, after: RunFacts) -> str:
     lost."""
     seconds = (after.started_at - (before.ended_at or before.seen_at)).total_seconds()
     return formatting.format_duration(seconds) if seconds >= 1 else ""
+
+
+def shorten_uuids(session_id: str) -> str:
+    """Shorten each UUID in an id to its first group: `0ccf1a04…/agent-a5bdbc1`."""
+    return _UUID.sub(r"\1…", session_id)
 
 
 def format_count(number: int) -> str:

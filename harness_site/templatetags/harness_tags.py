@@ -16,7 +16,7 @@ from django.template.base import FilterExpression, Parser, Token
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import conditional_escape
+from django.utils.html import conditional_escape, escape
 from django.utils.http import urlencode as encoded_query
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext_lazy
@@ -409,11 +409,11 @@ def allow_line_breaks_in_name(name: str, autoescape: bool = True) -> SafeString:
 
 def allow_line_breaks_in_long_words(text: str) -> SafeString:
     """Allow line breaks after the separators of words that may be longer than a line, and at the blanks."""
-    words = (
-        allow_line_breaks_in_name(word) if len(word) > _LONG_WORD else conditional_escape(word)
-        for word in text.split(" ")
-    )
-    return mark_safe(" ".join(words))  # noqa: S308 - escaped above
+    words = text.split(" ")
+    if max(map(len, words)) <= _LONG_WORD:
+        return escape(text)
+    parts = (allow_line_breaks_in_name(word) if len(word) > _LONG_WORD else escape(word) for word in words)
+    return mark_safe(" ".join(parts))  # noqa: S308 - escaped above
 
 
 @register.filter("quoted")

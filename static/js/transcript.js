@@ -101,6 +101,15 @@ document.addEventListener("click", (event) => {
   jump.href = address;
 });
 
+// A search or a jump that finds nothing leaves the reader where they are.
+document.addEventListener("submit", (event) => {
+  const here = event.target.querySelector("input[data-here]");
+  const message = here && hasReaderScrolled && window.scrollY > 0 ? messageAtTop() : null;
+  if (!message) return;
+  here.value = message.id.slice(2);
+  here.disabled = false;
+});
+
 /** Fetch the messages before or after these, in the direction of reading, if their link is near the view. */
 function fetchNearMessages() {
   const more = document.querySelector(scrollsUp ? "a[data-earlier]" : "a[data-later]");

@@ -1,21 +1,25 @@
 """The programs for frameworks on the page Connect an agent run as they stand."""
 
 import contextlib
-import os
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from checkpoints import SyncCheckpointer
 from harness_site.installation import example_agent_sources
+from tests.adapters.conftest import StartProgram
+from tests.conftest import StartChild
 from tests.support.exhaustive_mode import mark_all_but_each
+from tests.support.processes import wait_until
 
 
-def build_environment(database: Path) -> dict[str, str]:
-    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    return environment | {"HARNESS_DATABASE_URL": str(database), "PYTHONPATH": str(Path.cwd())}
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Database of the programs, which creates the first one of them."""
+    path = tmp_path / "agent.sqlite3"
+    monkeypatch.setenv("HARNESS_DATABASE_URL", str(path))
+    return path
 
 
 FRAMEWORKS = ["LANGGRAPH", "OPENAI_AGENTS", "PYDANTIC_AI", "STRANDS", "GOOGLE_ADK"]
@@ -23,26 +27,18 @@ FRAMEWORKS = ["LANGGRAPH", "OPENAI_AGENTS", "PYDANTIC_AI", "STRANDS", "GOOGLE_AD
 PREFIXES = {"GOOGLE_ADK": "notes/first-user/"}
 #: What the model says in the end; the one of Pydantic AI makes a text of the results.
 ANSWERS = {"PYDANTIC_AI": '{"send_note":"sent: a"}'}
-APPROVE = """import sys, time
-from checkpoints import SyncCheckpointer
-database, session_id = sys.argv[1:]
-with SyncCheckpointer.open(database) as cp:
-    while not (waiting := cp.pending_tool_calls(session_id)):
-        time.sleep(0.2)
-    (call,) = waiting
-    cp.approve_call(session_id, call["call_id"], actor="ada", reason="a note", revision=call["revision"])
-"""
 
 
 @pytest.mark.parametrize("name", mark_all_but_each(2, FRAMEWORKS))
-def test_the_program_saves_its_session_and_says_where_to_look(tmp_path: Path, name: str) -> None:
-    database = tmp_path / "agent.sqlite3"
-    (tmp_path / "first_agent.py").write_text(getattr(example_agent_sources, name))
-    environment = build_environment(database)
-    command = [sys.executable, "first_agent.py"]
+def test_the_program_saves_its_session_and_says_where_to_look(
+    start_program: StartProgram, tmp_path: Path, database: Path, name: str
+) -> None:
+    program = tmp_path / "first_agent.py"
+    program.write_text(getattr(example_agent_sources, name))
     for _ in range(2):  # somebody who is unsure whether it worked runs it again
-        printed = subprocess.run(command, cwd=tmp_path, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-        assert printed.stdout == "The session is recorded. Open Sessions in the browser.\n"
+        running = start_program(f"{name.lower()}_refunds", program)
+        assert running.expect("printed") == "The session is recorded. Open Sessions in the browser."
+        running.result()
     with contextlib.closing(sqlite3.connect(database)) as connection:
         sessions = connection.execute("SELECT session_id, message_count FROM checkpoints_session").fetchall()
         calls = connection.execute("SELECT tool, status FROM checkpoints_toolcall").fetchall()
@@ -55,29 +51,25 @@ def build_session_id(name: str, kind: str) -> str:
     return f"{PREFIXES.get(name, '')}first-{name.lower().replace('_', '-')}-{kind}"
 
 
-def approve_and_read_answer(folder: Path, database: Path, session_id: str) -> str:
-    """Run `first_approval.py`, approve its call, and return what it prints then."""
-    (folder / "approve.py").write_text(APPROVE)
-    variables = build_environment(database)
-    command = [sys.executable, "first_approval.py"]
-    with subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdout
-        assert program.stdout.readline() == "The note waits for your decision. Open Review in the browser.\n"
-        approve = [sys.executable, "approve.py", str(database), session_id]
-        try:
-            subprocess.run(approve, cwd=folder, env=variables, check=True, timeout=120)
-        except BaseException:
-            program.kill()
-            raise
-        return program.stdout.read()
+def approve_call(database: str, session_id: str) -> None:
+    """Approve the call of a session as soon as it waits."""
+    with SyncCheckpointer.open(database) as cp:
+        wait_until(lambda: bool(cp.pending_tool_calls(session_id)))
+        (call,) = cp.pending_tool_calls(session_id)
+        cp.approve_call(session_id, call["call_id"], actor="ada", reason="a note", revision=call["revision"])
 
 
 @pytest.mark.parametrize("name", mark_all_but_each(2, FRAMEWORKS, first=1))
-def test_the_program_waits_for_an_approval(tmp_path: Path, name: str) -> None:
-    database = tmp_path / "agent.sqlite3"
-    (tmp_path / "first_approval.py").write_text(getattr(example_agent_sources, f"{name}_APPROVAL"))
-    printed = approve_and_read_answer(tmp_path, database, build_session_id(name, "approval"))
-    assert printed == f"The agent continued: {ANSWERS.get(name, 'The note is sent.')}\n"
+def test_the_program_waits_for_an_approval(
+    start_program: StartProgram, start_child: StartChild, tmp_path: Path, database: Path, name: str
+) -> None:
+    program = tmp_path / "first_approval.py"
+    program.write_text(getattr(example_agent_sources, f"{name}_APPROVAL"))
+    running = start_program(f"{name.lower()}_refunds", program)
+    assert running.expect("printed") == "The note waits for your decision. Open Review in the browser."
+    start_child(approve_call, database=str(database), session_id=build_session_id(name, "approval")).result()
+    assert running.expect("printed") == f"The agent continued: {ANSWERS.get(name, 'The note is sent.')}"
+    running.result()
     with contextlib.closing(sqlite3.connect(database)) as connection:
         calls = connection.execute("SELECT tool, status FROM checkpoints_toolcall").fetchall()
     assert calls == [("send_note", "completed")]

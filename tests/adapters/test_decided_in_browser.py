@@ -25,6 +25,7 @@ from tests.e2e.conftest import (  # noqa: F401 - fixtures
     private_site,
     sign_in_state,
     site,
+    template,
     template_database,
 )
 from tests.support.exhaustive_mode import mark_all_but_each
@@ -87,6 +88,7 @@ def _open_call(page: Page, session_id: str, heading: str, text: str = "") -> Non
     row = page.get_by_role("listitem").filter(has_text=session_id).filter(has_text=text)
     row.locator("a[href*='/review/calls/']").first.click()
     expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+    page.wait_for_load_state()  # the scripts of a page run after its text is displayed
 
 
 def run_in_child(database: str, mode: str, command: str) -> str:

@@ -80,7 +80,7 @@ def own_in_two_databases(url: str, still: str) -> None:
 
 def stay_inside_the_tool(url: str, session_id: str, effects: str, before_effect: bool = False) -> Any:
     """Start a call and stay inside the tool until told; return its outcome."""
-    cp = SyncCheckpointer.open(url, lease_seconds=1)
+    cp = SyncCheckpointer.open(url)
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
 
     @registry.tool(scope="workspace")
@@ -143,8 +143,8 @@ def take_over_for_each_save(url: str, session_id: str, saves: int) -> list[int]:
 
 
 def stall(url: str, session_id: str) -> Any:
-    """Own a session with a short lease, wait until told, and then try every operation."""
-    cp = SyncCheckpointer.open(url, lease_seconds=1)
+    """Own a session, wait until told, and then try every operation."""
+    cp = SyncCheckpointer.open(url)
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
     ran: list[int] = []
     registry.tool(name="act")(lambda: ran.append(1))

@@ -1,12 +1,14 @@
 """A session has one live run, however many processes compete for it."""
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from checkpoints import SyncCheckpointer
+from checkpoints.constants import BUSY_TIMEOUT_SECONDS
 from checkpoints.exceptions import SessionBusy
 from checkpoints.models import Checkpoint, Message, Run, Session
 from tests.concurrency import agent_processes
@@ -95,16 +97,17 @@ def test_hanging_database_does_not_delay_heartbeats_of_another(start_child: Star
     owner.expect("began")
     with closing(sqlite3.connect(still, isolation_level=None)) as held:
         held.execute("BEGIN IMMEDIATE")
+        held_since = time.monotonic()
         owner.tell()
         owner.expect("owns both")
         first_end = Run.objects.get().lease_expires_at
         wait_until(lambda: Run.objects.get().lease_expires_at > first_end)
-        renewed = Run.objects.get().heartbeat_at
+        seconds = time.monotonic() - held_since
         held.execute("ROLLBACK")
     owner.tell()
     owner.result()
 
-    assert renewed < first_end
+    assert seconds < BUSY_TIMEOUT_SECONDS  # so long one thread for both databases would have waited for the lock
 
 
 def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open, start_child: StartChild) -> None:
@@ -125,7 +128,7 @@ def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open,
 
 def test_processes_that_replace_each_other_all_save_versions(start_child: StartChild, released: str) -> None:
     children = [
-        start_child(agent_processes.take_over_for_each_save, url=database_url(), session_id="s", saves=10)
+        start_child(agent_processes.take_over_for_each_save, url=database_url(), session_id="s", saves=6)
         for _ in range(4)
     ]
     for child in children:
@@ -134,5 +137,5 @@ def test_processes_that_replace_each_other_all_save_versions(start_child: StartC
         child.tell()
 
     written = [child.result() for child in children]
-    assert [len(versions) for versions in written] == [10] * 4
-    assert sorted(version for versions in written for version in versions) == list(range(2, 42))
+    assert [len(versions) for versions in written] == [6] * 4
+    assert sorted(version for versions in written for version in versions) == list(range(2, 26))

@@ -12,13 +12,21 @@ from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Mes
 from tests.concurrency import agent_processes
 from tests.conftest import StartChild
 from tests.integration.checkpoints.session_setups import take_session_past_gate
-from tests.support.processes import database_url, wait_until
+from tests.support.processes import database_url
 
 
 def everything() -> list[Any]:
     """Return all rows that a stalled process must not change."""
     models = (Session, Run, Checkpoint, Message, ToolCall, Decision)
     return [list(model.objects.order_by("pk").values()) for model in models]
+
+
+def end_leases() -> None:
+    """End the leases of all runs.
+
+    A lease that ends by itself soon is renewed often, so a process might be stopped while it holds the lock of SQLite.
+    """
+    Run.objects.update(lease_expires_at=F("started_at"))
 
 
 def takes(cp: SyncCheckpointer) -> bool:
@@ -46,7 +54,8 @@ def test_stalled_process_changes_nothing(
     child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
-    wait_until(lambda: takes(cp))
+    end_leases()
+    assert takes(cp)
     cp.save_checkpoint("s", [{"turn": 1}, {"turn": 2}], None, 1)
     before = everything()
     child.go_on()
@@ -61,7 +70,8 @@ def test_late_result_of_a_stalled_process_is_stored(cp: SyncCheckpointer, start_
     child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
-    wait_until(lambda: takes(cp))
+    end_leases()
+    assert takes(cp)
     child.go_on()
     child.tell("settle")
 
@@ -82,7 +92,8 @@ def test_process_stalled_inside_its_tool_reports_a_late_result(
     )
     child.expect("inside")
     child.pause()
-    wait_until(lambda: takes(cp))
+    end_leases()
+    assert takes(cp)
     (call,) = cp.pending_tool_calls("s")
     assert (call["status"], call["reason"]) == ("interrupted", "run_lost")
     cp.mark_failed("s", "call_1", actor="alice", reason="Not there yet.", revision=call["revision"])
@@ -99,7 +110,7 @@ def test_suspended_process_continues_a_session_not_taken_by_others(start_child: 
     child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
-    Run.objects.update(lease_expires_at=F("started_at"))
+    end_leases()
     child.go_on()
     child.tell("save")
 

@@ -1,10 +1,13 @@
 """Fixtures for tests with a real site, real agents and a real browser. They run separately: `pytest tests/e2e`."""
 
 import fcntl
+import json
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,12 +16,28 @@ import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 from tests.support.browser import ACTION_TIMEOUT_MS, PageMonitor, launch_chromium, monitored_context, sign_in
-from tests.support.site_process import PASSWORD, Agent, Site, create_tables_and_accounts, fresh_database
+from tests.support.launched_process import start_launcher
+from tests.support.site_process import CAST, PASSWORD, Agent, Site, create_tables_and_accounts_in_child, fresh_database
 
 _order_numbers = count(17)
 #: Shorter than the time after which the site asks for the password again.
 SIGN_IN_MAX_AGE_SECONDS = 600.0
+#: Longest test of each file that begins first, so that none of these files runs alone at the end.
+LONGEST_TESTS = {
+    "test_page_accessibility.py": "test_pages_are_accessible_and_do_not_overflow",
+    "test_settings.py": "test_pages_are_accessible_and_do_not_overflow",
+    "test_first_run.py": "test_from_an_empty_database_to_the_first_session",
+    "test_email_and_single_sign_on.py": "test_link_in_an_email_opens_the_card",
+    "test_review_queue.py": "test_outage_is_decided_by_keyboard",
+    "test_decision_layout.py": "test_required_field_and_button_are_visible_together",
+}
 expect.set_options(timeout=ACTION_TIMEOUT_MS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests first, and with them their files where processes get whole files in this order."""
+    items.sort(key=lambda item: LONGEST_TESTS.get(item.path.name) != getattr(item, "originalname", item.name))
 
 
 @pytest.fixture(scope="session")
@@ -33,38 +52,67 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
         yield instance
 
 
-@pytest.fixture(scope="session")
-def template_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a database with tables and accounts, which the databases of all sites are copied from.
+@dataclass(frozen=True)
+class Template:
+    """Database that those of all sites are copied from, with tables, accounts, and a browser session of each user."""
 
-    All processes of a run share a SQLite file, and each has a database of its own on a server.
-    """
-    with fresh_database(tmp_path_factory.mktemp("prepared")) as database:
+    database: str
+    #: Storage state of a browser in which the user has signed in, by name.
+    states: dict[str, Any]
+    signed_in_at: float
+
+
+@pytest.fixture(scope="session")
+def template(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Template]:
+    """All processes of a run share a SQLite file, and each has a database of its own on a server."""
+    start_launcher(with_site=True)  # it loads the site while another process prepares the file
+    folder = tmp_path_factory.mktemp("prepared")
+    with fresh_database(folder) as database:
         if database.startswith("postgres"):
-            create_tables_and_accounts(database)
-            yield database
+            yield Template(database, _prepare_database(browser, database, folder), time.time())
         else:
             base = tmp_path_factory.getbasetemp()
-            yield str(_prepare_shared_database(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base))
+            yield _prepare_shared_database(browser, base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
-def _prepare_shared_database(folder: Path) -> Path:
+def _prepare_shared_database(browser: Browser, folder: Path) -> Template:
     """Create the file in a folder once, whichever process is first."""
-    database = folder / "template.sqlite3"
+    database, states = folder / "template.sqlite3", folder / "template.json"
     with (folder / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not database.exists():
-            partial = folder / "template.partial"
-            create_tables_and_accounts(str(partial))
-            partial.rename(database)
-    return database
+        if not states.exists():
+            database.unlink(missing_ok=True)
+            text = json.dumps(_prepare_database(browser, str(database), folder))
+            with closing(sqlite3.connect(database)) as connection:  # only this file is copied, without its journal
+                assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+            states.write_text(text)
+    return Template(str(database), json.loads(states.read_text()), states.stat().st_mtime)
+
+
+def _prepare_database(browser: Browser, database: str, folder: Path) -> dict[str, Any]:
+    """Create tables and accounts, sign all users in, and return their storage states."""
+    site = Site(database, folder, forked=True)
+    site.run(create_tables_and_accounts_in_child)
+    with site:
+        return {name: _sign_in(browser, site, name) for name in CAST}
+
+
+def _sign_in(browser: Browser, site: Site, name: str) -> Any:
+    with monitored_context(browser, site.address) as (context, _):
+        sign_in(context.new_page(), name, PASSWORD)
+        return context.storage_state()
+
+
+@pytest.fixture(scope="session")
+def template_database(template: Template) -> str:
+    return template.database
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, template_database: str) -> Iterator[Site]:
     """Site that all tests share. Each test uses sessions of its own."""
     folder: Path = tmp_path_factory.mktemp("site")
-    with fresh_database(folder, template_database) as database, Site(database, folder) as started_site:
+    with fresh_database(folder, template_database) as database, Site(database, folder, forked=True) as started_site:
         yield started_site
         assert [line for line in started_site.log().splitlines() if "ERROR" in line] == []
 
@@ -72,7 +120,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, template_database: str) -> It
 @pytest.fixture
 def private_site(tmp_path: Path, template_database: str) -> Iterator[Site]:
     """Site that only this test uses, and may stop."""
-    with fresh_database(tmp_path, template_database) as database, Site(database, tmp_path) as running:
+    with fresh_database(tmp_path, template_database) as database, Site(database, tmp_path, forked=True) as running:
         yield running
 
 
@@ -117,23 +165,20 @@ SignInState = Callable[[Site, str], Any]
 
 
 @pytest.fixture(scope="session")
-def sign_in_state(browser: Browser) -> SignInState:
-    """Sign in once for each site and user, because password hashing is slow.
+def sign_in_state(browser: Browser, template: Template) -> SignInState:
+    """Sign in once for all sites and each user, because password hashing is slow.
 
-    A sign-in is repeated before it is so old that the site asks for the password again.
+    Sign-ins are repeated on each site before they are so old that the site asks for the password again.
     """
     states: dict[tuple[str, str], Any] = {}
     signed_in_at: dict[tuple[str, str], float] = {}
 
     def get_state(site: Site, name: str) -> Any:
-        if (
-            time.monotonic() - signed_in_at.get((site.address, name), -SIGN_IN_MAX_AGE_SECONDS)
-            >= SIGN_IN_MAX_AGE_SECONDS
-        ):
-            signed_in_at[site.address, name] = time.monotonic()
-            with monitored_context(browser, site.address) as (context, _):
-                sign_in(context.new_page(), name, PASSWORD)
-                states[site.address, name] = context.storage_state()
+        if time.time() - template.signed_in_at < SIGN_IN_MAX_AGE_SECONDS:
+            return template.states[name]
+        if time.time() - signed_in_at.get((site.address, name), 0) >= SIGN_IN_MAX_AGE_SECONDS:
+            signed_in_at[site.address, name] = time.time()
+            states[site.address, name] = _sign_in(browser, site, name)
         return states[site.address, name]
 
     return get_state

@@ -19,6 +19,7 @@ RECORD_BUTTONS = {
 }
 #: Review queue with one row for each refund; without the filter, calls of the same outage share a row.
 REFUND_QUEUE_URL = "/review/?tool=refund_card"
+AWAITING_QUEUE_URL = "/review/?tab=awaiting"
 
 
 def refund_link(page: Page, order_number: int) -> Locator:
@@ -33,15 +34,12 @@ def payment_link(page: Page, session_id: str) -> Locator:
 
 
 def open_payment_card(page: Page, session_id: str) -> None:
-    """Reload the review queue until it lists the payment of a session, and open its card."""
-    for _ in range(100):
-        page.goto("/review/?tab=awaiting")
-        if payment_link(page, session_id).count():
-            payment_link(page, session_id).click()
-            expect(page.get_by_role("heading", level=1, name="May this happen?")).to_be_visible()
-            return
-        page.wait_for_timeout(200)
-    raise AssertionError(f"The payment of {session_id} does not reach the queue.")
+    """Wait until the review queue lists the payment of a session, and open its card; works without JavaScript."""
+    _wait_until_listed(page, AWAITING_QUEUE_URL, re.escape(session_id))
+    page.goto(AWAITING_QUEUE_URL)
+    payment_link(page, session_id).click()
+    expect(page.get_by_role("heading", level=1, name="May this happen?")).to_be_visible()
+    page.wait_for_load_state()  # the scripts of a page run after its text is displayed
 
 
 def open_refund_card(page: Page, order_number: int) -> None:
@@ -49,17 +47,22 @@ def open_refund_card(page: Page, order_number: int) -> None:
     page.goto(REFUND_QUEUE_URL)
     refund_link(page, order_number).click()
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+    page.wait_for_load_state()
 
 
 def poll_for_refund_card(page: Page, order_number: int) -> None:
-    """Reload the review queue until it lists the refund for an order, and open its card; works without JavaScript."""
-    for _ in range(100):
-        page.goto(REFUND_QUEUE_URL)
-        if refund_link(page, order_number).count():
-            refund_link(page, order_number).click()
-            return
-        page.wait_for_timeout(200)
-    raise AssertionError(f"The refund for order {order_number} does not reach the queue.")
+    """Wait until the review queue lists the refund for an order, and open its card; works without JavaScript."""
+    _wait_until_listed(page, REFUND_QUEUE_URL, rf"for order {order_number}")
+    page.goto(REFUND_QUEUE_URL)
+    refund_link(page, order_number).click()
+
+
+def _wait_until_listed(page: Page, queue_url: str, pattern: str) -> None:
+    """Ask for the queue until its text has the pattern as whole words, in requests that display nothing."""
+    deadline = time.monotonic() + ACTION_TIMEOUT_MS / 1000
+    while not re.search(rf"(?<![\w-]){pattern}(?![\w-])", page.request.get(queue_url).text()):
+        assert time.monotonic() < deadline, f"The queue does not list {pattern!r}."
+        page.wait_for_timeout(100)
 
 
 def choose_answer(page: Page, answer: str) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Locator, Page, ViewportSize, expect
+from playwright.sync_api import Locator, Page, Route, ViewportSize, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
+from tests.support.nearer_deadlines import bring_deadline_near_in_child
 from tests.support.site_process import Payer, Site
 
 VIEWPORT_SIZES = ((1366, 768), (1280, 720), (390, 844))
@@ -23,6 +24,11 @@ REQUIRED_FIELDS = {
     "Reject": "Why",
     "Respond instead": "Answer to the agent",
 }
+#: Gives an open page another deadline of its call, at which it looks as when its tab is shown again.
+SET_DEADLINE = """deadline => {
+    document.getElementById("decision-state").dataset.deadline = deadline;
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
 StartPayer = Callable[..., Payer]
 
 
@@ -107,7 +113,7 @@ def test_required_field_and_button_are_visible_together(
 
 
 def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
-    site: Site, start_payer: StartPayer, open_page: OpenPage
+    site: Site, start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
     payer = start_payer()
     page = open_page("alice")
@@ -120,20 +126,73 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     name, before = field.get_attribute("data-argument"), field.input_value()
     expect(changes).to_be_hidden()
 
+    held: list[Route] = []
+    page.route("**/change/", lambda route: held.append(route), times=1)
+    with page.expect_request("**/change/"):
+        field.fill("6")
     field.fill("7")
+    page.wait_for_timeout(600)  # the next preview waits 0.4 s for more input, and for the answer to the one before it
+    held[0].continue_()
+    expect(page.locator("#change ins")).to_have_text("now 7")
     expect(changes).to_have_text(f"Changes {name}: {before} → 7")
     was = page.locator("[data-was]").filter(visible=True)
     expect(was).to_have_text(re.compile(f"was {re.escape(before)} · Undo"))
-    expect(page.locator("#change .differences")).to_be_visible()
     assert is_visible_in_viewport(button)
     page.reload()
     expect(changes).to_have_text(f"Changes {name}: {before} → 7")  # the draft is back
+    page.get_by_role("radio", name="JSON").check()
+    expect(page.get_by_role("textbox", name="Arguments")).to_have_value(re.compile(f'"{name}": 7,'))
+    page.get_by_role("radio", name="Fields").check()
 
     was.get_by_role("button").click()
     expect(field).to_have_value(before)
     expect(field).to_be_focused()
     expect(was).to_have_count(0)
     expect(changes).to_be_hidden()
+
+    page_monitors[0].ignore("status of 422")
+    page_actions.reason_field(page).fill("Another invoice.")
+    button.click()
+    problem = page.locator(".send .problem").filter(visible=True)
+    expect(problem).to_contain_text("Change at least one argument")
+    assert is_visible_in_viewport(problem)
+
+
+def list_positions_where_only_the_button_is_in_sight(page: Page) -> list[int]:
+    """Scroll through the page; return where the button of an edit is in sight and the reason is not."""
+    button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"])
+    positions, seen = [], 0
+    for top in range(0, page.evaluate("document.documentElement.scrollHeight"), 60):
+        page.evaluate("top => scrollTo(0, top)", top)
+        if is_visible_in_viewport(button):
+            seen += 1
+            if not is_visible_in_viewport(page_actions.reason_field(page)):
+                positions.append(top)
+    assert seen
+    return positions
+
+
+def test_reason_of_an_edit_is_in_sight_wherever_its_button_is(
+    site: Site, start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer = start_payer("--decide-within=3600")
+    page = open_page("alice")
+    for width, height in VIEWPORT_SIZES:
+        page.set_viewport_size(ViewportSize(width=width, height=height))
+        page_actions.open_payment_card(page, payer.session_id)
+        page_actions.choose_answer(page, "Edit")
+        assert list_positions_where_only_the_button_is_in_sight(page) == [], (width, height)
+
+        page.locator("[data-stored]").first.fill("7")
+        expect(page.locator("#change .differences")).to_be_visible()
+        assert list_positions_where_only_the_button_is_in_sight(page) == [], (width, height)
+        page.locator("[data-stored]").last.focus()
+        assert is_visible_in_viewport(page.locator("[data-stored]").last)  # the focused field is not below the button
+
+        page.get_by_role("radio", name="JSON").check()
+        page.get_by_role("textbox", name="Arguments").fill("{\n" + 40 * "\n" + "}")
+        assert list_positions_where_only_the_button_is_in_sight(page) == [], (width, height)
+        page.evaluate("sessionStorage.clear()")
 
 
 def test_columns_keep_their_widths_while_arguments_are_edited(
@@ -147,15 +206,20 @@ def test_columns_keep_their_widths_while_arguments_are_edited(
     get_columns = "getComputedStyle(document.querySelector('.deciding')).gridTemplateColumns"
     columns = page.evaluate(get_columns)
     page_actions.choose_answer(page, "Edit")
-    fonts = page.locator(".by-field textarea").evaluate_all("all => all.map(e => getComputedStyle(e).fontFamily)")
+    fields = page.locator(".by-field [data-argument]")
+    fonts = fields.evaluate_all("all => all.map(field => getComputedStyle(field).fontFamily)")
     assert fonts
     assert all("Mono" in font for font in fonts)
 
     page.get_by_role("radio", name="JSON").check()
     page.get_by_role("textbox", name="Arguments").fill('{"memo": "' + 400 * "x")
+    page.get_by_text("Add a comment").click()
+    page.get_by_role("textbox", name="Comment").fill("Not sent yet.")
     page_actions.record_decision(page, "Edit")
     expect(page.locator("form[data-sent]")).to_be_visible()
     assert page.evaluate(get_columns) == columns
+    expect(page.get_by_role("textbox", name="Comment")).to_have_value("Not sent yet.")
+    expect(page.get_by_role("textbox", name="Comment")).to_be_visible()
 
 
 def test_head_of_a_card_that_two_people_read_is_not_cut_on_a_phone(
@@ -182,15 +246,14 @@ def test_offline_and_sign_out_are_reported_beside_the_button(
     start_agent(private_site, 17)
     page = open_page("alice", private_site)
     page_monitors[0].ignore(f"status of 40[13]|Error Code 40[13]|{LOST_REQUESTS}|{LOST_WEBSOCKET}")
+    page.add_init_script("window.setInterval = () => 0")  # what follows is reported at once, not when the page polls
     page_actions.open_refund_card(page, 17)
     page_actions.fill_in_decision(page, "It did not happen", "Seen in the ledger.")
     problem = page.locator(".send [data-connection]")
     expect(problem).to_be_hidden()
 
     page.context.set_offline(True)
-    expect(problem).to_have_text(
-        "You are offline. Your text stays here; send it when you are back online.", timeout=2_000
-    )
+    expect(problem).to_have_text("You are offline. Your text stays here; send it when you are back online.")
     page.context.set_offline(False)
     expect(problem).to_be_hidden()
 
@@ -198,16 +261,17 @@ def test_offline_and_sign_out_are_reported_beside_the_button(
     second_tab.goto("/review/")
     second_tab.get_by_role("button", name="Sign out").click()
     expect(second_tab.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
-    expect(problem).to_contain_text("You are signed out. Your text stays here.", timeout=5_000)
+    expect(problem).to_contain_text("You are signed out. Your text stays here.")
     expect(problem.get_by_role("link", name="Sign in in another tab")).to_be_visible()
     expect(page_actions.reason_field(page)).to_have_value("Seen in the ledger.")
 
 
-def test_form_closes_when_the_deadline_passes(start_payer: StartPayer, open_page: OpenPage) -> None:
-    payer = start_payer("--decide-within=12")
+def test_form_closes_when_the_deadline_passes(site: Site, start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer("--decide-within=3600")
     page = open_page("alice")
     page_actions.open_payment_card(page, payer.session_id)
     page_actions.fill_in_decision(page, "Approve", "The contract says so.")
+    page.evaluate(SET_DEADLINE, site.run(bring_deadline_near_in_child, session_id=payer.session_id))
     expect(page.get_by_text("Only an admin can decide now. Nothing runs until then.")).to_be_visible()
     expect(page.get_by_role("button", name="Approve this call")).to_be_hidden()
     expect(page.get_by_role("radio").filter(visible=True)).to_have_count(0)

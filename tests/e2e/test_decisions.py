@@ -171,25 +171,25 @@ def test_auditor_sees_the_card_but_cannot_decide(open_cards: Callable[..., list[
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
 
 
-@pytest.mark.parametrize("height", [720, 900])
-def test_record_button_is_visible_without_scrolling(open_cards: Callable[..., list[Page]], height: int) -> None:
+def test_record_button_is_visible_without_scrolling(open_cards: Callable[..., list[Page]]) -> None:
     (page,) = open_cards("alice")
-    page.set_viewport_size({"width": 1280, "height": height})
-    page.reload()
-    page_actions.choose_answer(page, "It happened")
-    consequence = page.locator(".consequence.confirm_landed")
-    expect(consequence).to_contain_text("continues at once")
-    assert page.evaluate("scrollY") == 0
-    # In one step, because a live update names the real host again.
-    bottom_edge_of_button = consequence.evaluate(
-        "(element, host) => {"
-        " element.innerHTML = element.innerHTML.replace(/ on [^ ]+ is /, ` on ${host} is `);"
-        " if (!element.textContent.includes(`on ${host} is waiting`)) return Infinity;"
-        " return document.querySelector('form[data-decide] [type=submit]').getBoundingClientRect().bottom;"
-        "}",
-        LONG_HOST_NAME,
-    )
-    assert bottom_edge_of_button <= height
+    for height in (720, 900):
+        page.set_viewport_size({"width": 1280, "height": height})
+        page.reload()
+        page_actions.choose_answer(page, "It happened")
+        consequence = page.locator(".consequence.confirm_landed")
+        expect(consequence).to_contain_text("continues at once")
+        assert page.evaluate("scrollY") == 0
+        # In one step, because a live update names the real host again.
+        bottom_edge_of_button = consequence.evaluate(
+            "(element, host) => {"
+            " element.innerHTML = element.innerHTML.replace(/ on [^ ]+ is /, ` on ${host} is `);"
+            " if (!element.textContent.includes(`on ${host} is waiting`)) return Infinity;"
+            " return document.querySelector('form[data-decide] [type=submit]').getBoundingClientRect().bottom;"
+            "}",
+            LONG_HOST_NAME,
+        )
+        assert bottom_edge_of_button <= height
 
 
 def test_verify_hook_can_be_called_again(open_cards: Callable[..., list[Page]]) -> None:
@@ -208,6 +208,7 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(
     page_monitors[0].ignore("status of 422")
     page.goto("/review/")
     page.get_by_role("link", name="Ship parcel 0").click()
+    page.wait_for_url("**/review/calls/*/")
     page_actions.fill_in_decision(page, "It did not happen", REASON)
     page_actions.record_decision(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
@@ -247,6 +248,7 @@ def test_links_are_followed_while_the_card_is_refreshed(private_site: Site, open
     page = open_page("alice", private_site)
     page.goto("/review/")
     page.get_by_role("link", name="Ship parcel 0").click()
+    page.wait_for_url("**/review/calls/*/")
     card = page.url
     for link in ("parcel-0", "Review", "Tool calls"):
         page.goto(card)

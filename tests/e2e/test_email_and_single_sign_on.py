@@ -13,6 +13,7 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import openid_provider
 from tests.support.browser import PageMonitor
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.message_receivers import read_received_messages, smtp_receiver
 from tests.support.processes import Child, wait_until
 from tests.support.site_process import Site, fresh_database
@@ -64,6 +65,7 @@ def test_link_in_an_email_opens_the_card(mail_site: Site, start_agent: StartAgen
     expect(row.get_by_text("Sent")).to_be_visible()
 
 
+@only_exhaustive
 def test_single_sign_on_requires_an_invitation(
     mail_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

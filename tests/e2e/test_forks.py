@@ -5,9 +5,11 @@ from playwright.sync_api import expect
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support.browser import PageMonitor
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import Site
 
 
+@only_exhaustive
 def test_fork_without_javascript(
     site: Site, order_number: int, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
@@ -47,7 +49,11 @@ def test_back_after_a_corrected_form_shows_the_form_again(
     page_actions.open_refund_card(page, order_number)
     page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
     page.wait_for_url("**/sessions/*/")
-    page.goto(f"{page.url}fork/?v=2")
+    page.goto(f"{page.url}fork/?v=1")
+    page.get_by_role("textbox", name="Title of the new session").fill("What if")
+    page.get_by_label("Version", exact=True).select_option("2")
+    expect(page.get_by_role("heading", name="Fork from version 2")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Title of the new session")).to_have_value("What if")
     page.get_by_role("textbox", name="Id of the new session").fill(f"order-{order_number}")
     page.get_by_role("button", name="Create the fork").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose an id that is not taken.")

@@ -45,7 +45,9 @@ def test_decision_by_keyboard_only(private_site: Site, start_agent: StartAgent, 
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
     page.keyboard.press("Control+Enter")
 
-    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_focused()
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    # The mail of the agent may be interrupted too: then the link to the next call has the focus.
+    expect(page.locator("main :is(h1, .onward a):focus")).to_be_visible()
     expect(page_actions.completion_notice(page)).to_be_visible()
     agent.wait()
     assert (agent.refunds, agent.mails) == (1, 1)

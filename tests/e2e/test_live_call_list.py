@@ -1,19 +1,16 @@
 """Live updates of a session's call list."""
 
-import subprocess
-import sys
-
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
+from tests.support.log_call import log_call_in_child
 from tests.support.site_process import Site
 
 
 def log_call(site: Site, session_id: str, call_id: str, word: str) -> str:
     """Log a call, or change the arguments of a logged one; return the path of the session's call list."""
-    command = [sys.executable, "-m", "tests.support.log_call", session_id, call_id, word]
-    process = subprocess.run(command, env=site.environment(), check=True, stdout=subprocess.PIPE, text=True)
-    return f"/sessions/{process.stdout.strip()}/calls/"
+    key = site.run(log_call_in_child, session_id=session_id, call_id=call_id, word=word)
+    return f"/sessions/{key}/calls/"
 
 
 def test_new_and_changed_calls_are_displayed(site: Site, open_page: OpenPage) -> None:

@@ -1,45 +1,18 @@
 """Pages of a session whose names are as long as names can be, in windows that a zoom of 200 % leaves."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.support.page_overflow import overflowing_elements
+from tests.support.saved_transcripts import save_long_names
 from tests.support.site_process import Site
-
-_PROGRAM = """
-import os
-from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
-
-registry = ToolRegistry()
-TOOL = "order_" + "badge" * 15
-
-
-def order(number: str) -> str:
-    return number
-
-
-order.__name__ = TOOL
-registry.tool(order, requires_approval=True, approvals=2, decide_within=3000)
-with SyncCheckpointer(os.environ["HARNESS_DATABASE_URL"]) as cp:
-    try:
-        with cp.session("s" + "x" * 254, "Word" * 50, agent="agent" * 14, registry=registry) as session:
-            session.append([{"role": "user", "content": "W" * 300}])
-            session.dispatch(TOOL, {"number": "N" * 400}, call_id="c" * 255)
-    except exceptions.ApprovalRequired:
-        pass
-"""
 
 
 @pytest.fixture
 def long_names(site: Site, open_page: OpenPage) -> Page:
     """Open the card of a call with long names."""
-    environment = {**site.environment(), "PYTHONPATH": str(Path.cwd())}
-    subprocess.run([sys.executable, "-c", _PROGRAM], env=environment, check=True)
+    site.run(save_long_names)
     page = open_page("alice", viewport={"width": 683, "height": 384})
     page.goto("/review/?tab=awaiting")
     page.get_by_role("link", name="Order badge").first.click()

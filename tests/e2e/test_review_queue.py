@@ -9,6 +9,7 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import axe, interrupted_calls
 from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site
 
@@ -38,6 +39,12 @@ def parcel_site(private_site: Site) -> Site:
 def expect_outage_row(page: Page) -> None:
     """Wait for the row of the outage in the queue."""
     expect(page.get_by_role("link", name="50 calls of ship_parcel interrupted within")).to_be_visible()
+
+
+def open_outage(page: Page, number: int) -> None:
+    """Open the outage of a number of calls from the queue, and wait for the scripts of its page."""
+    page.get_by_role("link", name=f"{number} calls of ship_parcel interrupted within").click()
+    page.wait_for_url("**/review/outages/**")
 
 
 def collect_responses(page: Page) -> list[Response]:
@@ -200,19 +207,20 @@ def test_delayed_update_is_applied_when_the_mouse_button_is_released(
 
 
 def test_outage_is_decided_by_keyboard(
-    parcel_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
+    private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
-    page = open_page("alice", parcel_site)
+    interrupted_calls.interrupt_calls(private_site, 20)  # of which four have no late result
+    page = open_page("alice", private_site)
     page_monitors[0].ignore(f"status of 422|{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.goto("/review/")
-    expect_outage_row(page)
+    expect(page.get_by_role("link", name="20 calls of ship_parcel interrupted within")).to_be_visible()
     page.context.set_offline(True)
     expect(page.get_by_text("You are offline — showing the state at")).to_be_visible()
     page.context.set_offline(False)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1, name=": 50 calls need a decision")).to_be_visible()
-    expect(page.get_by_text("40 happened, 0 did not")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name=": 20 calls need a decision")).to_be_visible()
+    expect(page.get_by_text("16 happened, 0 did not")).to_be_visible()
     page.wait_for_load_state()  # the scripts of a page run after its text is displayed
     page.keyboard.press("s")
     page.keyboard.type(REASON)
@@ -221,8 +229,8 @@ def test_outage_is_decided_by_keyboard(
     expect(page.get_by_role("region", name="Decide by late results").get_by_text("You are offline.")).to_be_visible()
     page.context.set_offline(False)
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
-    expect(page.get_by_label("Outcome").get_by_text("It happened", exact=True)).to_have_count(40)
+    expect(page.get_by_role("heading", level=1, name="4 of 20 calls need a decision")).to_be_visible()
+    expect(page.get_by_label("Outcome").get_by_text("It happened", exact=True)).to_have_count(16)
 
     page.keyboard.press("j")
     page.keyboard.press("2")
@@ -240,7 +248,7 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.type(REASON)
     page.keyboard.press("Escape")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("heading", level=1, name="9 of 50 calls need a decision")).to_be_focused()
+    expect(page.get_by_role("heading", level=1, name="3 of 20 calls need a decision")).to_be_focused()
 
     page.keyboard.press("j")
     page.keyboard.press("2")
@@ -255,14 +263,14 @@ def test_outage_is_decided_by_keyboard(
     expect(page.get_by_text("What you typed was ignored")).to_be_hidden()
     expect(page.get_by_label("Answer for all")).to_have_value("approve_rerun")
     expect(page.get_by_label("Evidence for all")).to_be_focused()
-    expect(page.get_by_role("button", name="Record 9 decisions")).to_be_visible()
-    expect(page.get_by_text("1 did not happen · 8 run once more")).to_be_visible()
+    expect(page.get_by_role("button", name="Record 3 decisions")).to_be_visible()
+    expect(page.get_by_text("1 did not happen · 2 run once more")).to_be_visible()
     answers.first.select_option("as for all")
     for label, text in (("Evidence for all", "The carrier's list"), ("Reason for all", REASON)):
         page.get_by_label(label).fill(text)
-    expect(page.get_by_role("button", name="Approve 9 more runs")).to_be_visible()
+    expect(page.get_by_role("button", name="Approve 3 more runs")).to_be_visible()
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("heading", level=1, name="all 50 calls are decided")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="all 20 calls are decided")).to_be_visible()
 
 
 def test_focus_after_a_decision_is_on_the_title_if_the_live_update_is_faster_than_the_response(
@@ -271,8 +279,7 @@ def test_focus_after_a_decision_is_on_the_title_if_the_live_update_is_faster_tha
     interrupted_calls.interrupt_calls(private_site, 11)  # of which three have no late result
     page = open_page("alice", private_site)
     page.goto("/review/")
-    page.get_by_role("link", name="11 calls of ship_parcel interrupted within").click()
-    page.wait_for_load_state()
+    open_outage(page, 11)
     page.evaluate("htmx.config.defaultSettleDelay = 2000")  # milliseconds from a swap to its focus
     delayed_routes: list[Route] = []
     page.route("**/review/outages/decide/", lambda route: delayed_routes.append(route))
@@ -298,7 +305,7 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     page.goto("/review/?sort=risk")
     page.get_by_text("Filter and sort").click()
     assert axe.list_accessibility_violations(page) == []
-    page.get_by_role("link", name="50 calls of ship_parcel interrupted within").click()
+    open_outage(page, 50)
     expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
     # The bar at the lower edge covers what is behind it; a link that it covers in part would count as too small.
     page.locator(".send-several").evaluate("bar => { bar.style.position = 'static'; }")
@@ -309,8 +316,12 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     by_evidence = page.get_by_role("region", name="Decide by late results")
     by_evidence.get_by_role("textbox").fill("Seen in the list of parcels.")
     others = page.get_by_role("region", name="Decide the others yourself")
-    # The button waits for an answer; before it, a link leads past the calls to the answer for all.
+    # Before an answer is chosen or in sight, a link in place of the button leads past the calls to the answer for all.
     expect(others.get_by_role("link", name="Answer for all")).to_be_visible()
+    others.get_by_label("Answer for all").scroll_into_view_if_needed()
+    expect(others.get_by_role("button", name="Record these decisions")).to_be_visible()
+    expect(others.get_by_role("link", name="Answer for all")).to_be_hidden()
+    page.evaluate("scrollTo(0, 0)")
     comes_after = "(field) => Boolean(field.compareDocumentPosition(document.querySelector('.for-all')) & 4)"
     assert others.locator("li .answer").first.evaluate(comes_after)
     others.get_by_label("Answer: Ship parcel 0").select_option("It did not happen")
@@ -320,7 +331,8 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     expect(others.locator(".errorlist")).to_have_count(2)
     others.get_by_label("Evidence: Ship parcel 0").fill("Not in the ledger.")
     expect(others.locator(".errorlist")).to_have_count(1)
-    expect(problem.get_by_role("link", name="Enter a reason here, or one for all calls.")).to_be_visible()
+    first_error = problem.get_by_role("link", name="Show the first error")
+    expect(first_error).to_have_attribute("href", re.compile(r"^#id_call-\d+-reason$"))
     for answer_for_all, errors in (("It happened", 1), ("leave undecided", 0)):  # a reason counts for its own answer
         others.get_by_label("Answer for all").select_option(answer_for_all)
         others.get_by_label("Reason for all").fill(REASON)
@@ -348,7 +360,7 @@ def test_answer_for_all_calls_is_not_one_for_the_call_that_somebody_else_leaves_
     page_monitors[0].ignore("status of 422")
     for page, answer in ((alice, "Run it once more"), (bob, "It did not happen")):
         page.goto("/review/")
-        page.get_by_role("link", name="11 calls of ship_parcel interrupted within").click()
+        open_outage(page, 11)
         page.get_by_label("Answer for all").select_option(answer)
         page.get_by_label("Evidence for all").fill("The carrier's list")
         page.get_by_label("Reason for all").fill(REASON)
@@ -383,7 +395,7 @@ def test_draft_of_an_outage_comes_back_with_its_button_and_total_and_can_be_disc
     interrupted_calls.interrupt_calls(private_site, 11)  # of which three have no late result
     page = open_page("alice", private_site)
     page.goto("/review/")
-    page.get_by_role("link", name="11 calls of ship_parcel interrupted within").click()
+    open_outage(page, 11)
     note = page.get_by_text("Your draft is back")
     page.get_by_label("Answer: Ship parcel 0").select_option("It did not happen")
     page.get_by_label("Answer for all").select_option("Run it once more")
@@ -410,10 +422,11 @@ def test_draft_of_an_outage_comes_back_with_its_button_and_total_and_can_be_disc
         expect(note).to_be_hidden()
 
 
+@only_exhaustive
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:
     page = open_page("alice", parcel_site, java_script_enabled=False)
     page.goto("/review/")
-    page.get_by_role("link", name="50 calls of ship_parcel interrupted within").click()
+    open_outage(page, 50)
     page.get_by_role("region", name="Decide by late results").get_by_role("textbox").fill(REASON)
     page.get_by_role("button", name="Decide 40 calls by their evidence").click()
     others = page.get_by_role("region", name="Decide these calls yourself")

@@ -2,20 +2,33 @@
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
+from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage
 from tests.support import axe
 from tests.support.site_process import Site
 
 
-def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, open_page: OpenPage) -> None:
-    for name in ("inv-1", "inv-2"):
-        private_site.payer(name)
-    page = open_page("alice", private_site, viewport={"width": 1366, "height": 768})
+def open_list(page: Page, site: Site, *sessions: str) -> None:
+    """Start agents and open the list when the sessions of all of them wait for an approval.
+
+    A list that is open offers a new session by a link above its rows.
+    """
+    for name in sessions:
+        site.payer(name)
+    page.goto("/review/")
+    for name in sessions:
+        expect(page_actions.payment_link(page, name)).to_be_visible()
     page.goto("/sessions/")
+
+
+def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, open_page: OpenPage) -> None:
+    page = open_page("alice", private_site, viewport={"width": 1366, "height": 768})
+    open_list(page, private_site, "inv-1", "inv-2")
     everything = page.get_by_role("checkbox", name="Select all sessions on this page")
     rows = page.locator("tbody .pick input")
+    expect(rows).to_have_count(2)
     everything.check()
     expect(page.locator("tbody .pick :checked")).to_have_count(rows.count())
     rows.first.uncheck()
@@ -31,16 +44,16 @@ def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, op
 
 
 def test_phone_selects_all_rows_and_shows_whole_ids_and_labels(private_site: Site, open_page: OpenPage) -> None:
-    for name in ("order-4711-replacement-second-attempt", "inv-2"):
-        private_site.payer(name)
     page = open_page("alice", private_site, viewport={"width": 390, "height": 844})
-    page.goto("/sessions/")
+    open_list(page, private_site, "order-4711-replacement-second-attempt", "inv-2")
+    expect(page.locator("tbody tr")).to_have_count(2)
     for label in ("emea", "returns-and-refunds", "vip"):
         page.get_by_role("checkbox", name="Select sessions").check()
         page.get_by_role("checkbox", name="Select all sessions on this page").check()
         page.get_by_placeholder("Label").fill(label)
         page.get_by_role("button", name="Add label").click()
-        expect(page.locator("tbody .label", has_text=label)).to_have_count(page.locator("tbody tr").count())
+        expect(page.locator("tbody .label", has_text=label)).to_have_count(2)
+        page.wait_for_load_state()
     page.get_by_role("checkbox", name="Select sessions").check()
     row = page.locator("tbody tr", has_text="order-4711")
     cut = "parts => parts.filter(part => part.scrollWidth > part.clientWidth + 1).map(part => part.textContent)"
@@ -53,7 +66,7 @@ def test_phone_selects_all_rows_and_shows_whole_ids_and_labels(private_site: Sit
 
 
 def test_headings_sort_and_no_box_selects_all_without_javascript(private_site: Site, open_page: OpenPage) -> None:
-    private_site.payer("inv-1")
+    open_list(open_page("alice", private_site), private_site, "inv-1")
     page = open_page("alice", private_site, java_script_enabled=False, viewport={"width": 1366, "height": 768})
     page.goto("/sessions/")
     expect(page.get_by_role("checkbox", name="Select all sessions on this page")).to_be_hidden()

@@ -5,10 +5,11 @@ from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
 from tests.support.browser import sign_in
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.site_process import PASSWORD
 
 
-@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize("javascript", mark_all_but_each(2, [True, False]))
 def test_sign_in_redirects_to_the_requested_page(open_page: OpenPage, javascript: bool) -> None:
     page = open_page(java_script_enabled=javascript)
     page.goto("/sessions/?q=lamp")

@@ -6,6 +6,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import Site
 
 
@@ -35,6 +36,7 @@ def test_timeline_by_keyboard(site: Site, order_number: int, start_agent: StartA
     expect(page.get_by_role("heading", name="Record")).to_be_visible()
 
 
+@only_exhaustive
 def test_timeline_without_javascript(
     site: Site, order_number: int, start_agent: StartAgent, open_page: OpenPage
 ) -> None:

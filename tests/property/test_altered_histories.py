@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.db import DatabaseError, connection, models, transaction
 from django.test import override_settings
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
@@ -36,11 +36,7 @@ def count_problems(session: Session) -> int:
 
 
 @given(history=st.lists(actions, min_size=1, max_size=8), choice=st.integers(0, 10**6))
-@settings(
-    max_examples=count_examples(9),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=count_examples(9))
 def test_one_edit_of_any_history_is_detected(history: list[tuple[str, Any]], choice: int, workspace: Workspace) -> None:
     name = f"sealed {uuid.uuid4()}"
     Player(name).play([("append", [{"id": "m", "n": 1}]), *history])
@@ -231,8 +227,6 @@ _EDITS: dict[str, Callable[[RichPlayer, Session, int], Edit | None]] = {
 )
 @settings(
     max_examples=count_examples(9),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=not EXHAUSTIVE,
 )
 def test_edits_of_any_history_are_refused_or_change_nothing_that_is_read(

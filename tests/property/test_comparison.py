@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checkpoints.client import SyncCheckpointer
@@ -128,11 +128,7 @@ def test_reordered_messages_are_found_as_moved(numbers: list[int], data: st.Data
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(
-    max_examples=count_examples(14),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=count_examples(14))
 @given(operations=operations)
 def test_comparison_of_saved_versions_finds_exactly_the_changes(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 from django.test import override_settings
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
@@ -139,11 +139,7 @@ def _plain(row: Any) -> dict[str, Any]:
 
 
 @given(history=st.lists(actions, max_size=12))
-@settings(
-    max_examples=count_examples(25),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=count_examples(25))
 def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}

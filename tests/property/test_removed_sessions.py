@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, transaction
 from django.test import override_settings
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer, ToolRegistry
@@ -105,7 +105,7 @@ _names = st.sampled_from("abc")
         max_size=12,
     )
 )
-@settings(max_examples=count_examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(15))
 def test_nothing_is_paid_twice(history: list[tuple[Callable[..., None], str, str]], workspace: Workspace) -> None:
     delete_test_rows()
     with witness_of_history():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
@@ -101,8 +101,6 @@ def histories(run: Callable[[Open, list[Step]], None]) -> Callable[..., None]:
     """Many histories on one emptied database, each in a session of its own."""
     decorated: Callable[..., None] = settings(
         max_examples=count_examples(15),
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )(given(steps=steps)(run))
     return decorated
 

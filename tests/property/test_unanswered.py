@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
@@ -135,11 +135,7 @@ class Agent:
 
 
 @given(history=st.lists(turns(), max_size=8))
-@settings(
-    max_examples=count_examples(14),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=count_examples(14))
 def test_every_operation_runs_exactly_once(history: list[Turn], workspace: Workspace) -> None:
     agent, expected = Agent(), Expected()
     try:

@@ -8,8 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
 
-#: Timeout of a page action, in milliseconds.
-ACTION_TIMEOUT_MS = 20_000
+#: Timeout of a page action, in milliseconds; only a failing test takes so long.
+ACTION_TIMEOUT_MS = 60_000
 #: The first is Chromium without windows, which takes a quarter less processor time.
 _EXECUTABLE_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 #: Problems that a page reports when its WebSocket is refused or lost: htmx logs the error event as an object.

@@ -1,10 +1,15 @@
-"""How much the longest tests try: a part that meets every place, or with HARNESS_TEST_EXHAUSTIVE=1 all there is."""
+"""How much the longest tests try: a part that meets every place, or with HARNESS_TEST_EXHAUSTIVE=1 all there is.
+
+With HARNESS_TEST_SAMPLED=1, any parametrized test has a sample of its cases.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import chain, combinations, product
 from typing import Any
+from zlib import crc32
 
 import pytest
 from django.db import connection
@@ -12,6 +17,10 @@ from django.db import connection
 from checkpoints.testing import Boundary
 
 EXHAUSTIVE = os.environ.get("HARNESS_TEST_EXHAUSTIVE") == "1"
+#: Whether a run has a sample of the cases of each parametrized test, because another one has all of them.
+SAMPLED = os.environ.get("HARNESS_TEST_SAMPLED") == "1"
+#: Largest number of cases of a test that a sampled run has all of.
+FEW_CASES = 4
 #: How many times as many random examples an exhaustive run tries.
 MORE_EXAMPLES = 8
 
@@ -28,6 +37,46 @@ def mark_all_but_each(step: int, cases: Iterable[Any], *, first: int = 0) -> lis
         else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=only_exhaustive)
         for number, case in enumerate(cases)
     ]
+
+
+def mark_all_but_combinations(*parameters: Sequence[Any], together: int = 1) -> list[Any]:
+    """Return all combinations of values, of which an ordinary run has enough to meet each value.
+
+    With `together`, it meets all combinations of the values of so many parameters, such as all pairs. A tuple gives
+    values to several arguments of the test.
+    """
+    numbered = list(product(*(range(len(values)) for values in parameters)))
+    chosen = _choose_covering_combinations(numbered, together)
+    cases = []
+    for numbers in numbered:
+        values = [values[number] for values, number in zip(parameters, numbers, strict=True)]
+        case = chain.from_iterable(value if isinstance(value, tuple) else (value,) for value in values)
+        cases.append(pytest.param(*case, marks=() if numbers in chosen else only_exhaustive))
+    return cases
+
+
+def _choose_covering_combinations(numbered: Sequence[tuple[int, ...]], together: int) -> set[tuple[int, ...]]:
+    """Choose again and again the combination that has most of what has not been met yet."""
+
+    def list_parts(numbers: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
+        return set(combinations(enumerate(numbers), together))
+
+    chosen, left = set(), set[tuple[tuple[int, int], ...]]().union(*map(list_parts, numbered))
+    while left:
+        best = max(numbered, key=lambda numbers: len(left & list_parts(numbers)))
+        chosen.add(best)
+        left -= list_parts(best)
+    return chosen
+
+
+def choose_sample(cases: Sequence[str]) -> set[str]:
+    """Return the names of cases for a sampled run: all of a few, or the first, the last and a third of the others.
+
+    A checksum of the name chooses the third, so that it is the same in each run and follows no order of values.
+    """
+    if len(cases) <= FEW_CASES:
+        return set(cases)
+    return {cases[0], cases[-1], *(case for case in cases if crc32(case.encode()) % 3 == 0)}
 
 
 def choose_each(step: int, cases: Sequence[Any]) -> Sequence[Any]:

@@ -1,12 +1,8 @@
-"""Calls that one outage interrupted. Four of five have a late result.
+"""Calls that one outage interrupted. Four of five have a late result."""
 
-`python -m tests.support.interrupted_calls 50` adds fifty to the database of HARNESS_DATABASE_URL.
-"""
-
-import subprocess
-import sys
 from typing import Final
 
+from tests.support.forked_site import use_database
 from tests.support.site_process import Site
 
 TOOL: Final = "ship_parcel"
@@ -14,14 +10,11 @@ TOOL: Final = "ship_parcel"
 
 def interrupt_calls(site: Site, number: int) -> None:
     """Add `number` interrupted calls to the database of a running site."""
-    command = [sys.executable, "-m", "tests.support.interrupted_calls", str(number)]
-    subprocess.run(command, env=site.environment(), check=True)
+    site.run(interrupt_calls_in_child, number=number)
 
 
-def main(number: int) -> None:
-    import django
-
-    django.setup()
+def interrupt_calls_in_child(database: str, number: int) -> None:
+    use_database(database)
 
     from checkpoints.db import clock
     from checkpoints.enums import SessionStatus
@@ -41,7 +34,3 @@ def main(number: int) -> None:
         )
         if parcel % 5:
             make_late_result(call=call, result=f"shipped as {parcel}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

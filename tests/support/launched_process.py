@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -24,10 +25,20 @@ STATUS = struct.Struct("i")
 class Launched:
     """Process that runs a function. It reads from `stdin`, and writes to `stdout` and `errors`.
 
-    `fresh` makes it a new interpreter instead of a fork of one with Django set up.
+    `fresh` makes it a new interpreter instead of a fork of one with Django set up, which loads `modules` before it is
+    forked; `with_site` forks one with the whole site.
     """
 
-    def __init__(self, function: str, arguments: str, errors: IO[str], *, fresh: bool) -> None:
+    def __init__(
+        self,
+        function: str,
+        arguments: str,
+        errors: IO[str],
+        *,
+        fresh: bool = False,
+        with_site: bool = False,
+        modules: Sequence[str] = (),
+    ) -> None:
         child_stdin, parent_stdin = os.pipe()
         parent_stdout, child_stdout = os.pipe()
         self.stdin, self.stdout = os.fdopen(parent_stdin, "w"), os.fdopen(parent_stdout)
@@ -38,8 +49,15 @@ class Launched:
                 stack.callback(os.close, file)
             # The launcher may have been started before the test's module has set its variables.
             settings = {name: value for name, value in os.environ.items() if name.startswith("HARNESS_")}
-            order = {"function": function, "arguments": arguments, "fresh": fresh, "settings": settings}
-            _get_launcher_connection().order(order, [child_stdin, child_stdout, errors.fileno(), child_states.fileno()])
+            order = {
+                "function": function,
+                "arguments": arguments,
+                "fresh": fresh,
+                "settings": settings,
+                "modules": list(modules),
+            }
+            files = [child_stdin, child_stdout, errors.fileno(), child_states.fileno()]
+            _get_launcher_connection(with_site).order(order, files)
         self.pid = self._receive_next_status(None)
 
     def poll(self) -> int | None:
@@ -81,13 +99,16 @@ class Launched:
 class _Launching:
     """Connection to the launcher of this process, which ends when the connection is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_site: bool) -> None:
         self._lock = threading.Lock()
         self._orders, launcher_end = socket.socketpair()
         environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        warnings = [] if with_site else ["-W", "error"]
+        loaders = ["tests.support.forked_site:preload"] if with_site else []
         with launcher_end:
+            module = ["-m", "tests.support.process_launcher", str(launcher_end.fileno()), *loaders]
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "tests.support.process_launcher", str(launcher_end.fileno())],
+                [sys.executable, *warnings, *module],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -106,6 +127,11 @@ class _Launching:
         self._process.wait()
 
 
+def start_launcher(*, with_site: bool = False) -> None:
+    """Start the launcher of this process, which loads what it has to while this process does something else."""
+    _get_launcher_connection(with_site)
+
+
 @cache
-def _get_launcher_connection() -> _Launching:
-    return _Launching()
+def _get_launcher_connection(with_site: bool) -> _Launching:
+    return _Launching(with_site=with_site)

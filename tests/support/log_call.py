@@ -1,18 +1,13 @@
-"""Add a logged call to a session, or change its arguments, as an agent or a person does:
-
-`python -m tests.support.log_call order-17 call_1 apples`.
-"""
+"""Add a logged call to a session, or change its arguments, as an agent or a person does."""
 
 from __future__ import annotations
 
-import sys
-
-import django
+from tests.support.forked_site import use_database
 
 
-def main(session_id: str, call_id: str, word: str) -> int:
+def log_call_in_child(database: str, session_id: str, call_id: str, word: str) -> int:
     """Return the key of the session, which is created if needed."""
-    django.setup()
+    use_database(database)
     from django.db.models import F
     from django.db.models.functions import Now
 
@@ -32,7 +27,3 @@ def main(session_id: str, call_id: str, word: str) -> int:
         )
     Session.objects.filter(pk=session.pk).update(updated_at=Now(), revision=F("revision") + 1)
     return session.pk
-
-
-if __name__ == "__main__":
-    print(main(*sys.argv[1:]))

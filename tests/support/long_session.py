@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import django
 
+from tests.support import forked_site
+
 if TYPE_CHECKING:
     from checkpoints.models import Message, Run, Session
 
@@ -74,6 +76,11 @@ def make_long_session(
         _create_logged_calls(run, message_bodies)
     _create_versions(run, messages)
     return int(session.pk)
+
+
+def make_long_session_in_child(database: str, count: int, session_id: str) -> int:
+    forked_site.use_database(database)
+    return make_long_session(count, session_id=session_id)
 
 
 def _create_messages(session: "Session", message_bodies: list[dict[str, Any]]) -> list["Message"]:

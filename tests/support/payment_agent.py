@@ -1,7 +1,7 @@
-"""Agent that pays an invoice after an approval by people: `python -m tests.support.payment_agent`.
+"""Agent that pays an invoice after an approval by people.
 
-A plain script on a database of its own, as users write them. It waits for the decision, and continues after a restart.
-With `--die` it is killed in the middle of the payment, once.
+It knows its database and nothing of the site, as the scripts that users write. It waits for the decision, and continues
+after a restart. With `--die` it is killed in the middle of the payment, once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.support.processes import append_line
 CALL = "call_1"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     options = _parse_options(arguments)
-    with SyncCheckpointer.open(os.environ["HARNESS_DATABASE_URL"]) as checkpointer:
+    with SyncCheckpointer.open(options.database) as checkpointer:
         print(pay(checkpointer, options), flush=True)
     return 0
 
@@ -89,8 +89,9 @@ def _build_text_block(text: str) -> dict[str, Any]:
     return {"kind": "text", "text": text}
 
 
-def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.payment_agent", description=__doc__)
+def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--database", required=True, help="path or URL")
     parser.add_argument("--session", required=True)
     parser.add_argument("--invoice", type=int, default=8841)
     parser.add_argument("--ledger", type=Path, required=True, help="gets a line for each payment")
@@ -98,7 +99,3 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--decide-within", type=float, help="seconds; afterwards an admin has to decide")
     parser.add_argument("--die", action="store_true", help="be killed in the middle of the payment, once")
     return parser.parse_args(arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,9 +1,10 @@
-"""Process that children are forked from: `python -W error -m tests.support.process_launcher SOCKET`.
+"""Process that children are forked from: `python -W error -m tests.support.process_launcher SOCKET [FUNCTION]`.
 
 It loads Python, Django and the library once, so that a child starts in milliseconds. Orders come over the socket whose
 number is the argument, together with the files for the child's input, output and error output, and a socket for reports
 about the child: first the process id, then each status from `waitpid`. This process has no thread and opens no
-database, so a fork of it is as good as a new process.
+database, so a fork of it is as good as a new process. A function may be named that loads
+more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -70,7 +72,7 @@ class Launcher:
     def _fork(self, order: dict[str, Any], files: list[int]) -> bool:
         """Fork a child; return True in the child."""
         if not order["fresh"]:
-            _import_function_and_freeze(order["function"])
+            _import_function_and_freeze(order["function"], order["modules"])
         pid = os.fork()
         if pid == 0:
             self._become_child(files)
@@ -103,8 +105,10 @@ class Launcher:
                 self._told.pop(pid).close()
 
 
-def _import_function_and_freeze(function: str) -> None:
+def _import_function_and_freeze(function: str, modules: Sequence[str]) -> None:
     import_function(function)
+    for module in modules:
+        import_module(module)
     _preload_modules()
     gc.freeze()  # pages shared with the children stay shared: their garbage collection does not write to them
 
@@ -118,7 +122,9 @@ def _preload_modules() -> None:
         import_module(module)
 
 
-def main(orders: int) -> None:
+def main(orders: int, *loaders: str) -> None:
+    for loader in loaders:
+        import_function(loader)()
     order = Launcher(socket.socket(fileno=orders)).serve()
     if order is None:
         return
@@ -133,4 +139,4 @@ def main(orders: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

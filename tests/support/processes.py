@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Never
 from urllib.parse import quote
 
@@ -30,17 +30,30 @@ from django.db import connections
 from tests.support.launched_process import ROOT as ROOT
 from tests.support.launched_process import Launched
 
-PATIENCE = 90.0  # timeout in seconds; only a failing test takes so long
+PATIENCE = 180.0  # timeout in seconds; only a failing test takes so long
 _END_OF_OUTPUT: list[Any] = []
 
 
 class Child:
-    """Process that runs `function(**arguments)`."""
+    """Process that runs `function(**arguments)`.
 
-    def __init__(self, function: Callable[..., object], *, fresh: bool = False, **arguments: Any) -> None:
+    `with_site` forks it from a process that has loaded the site, and `modules` names what else that process loads.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        *,
+        fresh: bool = False,
+        with_site: bool = False,
+        modules: Sequence[str] = (),
+        **arguments: Any,
+    ) -> None:
         name = f"{function.__module__}:{function.__qualname__}"
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `kill`
-        self._process = Launched(name, json.dumps(arguments), self._errors, fresh=fresh)
+        self._process = Launched(
+            name, json.dumps(arguments), self._errors, fresh=fresh, with_site=with_site, modules=modules
+        )
         self._said: queue.Queue[Any] = queue.Queue()
         self._listener = threading.Thread(target=self._read_messages, daemon=True)
         self._listener.start()
@@ -57,7 +70,7 @@ class Child:
     def expect(self, event: str) -> Any:
         """Wait until the child says `event`, which must be its next message; return the value."""
         message = self._receive_next_message()
-        assert message[:1] == [event], f"{event!r} was expected, not {message!r}.\n{self._read_error_output()}"
+        assert message[:1] == [event], f"{event!r} was expected, not {message!r}.\n{self.read_error_output()}"
         return message[1]
 
     def tell(self, word: str = "go") -> None:
@@ -68,12 +81,12 @@ class Child:
     def result(self) -> Any:
         """Wait for the end of the function and return its value. The process must exit with 0."""
         value = self.expect("returned")
-        assert self._process.wait(PATIENCE) == 0, self._read_error_output()
+        assert self._process.wait(PATIENCE) == 0, self.read_error_output()
         return value
 
     def died_by(self) -> signal.Signals:
         """Wait for a process that does not return, and return the signal that ended it."""
-        assert self._receive_next_message() is _END_OF_OUTPUT, self._read_error_output()
+        assert self._receive_next_message() is _END_OF_OUTPUT, self.read_error_output()
         return signal.Signals(-self._process.wait(PATIENCE))
 
     def pause(self) -> None:
@@ -95,7 +108,7 @@ class Child:
             return self._said.get(timeout=PATIENCE)
         except queue.Empty:
             raise AssertionError(
-                f"The child said nothing for {PATIENCE:g} seconds.\n{self._read_error_output()}"
+                f"The child said nothing for {PATIENCE:g} seconds.\n{self.read_error_output()}"
             ) from None
 
     def _read_messages(self) -> None:
@@ -104,7 +117,8 @@ class Child:
                 self._said.put(json.loads(line))
         self._said.put(_END_OF_OUTPUT)
 
-    def _read_error_output(self) -> str:
+    def read_error_output(self) -> str:
+        """Return what the child has written to stderr."""
         if self._errors.closed:
             return "It was killed."
         self._errors.seek(0)

@@ -8,28 +8,41 @@
 `python -m tests.support.site_process` prepares the database in HARNESS_DATABASE_URL.
 """
 
+import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import psycopg
 from psycopg import sql
 
 from checkpoints.enums import Role
-from examples.demo.demo_processes import ChildProcess, start_refund_desk_process, start_site_and_wait_until_ready
+from examples.demo.demo_processes import (
+    STOP_TIMEOUT_SECONDS,
+    ChildProcess,
+    build_refund_desk_arguments,
+    is_site_answering,
+    start_refund_desk_process,
+    start_site_and_wait_until_ready,
+)
+from tests.support import forked_site, payment_agent
+from tests.support.launched_process import Launched
+from tests.support.processes import Child
 
 PASSWORD: Final = "correct horse battery"
 CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
-#: Timeout in seconds for the end of a thread or process.
-PATIENCE = 30.0
+#: Timeout in seconds for the start of a site and the end of a process; only a failing test takes so long.
+PATIENCE = 90.0
 
 
 @contextmanager
@@ -55,10 +68,44 @@ def fresh_database(folder: Path, like: str = "") -> Iterator[str]:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-class Agent:
-    """Refund desk, restarted whenever it is killed, until it ends by itself or is stopped."""
+class ForkedProcess:
+    """Process that runs a function with arguments, forked from a launcher; stopped as a `ChildProcess` is."""
 
-    def __init__(self, number: int, folder: Path, database: str, pace: float) -> None:
+    def __init__(
+        self, function: Callable[..., object], log: Path, *, with_site: bool = False, **arguments: Any
+    ) -> None:
+        name = f"{function.__module__}:{function.__qualname__}"
+        with log.open("a") as output:
+            self._process = Launched(name, json.dumps(arguments), output, with_site=with_site)
+
+    @property
+    def code(self) -> int | None:
+        """Exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def kill_signal_name(self) -> str:
+        """Name of the signal that killed the process; empty while it runs or if it exited."""
+        code = self.code or 0
+        return signal.Signals(-code).name if code < 0 else ""
+
+    def stop(self) -> None:
+        if self.code is None:
+            with suppress(ProcessLookupError, TimeoutError):
+                os.kill(self._process.pid, signal.SIGTERM)
+                self._process.wait(STOP_TIMEOUT_SECONDS)
+        self._process.kill(PATIENCE)
+        self._process.stdout.close()
+
+
+class Agent:
+    """Refund desk, restarted whenever it is killed, until it ends by itself or is stopped.
+
+    Its processes are plain scripts as users write them, or with `forked` forks of one that has loaded the library.
+    """
+
+    def __init__(self, number: int, folder: Path, database: str, pace: float, *, forked: bool = False) -> None:
+        self._forked = forked
         self.session_id = f"order-{number}"
         self.folder = folder
         folder.mkdir(parents=True)
@@ -86,12 +133,19 @@ class Agent:
 
     def _restart_until_finished(self, number: int, database: str, pace: float) -> None:
         while not self._stopping.is_set():
-            child = start_refund_desk_process(number, self.session_id, self.folder, database=database, pace=pace)
+            child = self._start_process(number, database, pace)
             while child.code is None and not self._stopping.wait(0.05):
                 pass
             child.stop()
             if not child.kill_signal_name:
                 return
+
+    def _start_process(self, number: int, database: str, pace: float) -> ChildProcess | ForkedProcess:
+        if not self._forked:
+            return start_refund_desk_process(number, self.session_id, self.folder, database=database, pace=pace)
+        arguments = build_refund_desk_arguments(number, self.session_id, self.folder, pace)
+        arguments.append(f"--database={database}")
+        return ForkedProcess(forked_site.run_refund_desk, self.folder / "agent.log", arguments=arguments)
 
     def _read_end_of_log(self) -> str:
         return (self.folder / "agent.log").read_text(errors="replace")[-2000:]
@@ -103,16 +157,8 @@ class Payer:
     def __init__(self, session_id: str, folder: Path, database: str, *options: str) -> None:
         self.session_id = session_id
         self.ledger = folder / f"{session_id}.ledger"
-        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-        arguments = [
-            "-m",
-            "tests.support.payment_agent",
-            f"--session={session_id}",
-            f"--ledger={self.ledger}",
-            *options,
-        ]
-        log = folder / f"{session_id}.log"
-        self._child = ChildProcess(arguments, log, {**environment, "HARNESS_DATABASE_URL": database})
+        arguments = [f"--session={session_id}", f"--ledger={self.ledger}", f"--database={database}", *options]
+        self._child = ForkedProcess(payment_agent.main, folder / f"{session_id}.log", arguments=arguments)
 
     @property
     def payments(self) -> list[str]:
@@ -124,13 +170,17 @@ class Payer:
 
 
 class Site:
-    """`manage.py serve` on a free port, on a prepared database."""
+    """`manage.py serve` on a free port, on a prepared database.
 
-    def __init__(self, database: str, folder: Path) -> None:
+    With `forked` its process is a fork of one that has loaded the site, and its agents are forks, too.
+    """
+
+    def __init__(self, database: str, folder: Path, *, forked: bool = False) -> None:
         self.database = database
         self.folder = folder
+        self.forked = forked
         self.port = free_port()
-        self._child: ChildProcess | None = None
+        self._child: ChildProcess | ForkedProcess | None = None
         self._leaving = ExitStack()
 
     @property
@@ -148,17 +198,39 @@ class Site:
 
     def start(self) -> None:
         """Start the site and return when it answers; the port stays the same across restarts."""
+        if self.forked:
+            self._child = self._start_fork()
+            return
         self._child = start_site_and_wait_until_ready(
             self.port, self.folder / "site.log", lambda: False, self.environment()
         )
+
+    def _start_fork(self) -> ForkedProcess:
+        log = self.folder / "site.log"
+        site = ForkedProcess(forked_site.serve, log, with_site=True, database=self.database, port=self.port)
+        deadline = time.monotonic() + PATIENCE
+        while not is_site_answering(self.port):
+            if site.code is not None or time.monotonic() > deadline:
+                site.stop()
+                raise AssertionError(f"The site does not answer. Its log:\n{self.log()}")
+            time.sleep(0.05)
+        return site
 
     def stop(self) -> None:
         if self._child is not None:
             self._child.stop()
 
+    def run(self, function: Callable[..., object], **arguments: Any) -> Any:
+        """Run `function(database, …)` in a process that has loaded the site, and return its value."""
+        child = Child(function, with_site=True, database=self.database, **arguments)
+        try:
+            return child.result()
+        finally:
+            child.kill()
+
     def agent(self, number: int, *, pace: float = 0.0) -> Agent:
         """Start the refund desk on session `order-<number>`, with a model that takes `pace` seconds to answer."""
-        agent = Agent(number, self.folder / str(number), self.database, pace)
+        agent = Agent(number, self.folder / str(number), self.database, pace, forked=self.forked)
         self._leaving.callback(agent.stop)
         return agent
 
@@ -188,6 +260,21 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def create_tables_and_accounts_in_child(database: str) -> None:
+    """Create them in a child of a process that has loaded the site."""
+    forked_site.use_database(database)
+    main()
+
+
+def create_tables_in_child(database: str) -> None:
+    """Create them in a child of a process that has loaded the site."""
+    forked_site.use_database(database)
+
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0, interactive=False)
 
 
 def create_tables_and_accounts(database: str) -> None:

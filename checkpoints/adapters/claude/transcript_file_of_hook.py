@@ -10,7 +10,7 @@ from typing import Any, Final
 
 #: Seconds between two looks into a file, and the number of looks.
 _POLL_INTERVAL: Final = 0.05
-_POLLS: Final = 40
+_POLLS: Final = 200
 
 
 def find_transcript_path(hook: Mapping[str, Any]) -> Path:
@@ -49,7 +49,7 @@ def has_line_with_all(path: Path, *marks: str) -> bool:
 
 
 def wait_for_line_containing(path: Path, mark: str) -> None:
-    """Wait for a line that the program is writing, for at most two seconds."""
+    """Wait for a line that the program is writing, for at most ten seconds, which a busy machine may need."""
     for _ in range(_POLLS):
         if has_line_with_all(path, mark):
             return

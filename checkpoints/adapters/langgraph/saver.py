@@ -140,8 +140,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         self._memory = ListMemory()
         #: States that were the newest of their thread and namespace when this saver loaded or stored them.
         self._newest: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        #: Namespaces of subgraphs of which this saver has begun to store states.
-        self._stored_namespaces: OrderedDict[tuple[str, str], None] = OrderedDict()
+        #: Namespaces of subgraphs that store their states here: each of them reads its newest state when it begins.
+        self._used_namespaces: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._newest_lock = Lock()
 
     @classmethod
@@ -191,6 +191,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the state of a config, or the newest one of its thread and namespace; None if there is none."""
         thread_id, namespace = _get_thread_and_namespace(config)
+        self._remember_used_namespace(thread_id, namespace)
         store = self.sync_checkpointer.store
         known = self._memory.map_saved_lists_by_digest(thread_id, namespace)
         loaded = state_store.load_state(
@@ -226,6 +227,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         """Iterate over states, newest first, whose metadata have all values of `filter`."""
         configurable = {} if config is None else config["configurable"]
+        if config is not None:
+            self._remember_used_namespace(*_get_thread_and_namespace(config))
         loaded = state_store.iterate_states(
             self.sync_checkpointer.store,
             None if config is None else str(configurable["thread_id"]),
@@ -312,7 +315,6 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         The calls of interrupts that the graph has left without an answer, by another input or a new state, are
         withdrawn.
         """
-        self._remember_stored_namespace(*_get_thread_and_namespace(config))
         try:
             self._store_state(config, checkpoint, metadata, new_versions)
         except GrownListNotStored:  # another process has removed the state before it
@@ -686,13 +688,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             while len(self._newest) > _MAX_NEWEST:
                 self._newest.popitem(last=False)
 
-    def _remember_stored_namespace(self, thread_id: str, namespace: str) -> None:
+    def _remember_used_namespace(self, thread_id: str, namespace: str) -> None:
         if not namespace:
             return
         with self._newest_lock:
-            self._stored_namespaces[thread_id, namespace] = None
-            while len(self._stored_namespaces) > _MAX_NEWEST:
-                self._stored_namespaces.popitem(last=False)
+            self._used_namespaces[thread_id, namespace] = None
+            while len(self._used_namespaces) > _MAX_NEWEST:
+                self._used_namespaces.popitem(last=False)
 
     def iterate_pauses_until_states_are_stored(self, config: RunnableConfig) -> Iterator[float]:
         """Wait until the states in which a task runs are stored, as another thread may be about to do.
@@ -729,7 +731,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             with self._newest_lock:
                 is_known = (thread_id, namespace, state_id) in self._newest
                 # A subgraph may have no checkpointer; the root graph has that of its tasks.
-                is_of_graph_with_saver = not namespace or (thread_id, namespace) in self._stored_namespaces
+                is_of_graph_with_saver = not namespace or (thread_id, namespace) in self._used_namespaces
             if is_known or not is_of_graph_with_saver:
                 continue
             if not state_store.has_state(self.sync_checkpointer.store, thread_id, namespace, state_id):

@@ -1145,6 +1145,11 @@ export interface components {
              * @description Version to continue from; without one, the newest.
              */
             version?: number | null;
+            /**
+             * Title
+             * @description Title of the new session; without one, that of the other session.
+             */
+            title?: string | null;
         };
         /**
          * CallState
@@ -1622,6 +1627,12 @@ export interface components {
              */
             idempotency?: "once" | "unanswered" | "call" | "function" | "key";
             /**
+             * Continues Open Calls
+             * @description With `call` and without a `step`: the call keeps its key in a later step, until a saved version has its result. For frameworks, which save while a call waits for a person.
+             * @default false
+             */
+            continues_open_calls?: boolean;
+            /**
              * Taken
              * @description Stored results that the agent has used since its last request.
              * @default []
@@ -1754,6 +1765,8 @@ export interface components {
             args_digest: string;
             /** Result Text */
             result_text: string | null;
+            /** Exit Code */
+            exit_code: number | null;
             /** Error Type */
             error_type: string;
             /** Error Message */

@@ -33,8 +33,8 @@ PREVIEW = 6_000
 _FOLD_TEXT_LENGTH = 600
 _FOLD_LIST_LENGTH = 12
 #: Texts with more characters or lines show their first lines where nothing is folded, with a control for the others.
-_CLAMP_TEXT_LENGTH = 480
-_CLAMP_TEXT_LINES = 8
+_CLAMP_TEXT_LENGTH = 800
+_CLAMP_TEXT_LINES = 12
 #: Classes of the columns of a long list, by the number of characters of its longest value.
 _COLUMN_WIDTHS = ((8, "narrow"), (28, "wide"))
 #: Values nested deeper are written as JSON text.
@@ -201,7 +201,7 @@ class _Writer:
             )
             summary = build_html('{}… <span class="omission">{}</span>', head, format_byte_size(get_byte_size(text)))
             return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, masked)
-        if not self.fold and (len(text) > _CLAMP_TEXT_LENGTH or text.count("\n") >= _CLAMP_TEXT_LINES):
+        if not self.fold and (len(text) > _CLAMP_TEXT_LENGTH or text.strip().count("\n") >= _CLAMP_TEXT_LINES):
             return _render_clamped_text(masked, len(text))
         return conditional_escape(masked)
 

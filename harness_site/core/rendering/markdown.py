@@ -15,6 +15,7 @@ from django.utils.translation import get_language, gettext
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline, newline
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
@@ -137,10 +138,21 @@ def _render_image_as_link(
     return format_html('<a href="{}">{}</a>', source, gettext("Image: %(name)s") % {"name": alt or source})
 
 
+def _break_line_and_keep_indentation(state: StateInline, silent: bool) -> bool:
+    """Break a line as the parser does, and keep the indentation of the next one: people paste code without a fence."""
+    start = state.pos + 1
+    if not newline(state, silent):
+        return False
+    if not silent:
+        state.pending += "\N{NO-BREAK SPACE}" * len(state.src[start : state.pos].expandtabs(4))
+    return True
+
+
 def _build_markdown_parser() -> MarkdownIt:
     parser = MarkdownIt("js-default", {"html": False, "breaks": True, "highlight": _highlight_code_block})
     parser.core.ruler.push("demote", _demote_headings)
     parser.core.ruler.push("mask", _mask_parsed_tokens)
+    parser.inline.ruler.at("newline", _break_line_and_keep_indentation)
     parser.add_render_rule("image", _render_image_as_link)
     markdown_work_budget_and_autolinks.install_budget_and_autolink_rules(parser)
     return parser

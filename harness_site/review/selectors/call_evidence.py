@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.calls.require_unaltered_call import require_call_unaltered
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, ActorKind, DecisionKind, KeyScope
@@ -114,10 +114,10 @@ def load_earlier_reasons_of_person(call: ToolCall, person: str) -> dict[str, lis
     if call.is_question:
         return {}
     recent = Decision.objects.order_by("-pk").values("pk")[:_SEARCHED_DECISIONS]
-    own = Decision.objects.filter(pk__in=recent, actor=person, actor_kind=ActorKind.PERSON)
-    same_tool = own.filter(tool_call__workspace=call.workspace_id, tool_call__tool=call.tool)
+    own = Q(pk__in=recent, actor=person, actor_kind=ActorKind.PERSON) & ~Q(kind__in=_WITHOUT_USUAL_REASON)
+    same_tool = Decision.objects.filter(own, tool_call__workspace=call.workspace_id, tool_call__tool=call.tool)
     reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for decision in same_tool.exclude(kind__in=_WITHOUT_USUAL_REASON).order_by("-pk"):
+    for decision in sorted(same_tool.only("kind", "result", "reason"), key=attrgetter("pk"), reverse=True):
         is_message = decision.kind == DecisionKind.REJECT
         text = ((decision.result_text if is_message else None) or decision.reason).strip()
         is_usual = 0 < len(text) <= _MAX_REASON_LENGTH and text not in reasons[decision.kind]

@@ -40,12 +40,16 @@ def load_conversation_around_call(call: ToolCall, until: datetime | None) -> Con
         IntegrityError: A version or a message was altered.
     """
     last: Conversation | None = None
+    seen: set[int] = set()
     for version in _iterate_versions_that_may_contain_call(call, until):
-        conversation = conversation_window.load_conversation_before_step(call.session, version, size=_CONTEXT_MESSAGES)
-        if conversation is None:
+        place = conversation_window.find_transcript_version_before_step(call.session, version)
+        if place is None or place.version in seen:
             continue
+        seen.add(place.version)
+        first = max(0, place.length - _CONTEXT_MESSAGES)
+        conversation = conversation_window.load_conversation_window(call.session, place, first=first)
         if _is_call_in_conversation(call, conversation):
-            return ConversationAroundCall(conversation, conversation.place.version, is_call_in_message=True)
+            return ConversationAroundCall(conversation, place.version, is_call_in_message=True)
         if last is None or version != call.answered_version:
             last = conversation
     if last is None:
@@ -55,15 +59,16 @@ def load_conversation_around_call(call: ToolCall, until: datetime | None) -> Con
 
 
 def _iterate_versions_that_may_contain_call(call: ToolCall, until: datetime | None) -> Iterator[int]:
-    """Yield the versions to look at, the likeliest first, each once."""
+    """Yield the versions to look at, the likeliest first, each once.
+
+    One that has a result of the call names it, but that of a decided call may have been saved after the decision.
+    """
     yield call.step
-    newest = call.step
-    if call.session.latest_version > call.step:
+    newest, answered = call.session.latest_version, call.answered_version or call.step
+    if until is not None and newest > call.step:
         newest = version_list.find_newest_version_number_until(call.session_id, until) or call.step
-    if newest > call.step:
-        yield newest
-    if call.answered_version is not None and call.answered_version not in {call.step, newest}:
-        yield call.answered_version
+    later = (answered, newest) if until is None else (newest, answered)
+    yield from dict.fromkeys(version for version in later if version > call.step)
 
 
 def _is_call_in_conversation(call: ToolCall, conversation: Conversation) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Final
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -17,6 +18,10 @@ from harness_site.search.call_and_decision_sums import COUNTED_DECISIONS
 COUNT_LIMIT = 1000
 #: Decisions to list: discards of read-only calls are automatic and left out.
 SHOWN_DECISIONS = sorted(DECIDING_KINDS - {DecisionKind.DISCARD})
+#: Decisions about a call that waits for none, or waits again since a withdrawal.
+_CALL_WAS_DECIDED: Final = ~Q(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES)) | Q(
+    Exists(Decision.objects.filter(tool_call=OuterRef("tool_call"), kind=DecisionKind.WITHDRAW, final=True))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,8 @@ def count_decided_calls(
 
 def count_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
     """Count the decisions that match, up to `COUNT_LIMIT`; a call may have several."""
-    return _count_decisions_up_to_limit(_query_decisions(workspace, filters, wanted), COUNT_LIMIT)
+    decisions = _query_decisions(workspace, filters, _build_decision_condition(wanted))
+    return _count_decisions_up_to_limit(decisions, COUNT_LIMIT)
 
 
 def _count_decisions_up_to_limit(decisions: QuerySet[Decision], limit: int) -> BoundedCount:
@@ -86,16 +92,15 @@ def _query_latest_decisions_of_decided_calls(
     workspace: Workspace, filters: CallFilters, wanted: DecisionFilters
 ) -> QuerySet[Decision]:
     """Select the latest matching decision of each call that waits for none, or waits again since a withdrawal."""
-    of_call = Decision.objects.filter(tool_call=OuterRef("tool_call"), pk__gt=OuterRef("pk"))
-    latest = _query_decisions(workspace, filters, wanted).filter(~Exists(_filter_decisions(of_call, wanted)))
-    withdrawals = Decision.objects.filter(tool_call=OuterRef("tool_call"), kind=DecisionKind.WITHDRAW, final=True)
-    return latest.filter(~Q(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES)) | Exists(withdrawals))
+    condition = _build_decision_condition(wanted)
+    later = Decision.objects.filter(condition, tool_call=OuterRef("tool_call"), pk__gt=OuterRef("pk"))
+    return _query_decisions(workspace, filters, condition & ~Exists(later) & _CALL_WAS_DECIDED)
 
 
-def _query_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> QuerySet[Decision]:
+def _query_decisions(workspace: Workspace, filters: CallFilters, condition: Q) -> QuerySet[Decision]:
     # As a join, this condition may make a plan read all sessions of the workspace instead of the newest decisions.
     of_workspace = Exists(ToolCall.objects.filter(pk=OuterRef("tool_call"), workspace=workspace))
-    decisions = _filter_decisions(Decision.objects.filter(of_workspace), wanted)
+    decisions = Decision.objects.filter(of_workspace, condition)
     if filters.tool:
         decisions = decisions.filter(tool_call__tool=filters.tool)
     if filters.agent:
@@ -103,16 +108,16 @@ def _query_decisions(workspace: Workspace, filters: CallFilters, wanted: Decisio
     return decisions if filters.risk is None else decisions.filter(tool_call__risk=filters.risk)
 
 
-def _filter_decisions(decisions: QuerySet[Decision], wanted: DecisionFilters) -> QuerySet[Decision]:
-    decisions = decisions.filter(kind__in=SHOWN_DECISIONS)
+def _build_decision_condition(wanted: DecisionFilters) -> Q:
+    condition = Q(kind__in=SHOWN_DECISIONS)
     if wanted.only_people:
-        decisions = decisions.filter(COUNTED_DECISIONS)
+        condition &= COUNTED_DECISIONS
     if wanted.person:
-        decisions = decisions.filter(actor=wanted.person, actor_kind=ActorKind.PERSON)
+        condition &= Q(actor=wanted.person, actor_kind=ActorKind.PERSON)
     if wanted.kind is not None:
-        decisions = decisions.filter(kind=wanted.kind)
+        condition &= Q(kind=wanted.kind)
     if wanted.times.since is not None:
-        decisions = decisions.filter(created_at__gte=wanted.times.since)
+        condition &= Q(created_at__gte=wanted.times.since)
     if wanted.times.until is not None:
-        decisions = decisions.filter(created_at__lt=wanted.times.until)
-    return decisions
+        condition &= Q(created_at__lt=wanted.times.until)
+    return condition

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
+from typing import Any
 
-from django.db.models import Q, QuerySet, TextChoices
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextChoices
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
-from checkpoints.models import Decision, ToolCall, Workspace
+from checkpoints.models import Decision, Session, ToolCall, Workspace
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
@@ -133,11 +134,10 @@ def list_first_due_calls_and_count_urgent(
     Without `with_overdue`, the overdue ones are left out, for readers who may not decide them.
     """
     now = clock.now()
-    due = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.DAY))
-    rows = due.annotate(due=queue_order.build_deadline_expression(status)).order_by("due", "pk")
+    rows: QuerySet[Any, Any] = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.DAY))
     if not with_overdue:
         rows = rows.filter(due__gte=now)
-    found = list(rows.values_list("pk", "due")[: COUNT_LIMIT + 1])
+    found = list(rows.order_by("due", "pk").values_list("pk", "due")[: COUNT_LIMIT + 1])
     urgent = sum(deadline < now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR] for _pk, deadline in found)
     return DueCalls(
         urgent_count=BoundedCount(min(urgent, COUNT_LIMIT), urgent > COUNT_LIMIT),
@@ -162,6 +162,14 @@ def load_keys_of_calls_whose_hook_could_not_tell(calls: Iterable[ToolCall]) -> f
     return frozenset(answers.values_list("tool_call", flat=True)) if pks else frozenset()
 
 
+def does_session_wait_for_verify_hooks_alone(session: Session) -> bool:
+    """Return whether no person has been asked yet: the next run asks the verify hook of each undecided call first."""
+    unknown = Decision.objects.filter(tool_call=OuterRef("pk"), kind=DecisionKind.PROBE_UNKNOWN)
+    asks_person = Q(status=CallStatus.AWAITING_APPROVAL) | Q(verifiable=False) | Exists(unknown)
+    calls = ToolCall.objects.filter(session=session, status__in=UNDECIDED_CALL_STATUSES)
+    return set(calls.annotate(asks_person=asks_person).values_list("asks_person", flat=True)) == {False}
+
+
 def list_pending_calls_waiting_since(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
     """List the pending calls that began to wait after `since`, the longest waiting first."""
     condition = Q(status=CallStatus.INTERRUPTED, interrupted_at__gt=since)
@@ -174,7 +182,7 @@ def get_waiting_since(call: ToolCall) -> datetime:
 
 
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:
-    """Select the calls that wait in this status and match, unordered."""
+    """Select the calls that wait in this status and match, unordered; a filter by deadline annotates it as `due`."""
     # If all pending statuses were named, PostgreSQL would expect few rows and sort all of them.
     calls = _filter_by_tool_agent_and_risk(ToolCall.objects.filter(workspace=workspace, status=status), filters)
     if filters.age is not None:
@@ -184,8 +192,8 @@ def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallF
     elif filters.limit is not None:
         latest_deadline = clock.now() + TIME_LEFT_BY_FILTER[filters.limit]
         # An index has the calls with a deadline.
-        calls = calls.filter(status__in=UNDECIDED_STATUS_LITERALS, decide_within__isnull=False)
-        calls = calls.alias(until=queue_order.build_deadline_expression(status)).filter(until__lt=latest_deadline)
+        calls = calls.annotate(due=queue_order.build_deadline_expression(status))
+        calls = calls.filter(status__in=UNDECIDED_STATUS_LITERALS, decide_within__isnull=False, due__lt=latest_deadline)
     return calls if filters.condition is None else calls.filter(filters.condition)
 
 

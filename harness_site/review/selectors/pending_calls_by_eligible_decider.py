@@ -15,18 +15,15 @@ from django.db.models import F, Q, QuerySet
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
+from checkpoints.models.tool_call import compute_deadline
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review.claims_and_presence import (
-    build_call_handed_over_by_member_condition,
-    build_claimed_call_condition,
-)
+from harness_site.review.claims_and_presence import HANDED_FOR, build_claimed_call_condition
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
     TIME_LEFT_BY_FILTER,
-    UNDECIDED_STATUS_LITERALS,
     BoundedCount,
     DeadlineFilter,
     count_pending_calls,
@@ -85,9 +82,7 @@ def count_calls_for_reader_and_for_others(reader: Membership) -> CallsByDecider:
 
 
 def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
-    undecided = _annotate_undecided_calls_with_deadline().filter(workspace=reader.workspace_id)
-    undecided = _select_decider_columns(undecided, reader)
-    found = list(undecided[: COUNT_LIMIT + 1])
+    found = list(_select_undecided_calls_for_deciders().filter(workspace=reader.workspace_id)[: COUNT_LIMIT + 1])
     has_more, calls = len(found) > COUNT_LIMIT, found[:COUNT_LIMIT]
     answered = _map_calls_answered_by_reader_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
@@ -110,9 +105,16 @@ def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, 
         return "nobody"
     if not answered.get(call.pk, True):
         return "others"
-    if call.due is not None and call.due < now and reader.role != Role.ADMIN:
+    deadline = compute_deadline(call.status, call.issued_at, call.interrupted_at, call.decide_within)
+    if deadline is not None and deadline < now and reader.role != Role.ADMIN:
         return "admin"
-    return "others" if call.handed_over else "reader"
+    return "others" if _has_reader_handed_call_over(call, reader, now) else "reader"
+
+
+def _has_reader_handed_call_over(call: Any, reader: Membership, now: datetime) -> bool:
+    """Return whether the reader has handed a call over to somebody else, who still has it."""
+    is_own = call.claim__handed_by == reader.user.get_username() and call.claim__member != reader.pk
+    return is_own and bool(call.claim__seen_at > now - HANDED_FOR)
 
 
 def _map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Sequence[int]) -> dict[int, bool]:
@@ -155,16 +157,16 @@ def _has_answered(last_kind: str | None, agreements: Sequence[Agreement], name: 
 
 
 @cache
-def _annotate_undecided_calls_with_deadline() -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(status__in=UNDECIDED_STATUS_LITERALS).annotate(
-        due=queue_order.build_deadline_expression(None)
+def _select_undecided_calls_for_deciders() -> QuerySet[Any, Any]:
+    return _select_decider_columns(select_undecided_calls(None))
+
+
+def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
+    columns: QuerySet[Any, Any] = calls.values_list(
+        *("pk", "status", "approvals", "issued_at", "interrupted_at", "decide_within", "session__quarantined_at"),
+        *("claim__handed_by", "claim__member", "claim__seen_at"),
+        named=True,
     )
-
-
-def _select_decider_columns(calls: QuerySet[Any, Any], reader: Membership) -> QuerySet[Any, Any]:
-    columns: QuerySet[Any, Any] = calls.annotate(
-        handed_over=build_call_handed_over_by_member_condition(reader)
-    ).values_list("pk", "status", "approvals", "due", "session__quarantined_at", "handed_over", named=True)
     return columns
 
 
@@ -206,7 +208,7 @@ def _find_reader_most_urgent_or_oldest_calls(
     for status in sorted(UNDECIDED_CALL_STATUSES):
         calls = select_undecided_calls(status).filter(condition, workspace=reader.workspace_id)
         calls = calls.exclude(pk__in=excluded)
-        calls = calls.annotate(due=queue_order.build_deadline_expression(status))
+        calls = calls.alias(due=queue_order.build_deadline_expression(status))
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]).order_by("due", "pk")
         pks += _list_first_pk_reader_may_decide(soon, reader, now) or _list_first_pk_reader_may_decide(
             calls.order_by("interrupted_at", "pk"), reader, now
@@ -219,7 +221,7 @@ def _find_reader_most_urgent_or_oldest_calls(
 
 def _list_first_pk_reader_may_decide(calls: QuerySet[ToolCall], reader: Membership, now: datetime) -> list[int]:
     """List the key of the first of these calls that counts as the reader's own; empty if none does."""
-    columns = _select_decider_columns(calls, reader)
+    columns = _select_decider_columns(calls)
     for start in count(step=_SEARCHED_AT_ONCE):
         found = list(columns[start : start + _SEARCHED_AT_ONCE])
         answered = _map_calls_answered_by_reader_to_disagreement(

@@ -1,5 +1,6 @@
 """Tags about the calls that wait for a decision."""
 
+import re
 from collections.abc import Iterable, Iterator, Set
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -7,15 +8,20 @@ from typing import Any, Final
 from django import template
 from django.template import Context
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
+from checkpoints.enums import Risk
+from checkpoints.models import ToolCall
+from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_url
+from harness_site.core.call_sentences import does_sentence_describe_call, put_tool_in_words
 from harness_site.core.formatting import convert_to_zone, format_date_with_weekday_and_year
-from harness_site.core.money_amounts_in_call_arguments import is_amount_in_sentence
+from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments, is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.status_labels import find_unusual_risk
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_decision_evidence_context
@@ -26,10 +32,12 @@ from harness_site.review.question_choices import find_question_choice_of_decisio
 from harness_site.review.selectors.pending_calls import BoundedCount
 from harness_site.review.selectors.pending_calls_by_eligible_decider import count_calls_for_reader_and_for_others
 from harness_site.sessions.session_formatting import parse_json_container
-from harness_site.templatetags.harness_tags import render_relative_deadline
+from harness_site.templatetags.harness_tags import render_icon, render_relative_deadline
 
 register = template.Library()
 
+#: International bank account number in groups of four, up to a length that fits a line of a phone.
+_BANK_ACCOUNT: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: [A-Z0-9]{4}){2,5}(?: [A-Z0-9]{1,3})?\b")
 #: Style class of the chip of a deadline by the longest time that is left, the most urgent first.
 _URGENCY: Final = (
     (timedelta(), "overdue"),
@@ -43,6 +51,12 @@ _URGENCY: Final = (
 def describe_differing_arguments_not_shown(args: Any, names: Set[str], sentence: str, amount: str = "") -> str:
     """Describe the arguments with these names that neither the sentence nor the amount beside it shows."""
     return describe_differing_arguments(args, names, sentence, is_amount_shown=bool(amount))
+
+
+@register.filter
+def is_named_by_tool(call: ToolCall, args: Any) -> bool:
+    """Return whether the page of a call names it by its tool: without a sentence, beside the list of its arguments."""
+    return bool(args) and not does_sentence_describe_call(call.sentence)
 
 
 @register.simple_tag
@@ -84,6 +98,9 @@ def get_favicon_url(waiting: BoundedCount | None) -> str:
 
 
 register.filter("is_amount_in_sentence", is_amount_in_sentence)
+register.filter("unusual_risk", find_unusual_risk)
+register.filter("with_displayed_amounts", format_amounts_among_arguments)
+register.filter("tool_in_words", put_tool_in_words)
 register.filter("format_date", format_date_with_weekday_and_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)
@@ -104,6 +121,21 @@ def pair_events_with_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[Tr
         day = last_day if event.at is None else convert_to_zone(event.at, zone).date()
         yield event, None if day == last_day else day
         last_day = day
+
+
+@register.simple_tag(name="risk")
+def render_risk(risk: Risk) -> SafeString:
+    """Render a risk, a high one with a warning sign."""
+    icon = render_icon("triangle-alert") if risk == Risk.HIGH else ""
+    return build_html('<span class="risk {}">{}{}</span>', risk.value, icon, translate_label(risk))
+
+
+@register.filter("unbroken")
+def keep_bank_account_on_one_line(text: str) -> SafeString:
+    """Render a text in which a line never breaks inside an IBAN of common length: `DE89 3704 0044 0532 0130 00`."""
+    return mark_safe(  # noqa: S308 - escaped, and the account has letters, digits and spaces only
+        _BANK_ACCOUNT.sub(r'<span class="unbroken">\g<0></span>', conditional_escape(text))
+    )
 
 
 @register.simple_tag(name="deadline_chip")

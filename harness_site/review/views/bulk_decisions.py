@@ -60,14 +60,13 @@ def _render_bulk_decision(
     """`problems` are why decisions were not withdrawn, by primary key of the call."""
     session_pks = {each.call.session_id for each in bulk.decisions}
     mark_excerpts_shown_in_response(request, "bulk decision", session_pks)
-    reason = _get_only_value({each.decision.reason for each in bulk.decisions})
-    is_withdrawable = request.membership.has_role(Role.APPROVER)
+    withdrawable = bulk.list_withdrawable(request.membership) if request.membership.has_role(Role.APPROVER) else []
     context = {
         "bulk": bulk,
         "tool": _get_only_value({each.call.tool for each in bulk.decisions}),
-        "reason": reason,
-        "shows_reasons": not reason,
-        "withdrawable": bulk.list_withdrawable(request.membership) if is_withdrawable else [],
+        "shows_reasons": not bulk.common_reason,
+        "withdrawable": withdrawable,
+        "cancels_others": any(each.cancels_others for each in withdrawable),
         "withdraw_form": form,
         "problems": problems or {},
         "secrets": session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks),

@@ -21,7 +21,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
@@ -62,7 +62,8 @@ class SelectableCallRow:
     value: str
     is_selected: bool
     refusal: str
-    is_high_risk: bool
+    #: Risk of the call if it is unusual.
+    risk: Risk | None
 
     @property
     def can_be_decided(self) -> bool:
@@ -157,10 +158,9 @@ def _build_selectable_call_rows(
     builder: PendingRowBuilder,
 ) -> list[SelectableCallRow | UnreadableRecord]:
     readable, reader, now = skip_unreadable_records(calls), request.membership, clock.now()
-    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
-        readable, build_eligible_vote_mapper(reader.workspace)
-    )
-    changes_by_call = load_changes_of_waiting_calls(readable)
+    electorate = build_eligible_vote_mapper(reader.workspace)
+    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
+    changes_by_call = load_changes_of_waiting_calls(readable, electorate)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
 
     def build_row(call: ToolCall) -> SelectableCallRow:
@@ -180,7 +180,7 @@ def _build_selectable_call_rows(
             is_selected=call.pk in form.selected,
             refusal=explain_why_reader_cannot_decide(call, agreements, reader)
             or _explain_why_reader_cannot_approve(call, changes, reader),
-            is_high_risk=is_shown and call.risk == Risk.HIGH,
+            risk=status_labels.find_unusual_risk(call) if is_shown else None,
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

@@ -1,7 +1,7 @@
 """Page of the calls interrupted by one outage: each gets its own decision."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -205,6 +205,7 @@ def _render_outage_page(
 ) -> HttpResponse:
     page = _load_outage_calls_page(request, window)
     settled = request.GET.get("settled", "") or request.POST.get("settled", "")
+    outcome = bulk_results_in_user_session.load_bulk_results(request, settled)
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
     silent, shared_form = _pair_answerable_rows_with_forms(rows, answer_forms or {}, shared_form or SharedAnswerForm())
@@ -217,7 +218,11 @@ def _render_outage_page(
         "rows": rows,
         "differing": find_names_of_differing_arguments(row.args for row in rows),
         "common_message": _get_common_error_message(rows),
-        "lists": _build_titled_lists_without_answerable_calls(rows, request.membership),
+        "lists": _build_titled_lists_of_other_calls(
+            rows,
+            request.membership,
+            {each.call.pk for each in outcome.bulk.decisions} if outcome and outcome.bulk else (),
+        ),
         "page_size": min(PAGE, page.following),
         "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
         "undecided": undecided,
@@ -241,12 +246,10 @@ def _render_outage_page(
         "form": form,
         "shared_form": shared_form,
         "invalid_field": invalid_field,
-        "error_count": sum(len(answer_form.errors) for answer_form in forms_of_answers),
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
-        "outcome": bulk_results_in_user_session.load_bulk_results(request, settled),
+        "outcome": outcome,
     }
-    decided_calls = context["outcome"].calls if context["outcome"] else ()
-    session_pks = [*(row.call.session_id for row in rows), *(call.session_id for call in decided_calls)]
+    session_pks = [call.session_id for call in (*page.calls, *(outcome.calls if outcome else ()))]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
     context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
     if page.total and not page.undecided:
@@ -278,16 +281,19 @@ def _pair_answerable_rows_with_forms(
     return pairs, shared_form
 
 
-def _build_titled_lists_without_answerable_calls(
-    rows: Sequence[OutageCallRow], reader: Membership
+def _build_titled_lists_of_other_calls(
+    rows: Sequence[OutageCallRow], reader: Membership, listed_pks: Collection[int]
 ) -> list[tuple[str, list[OutageCallRow]]]:
-    """Build the lists of the calls that the reader cannot answer on this page, each with its title."""
+    """Build the lists of the calls that the reader cannot answer on this page, each with its title.
+
+    Decided calls with `listed_pks` are left out: the page lists them with the outcome of the decision.
+    """
     is_auditor = reader.role == Role.AUDITOR
     undecided = [row for row in rows if row.is_undecided and (is_auditor or not row.needs_answer_of_reader)]
     lists = [
         (_("Calls with late results"), [row for row in undecided if row.is_outcome_shown_by_late_results]),
         (_("Undecided calls"), [row for row in undecided if not row.is_outcome_shown_by_late_results]),
-        (_("Decided calls"), [row for row in rows if not row.is_undecided]),
+        (_("Decided calls"), [row for row in rows if not row.is_undecided and row.call.pk not in listed_pks]),
     ]
     return [(title, listed) for title, listed in lists if listed]
 

@@ -353,12 +353,11 @@ def _build_pending_rows(
     now = clock.now()
     readable = skip_unreadable_records(calls)
     outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
-    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(
-        readable, build_eligible_vote_mapper(request.membership.workspace)
-    )
+    electorate = build_eligible_vote_mapper(request.membership.workspace)
+    agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
-    changes, originals = load_changes_of_waiting_calls(readable), load_originals_of_copies(readable)
+    changes, originals = load_changes_of_waiting_calls(readable, electorate), load_originals_of_copies(readable)
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:
         outage = outages_by_call.get(call.pk)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
@@ -27,10 +29,14 @@ from harness_site.sessions.selectors.conversation_window import CallCard
 
 @dataclass(frozen=True, slots=True)
 class ComparedCall:
-    """A call of a compared message. `is_outcome_known`: the log or a displayed result tells what became of it."""
+    """A call of a compared message. `is_outcome_known`: the log or a displayed result tells what became of it.
+
+    With `is_shown_with_result`, its result is displayed in it and not as a line of its own.
+    """
 
     card: CallCard
     is_outcome_known: bool
+    is_shown_with_result: bool
 
 
 class ComparedCalls:
@@ -40,24 +46,70 @@ class ComparedCalls:
         self._records = (*found.calls_a.first, *found.calls.first)
         self._results: dict[int, ResultPart] = {}
         self._tools: dict[int, str] = {}
-        for messages in (
+        self._shown_with_result: set[int] = set()
+        self._results_in_calls: set[int] = set()
+        self._find_results_displayed_in_calls(found.lines)
+        self.displayed_lines: list[Line] = []
+        self._positions_in_line: dict[int, list[int]] = {}
+        for line in found.lines:
+            if not self._is_displayed_in_calls(line):
+                self.displayed_lines.append(line)
+            elif isinstance(line, Same):
+                shown_in = self._positions_in_line.setdefault(id(self.displayed_lines[-1]), [])
+                shown_in.append(line.message.position)
+        self._messages = (
             list(_iterate_old_sides_of_changed_messages(found.lines)),
             list(_iterate_messages_of_newer_version(found.lines)),
-        ):
+        )
+        for messages in self._messages:
             self._add_results(messages)
 
     def build_compared_call(self, call: CallPart) -> ComparedCall:
         """Find what is known about a call, which has to be an object of one of the lines."""
         result, record = self._results.get(id(call)), self._find_newest_record_of_call(call)
+        call_of_line = call
         if record is not None:
             call = replace(call, args=restore_argument_order(call.args, record.args_order))
         card = CallCard(call, result, None, () if record is None else (record,))
-        return ComparedCall(card, is_outcome_known=result is not None or record is not None)
+        return ComparedCall(
+            card,
+            is_outcome_known=result is not None or record is not None,
+            is_shown_with_result=id(call_of_line) in self._shown_with_result,
+        )
+
+    def list_arguments(self) -> list[Any]:
+        """Return the arguments of all calls in the lines, including those that the log does not have."""
+        parts = (part for messages in self._messages for message in messages for part in message.parts)
+        return [part.args for part in parts if isinstance(part, CallPart)]
+
+    def list_positions_displayed_in_line(self, line: Line) -> list[int]:
+        """List the positions of the unchanged messages of which a line displays the results in its calls."""
+        return self._positions_in_line.get(id(line), [])
+
+    def is_result_displayed_in_call(self, result: ResultPart) -> bool:
+        return id(result) in self._results_in_calls
 
     def find_tool_of_result(self, result: ResultPart) -> str:
         """Find the tool of a result of one of the lines; empty if neither a line nor the log has its call."""
         tools = {record.tool for record in self._records if record.call_id == result.call_id}
         return self._tools.get(id(result)) or (tools.pop() if len(tools) == 1 else "")
+
+    def _find_results_displayed_in_calls(self, lines: Sequence[Line]) -> None:
+        """Find the results whose calls are lines of the same kind before them, with no line of another kind between."""
+        for _, group in groupby(lines, key=lambda line: line.kind):
+            messages = [line.message for line in group if isinstance(line, Added | Removed | Same)]
+            parts = [message.parts for message in messages]
+            for (index, number), (result_index, result_number) in pair_calls_with_results(parts).answers.items():
+                self._shown_with_result.add(id(parts[index][number]))
+                self._results_in_calls.add(id(parts[result_index][result_number]))
+
+    def _is_displayed_in_calls(self, line: Line) -> bool:
+        """Return whether a line has nothing but results that are displayed in their calls."""
+        return (
+            isinstance(line, Added | Removed | Same)
+            and bool(line.message.parts)
+            and all(id(part) in self._results_in_calls for part in line.message.parts)
+        )
 
     def _add_results(self, messages: Sequence[ComparedMessage]) -> None:
         parts = [message.parts for message in messages]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 
 from checkpoints.formats import parse_json
@@ -15,7 +16,9 @@ from harness_site.search.session_models_and_cost_by_model import get_stated_or_e
 from harness_site.sessions.selectors.version_list import parse_cost
 from harness_site.sessions.session_formatting import count_common_decimal_places
 
-PAGE: Final = 50
+PAGE: Final = 25
+#: Largest number of versions among which the most expensive turn is looked for.
+_MAX_COMPARED: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,15 @@ class TurnUsage:
     def has_known_zero_usage(self) -> bool:
         """Whether the version is known to have used nothing, as one that only adds the results of tools."""
         return self.tokens.total == 0 and not self.cost
+
+
+@dataclass(frozen=True, slots=True)
+class MostExpensiveTurn:
+    """Turn that cost more than any other, in US dollars, and its `share` of the session's cost, from 0 to 1."""
+
+    version: int
+    cost: Decimal
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +91,15 @@ class UsagePage:
         return any(cost is not None for cost in costs)
 
     @property
+    def only_model(self) -> str:
+        """Model of all turns of this page; empty if they name several, or one of them names none."""
+        models = {turn.model for turn in self.turns}
+        return models.pop() if len(models) == 1 else ""
+
+    @property
     def has_models_of_turns(self) -> bool:
-        return any(turn.model for turn in self.turns)
+        """Whether the turns of this page name models that differ."""
+        return not self.only_model and any(turn.model for turn in self.turns)
 
     @property
     def highest_cost_of_a_turn(self) -> Decimal:
@@ -102,6 +121,12 @@ class UsagePage:
         """Whether a count of tokens from or for a cache is known anywhere on this page."""
         counts = [self.totals, *(turn.tokens for turn in self.turns), *(model.tokens for model in self.models)]
         return any(count.cache_read is not None or count.cache_write is not None for count in counts)
+
+    @property
+    def has_cache_write_counts(self) -> bool:
+        """Whether a count of tokens for a cache is known anywhere on this page."""
+        counts = [self.totals, *(turn.tokens for turn in self.turns), *(model.tokens for model in self.models)]
+        return any(count.cache_write is not None for count in counts)
 
     @property
     def has_other_counts(self) -> bool:
@@ -138,6 +163,27 @@ def load_usage_page(
         turns[-1].version if len(rows) > PAGE else None,
         parse_token_counts(usage),
         tuple(_list_model_usages(usage, estimate or {})),
+    )
+
+
+def find_most_expensive_turn(session_pk: int, *, is_fork: bool) -> MostExpensiveTurn | None:
+    """Find the turn that cost most, in one query; None if several cost the same, or the session has too many versions.
+
+    The first version of a fork has the cost of its original and is no turn, nor is one whose earlier ones are gone.
+    """
+    rows = Checkpoint.objects.filter(session=session_pk).order_by("version").values_list("version", "budget_spent_usd")
+    spent = [(version, parse_cost(stored) or Decimal()) for version, stored in rows[: _MAX_COMPARED + 1]]
+    if not 1 < len(spent) <= _MAX_COMPARED:
+        return None
+    turns = [
+        (after - before, version) for (previous, before), (version, after) in pairwise(spent) if version == previous + 1
+    ]
+    if not is_fork and spent[0][0] == 1:
+        turns.append((spent[0][1], spent[0][0]))
+    (cost, version), (second, _version) = [*sorted(turns, reverse=True)[:2], (Decimal(), 0), (Decimal(), 0)][:2]
+    total = spent[-1][1]
+    return (
+        MostExpensiveTurn(version, cost, float(cost / total)) if cost > max(second, Decimal()) and total > 0 else None
     )
 
 

@@ -27,7 +27,9 @@ from checkpoints.formats.caller_argument_order import restore_argument_order_in_
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.ids import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
+from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.models.run import FORK_RUN_NUMBER
+from checkpoints.models.tool_call import FAILED_COMMANDS, is_failed_command
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -94,6 +96,7 @@ class CallRecord:
     status: str
     reason: str
     result: str | None
+    exit_code: int | None
     error_type: str
     error_message: str
     error: str
@@ -121,6 +124,13 @@ class CallRecord:
     def args_json_in_caller_order(self) -> str:
         """Return the arguments as JSON text in the order of the caller."""
         return restore_argument_order_in_json(self.args, self.args_order)
+
+    @property
+    def args_json_before_edits(self) -> str:
+        """Return the arguments as JSON text, as they were before people changed them."""
+        edit = next((ruling for ruling in self.rulings if ruling.kind == DecisionKind.EDIT), None)
+        before = None if edit is None else get_args_json_before_edit(edit.evidence)
+        return before or self.args_json_in_caller_order
 
     @property
     def duration(self) -> timedelta | None:
@@ -170,6 +180,11 @@ class CallRecord:
         return self.status == CallStatus.DISCARDED
 
     @property
+    def is_failed_command(self) -> bool:
+        """Return whether the tool ran a shell command that failed, and returned its output."""
+        return is_failed_command(self.status, self.exit_code)
+
+    @property
     def is_undecided(self) -> bool:
         return self.status in UNDECIDED_CALL_STATUSES
 
@@ -185,7 +200,10 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
-    """Filters of the call log. `key` is a complete call id or idempotency key."""
+    """Filters of the call log. `key` is a complete call id or idempotency key.
+
+    A shell command that failed is among the failed calls, although its tool completed them, and not among the others.
+    """
 
     status: CallStatus | None = None
     tool: str = ""
@@ -197,7 +215,11 @@ class CallFilter:
     def filter_calls(self, calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
         if self.tool:
             calls = calls.filter(tool=self.tool.replace("\0", ""))
-        if self.status:
+        if self.status == CallStatus.FAILED:
+            calls = calls.filter(Q(status=CallStatus.FAILED) | FAILED_COMMANDS)
+        elif self.status == CallStatus.COMPLETED:
+            calls = calls.filter(Q(exit_code=None) | Q(exit_code=0), status=CallStatus.COMPLETED)
+        elif self.status:
             calls = calls.filter(status=self.status)
         if self.key:
             key = self.key.replace("\0", "")
@@ -320,13 +342,6 @@ def load_readable_calls_with_pks_without_results(pks: list[int]) -> list[CallRec
     return skip_unreadable_records(build_calls_with_decisions_or_mark_unreadable(list(_query_calls_by_pk(pks))))
 
 
-def load_short_results(pks: list[int]) -> dict[int, str]:
-    """Load the results of those of the calls with these keys whose result is not long, as stored, by key."""
-    calls = ToolCall.objects.alias(result_size=Length("result")).filter(pk__in=pks, result_size__lte=_LONGEST_ERROR)
-    rows = calls.values_list("pk", "result") if pks else ()
-    return {pk: result for pk, result in rows if result is not None}
-
-
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
     return select_call_records_without_results().filter(pk__in=pks)
 
@@ -432,6 +447,7 @@ def _build_verified_call_record(
         status=call.status,
         reason=call.reason,
         result=call.result_text if results else None,
+        exit_code=call.exit_code,
         error_type=call.error_type,
         error_message=call.error_message,
         error=_get_error_text_or_empty(call, results=results),

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import chain, pairwise
 from math import inf
 from typing import Any
@@ -16,6 +17,7 @@ from checkpoints.formats import parse_json, parse_json_or_return_text, parse_mes
 from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
+from checkpoints.formats.token_counts import TokenCounts
 from checkpoints.models import Session
 from harness_site.sessions.selectors import (
     call_records,
@@ -27,7 +29,7 @@ from harness_site.sessions.selectors import (
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
 from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts, SegmentFacts
-from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessage
+from harness_site.sessions.selectors.message_windows import WINDOW, SegmentRange, StoredMessage
 from harness_site.sessions.selectors.version_list import Version
 
 #: Number of messages by which a window may grow to keep a call and its result together.
@@ -41,7 +43,7 @@ AGENT_ROLES = frozenset({"assistant", "model", "ai"})
 NAMED_RUNS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TranscriptVersion:
     """A version of a session: the first `length` messages of the transcript that ends in `segment_id`.
 
@@ -52,6 +54,11 @@ class TranscriptVersion:
     segment_id: int | None
     length: int
     newest: bool
+
+    @cached_property
+    def segment_ranges(self) -> list[SegmentRange]:
+        """The segments that have its messages, from its start; one query."""
+        return [] if self.segment_id is None else message_windows.load_segment_ranges(self.segment_id, self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,10 @@ class CallCard:
 
     @property
     def has_error(self) -> bool:
-        """Return whether an attempt failed, was interrupted or rejected, or the tool reported an error."""
-        return self.has_failed or any(attempt.status in ERROR_STATUSES for attempt in self.attempts)
+        """Return whether an attempt or its command failed, or was interrupted or rejected, or the tool says so."""
+        return self.has_failed or any(
+            attempt.status in ERROR_STATUSES or attempt.is_failed_command for attempt in self.attempts
+        )
 
     @property
     def has_failed(self) -> bool:
@@ -89,7 +98,9 @@ class CallCard:
 class MessageEntry:
     """One message. `version` is the first version that contains it; None if that version was deleted.
 
-    `usage` is what the message says about the tokens of its request; empty if it says nothing. `answer_time` is the
+    `usage` is what the message says about the tokens of its request; empty if it says nothing. `version_tokens` is what
+    its version added to those of the session, if it ends the version and no message of that has a usage of its own.
+    `answer_time` is the
     time that the agent took for a message of its own, since the message before; None for other messages, and where a
     new run or another branch begins. `previous_at` is the time of the message that is shown before it.
     """
@@ -105,6 +116,7 @@ class MessageEntry:
     parts: tuple[Part | CallCard, ...]
     answer_time: timedelta | None = None
     previous_at: datetime | None = None
+    version_tokens: TokenCounts | None = None
     kind: str = field(default="message", init=False)
 
     def has_message_or_result_at(self, position: int | None) -> bool:
@@ -205,11 +217,13 @@ def load_conversation_window(
     upto: int | None = None,
     within: int | None = None,
     newest_run: int | None = None,
+    with_version_tokens: bool = False,
 ) -> Conversation:
     """Load a window of the conversation of a version.
 
     Without bounds, the newest messages; with one bound, the window beside it, which ends before position `within`.
-    With the number of the session's newest run, runs that cannot have taken over are not looked for.
+    With the number of the session's newest run, runs that cannot have taken over are not looked for. With
+    `with_version_tokens`, one more query loads the tokens of versions whose messages state none.
     """
     if upto is None:
         end = at.length if within is None else min(within, at.length)
@@ -220,7 +234,30 @@ def load_conversation_window(
     lead, messages = _load_lead_and_window_without_split_calls(at, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
     builder = _ConversationBuilder(session, at, messages, lead, ends=upto == at.length, newest_run=newest_run)
-    return Conversation(at, first, upto, builder.build_items())
+    items = builder.build_items()
+    if with_version_tokens and session.total_tokens:
+        items = _add_tokens_of_versions(session, items, ends=upto == at.length)
+    return Conversation(at, first, upto, items)
+
+
+def _add_tokens_of_versions(session: Session, items: Sequence[Item], *, ends: bool) -> tuple[Item, ...]:
+    """Add the tokens of each version to its last message, where its messages state none.
+
+    The last version of a window that does not end the transcript may go on after it, and is left out.
+    """
+    entries = [item for item in items if isinstance(item, MessageEntry)]
+    last_entries = {entry.version: entry for entry in entries if entry.version is not None}
+    for entry in entries:
+        if entry.usage or (entry is entries[-1] and not ends):
+            last_entries.pop(entry.version or 0, None)
+    added = version_list.load_tokens_added_by_versions(
+        session.pk, last_entries, is_fork=session.forked_from_id is not None
+    )
+    tokens = {last_entries[version].pk: counts for version, counts in added.items()}
+    return tuple(
+        replace(item, version_tokens=tokens[item.pk]) if isinstance(item, MessageEntry) and item.pk in tokens else item
+        for item in items
+    )
 
 
 def load_prompt_if_before_window(session: Session, window: Conversation, position: int) -> Conversation | None:
@@ -230,15 +267,13 @@ def load_prompt_if_before_window(session: Session, window: Conversation, positio
     return load_conversation_window(session, window.place, first=position, upto=position + 1)
 
 
-def load_conversation_before_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
-    """Load the end of the conversation in the newest version up to `step`, where a call was issued.
+def find_transcript_version_before_step(session: Session, step: int) -> TranscriptVersion | None:
+    """Return the place of the newest version up to `step`, where a call was issued; None if there is none.
 
-    Raises `IntegrityError` for a version or a message that was altered.
+    Raises `IntegrityError` for a version that was altered.
     """
     found = version_list.load_newest_version(session.pk, upto=step)
-    if found is None:
-        return None
-    return load_conversation_window(session, _build_transcript_version(found), first=max(0, found.length - size))
+    return None if found is None else _build_transcript_version(found)
 
 
 def iterate_conversation_windows(session: Session, at: TranscriptVersion, *, size: int = 100) -> Iterator[Conversation]:

@@ -169,6 +169,7 @@ def _build_call_record(call: ToolCall) -> Record:
         "status": call.status,
         "reason": call.reason,
         "result": parse_json_or_text(call.result),
+        "exit_code": call.exit_code,
         "error_type": call.error_type,
         "error_message": call.error_message,
         "replays": call.replay_count,

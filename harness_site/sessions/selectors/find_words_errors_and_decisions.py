@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import reduce
 from operator import and_, or_
 
-from django.db.models import Exists, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.lookups import Contains, IContains
 
 from checkpoints.db.decompressed_text_sql import DecompressedText
@@ -18,10 +18,11 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import ResultPart
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from checkpoints.models.tool_call import FAILED_COMMANDS
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals
-from harness_site.sessions.selectors import conversation_window, message_windows
+from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import ERROR_STATUSES, TranscriptVersion
 
 #: Messages in memory at once.
@@ -34,6 +35,8 @@ _MAX_RESULT_DISTANCE = 16
 _MAX_MESSAGES_SEARCHED_FOR_ANY_ERROR = 1_000
 #: Spelling of the flag in canonical JSON; inside of a string its quotes would be escaped.
 _ERROR_FLAG_JSON = '"is_error":true'
+#: Condition of the calls that are errors; `CallCard.has_error` tells the same about one.
+_IS_ERROR = Q(status__in=ERROR_STATUSES) | FAILED_COMMANDS
 
 
 class Landmark(StrEnum):
@@ -132,9 +135,9 @@ def may_have_errors(session: Session, at: TranscriptVersion) -> bool:
     """
     if at.length > _MAX_MESSAGES_SEARCHED_FOR_ANY_ERROR:
         return True
-    failed = ToolCall.objects.filter(session=session, status__in=ERROR_STATUSES)
-    flagged = query_version_messages(at).filter(build_body_contains_condition(_ERROR_FLAG_JSON))
-    return Session.objects.filter(Exists(failed) | Exists(flagged), pk=session.pk).exists()
+    if ToolCall.objects.filter(_IS_ERROR, session=session).exists():
+        return True
+    return query_version_messages(at).filter(build_body_contains_condition(_ERROR_FLAG_JSON)).exists()
 
 
 def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot | None:
@@ -194,9 +197,7 @@ def _find_next_failed_or_decided_call(
     lengths = _load_version_lengths(session, at)
     step_at_start = next((version for version, length in lengths if length > start), at.version + 1)
     calls = ToolCall.objects.filter(session=session)
-    calls = (
-        calls.filter(status__in=ERROR_STATUSES) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
-    )
+    calls = calls.filter(_IS_ERROR) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
     calls = calls.filter(step__lte=step_at_start) if back else calls.filter(step__gte=step_at_start - 1)
     order = ("-step", "-pk") if back else ("step", "pk")
     for pk, call_id, step in calls.order_by(*order).values_list("pk", "call_id", "step").distinct()[:_MAX_CALLS]:
@@ -259,10 +260,5 @@ def verify_message_beginnings(at: TranscriptVersion, beginnings: Mapping[int, st
 
 def query_version_messages(at: TranscriptVersion) -> QuerySet[Message]:
     """Query the messages of a version."""
-    if at.segment_id is None:
-        return Message.objects.none()
-    parts = [
-        Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto)
-        for part in message_windows.load_segment_ranges(at.segment_id, at.length)
-    ]
+    parts = [Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto) for part in at.segment_ranges]
     return Message.objects.filter(reduce(or_, parts)) if parts else Message.objects.none()

@@ -132,3 +132,12 @@ def list_earlier_agreeing_votes_of_others(
         for vote in list_open_votes(decision.args_digest, earlier, votes)
         if is_same_answer(vote, decision) and votes[vote.pk].person != votes[decision.pk].person
     ]
+
+
+def has_votes_of_others(decision: Decision, decisions: Sequence[Decision], votes: Mapping[int, Vote]) -> bool:
+    """Return whether other people had voted before a final decision, for the same answer or another one.
+
+    A withdrawal of the decision cancels their votes. The arguments are those of `list_overruled_votes`.
+    """
+    about = decision, decisions, votes
+    return decision.pk in votes and bool(list_earlier_agreeing_votes_of_others(*about) or list_overruled_votes(*about))

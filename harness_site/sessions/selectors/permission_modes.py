@@ -6,17 +6,17 @@ from typing import Final
 
 from checkpoints.formats import parse_json_or_return_text
 from harness_site.sessions.selectors import find_words_errors_and_decisions
-from harness_site.sessions.selectors.conversation_window import Conversation
+from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, MessageEntry
 
 #: Beginning of the field in canonical JSON; inside of a string its quotes would be escaped.
 _FIELD: Final = '"permission_mode":"'
 
 
-def load_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
-    """Map the positions of a window to the mode that held there, in two queries, and two more with sealing.
+def load_changed_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
+    """Map the position of the first message of a window that has calls, and of each whose calls have another mode than
+    those before, to the mode that held there, in two queries, and two more with sealing.
 
-    A message names the mode only where it differs from the one before. Positions before the first named one are left
-    out. Raises `IntegrityError` for a message that was altered.
+    Positions before the first named mode are left out. Raises `IntegrityError` for a message that was altered.
     """
     has_field = find_words_errors_and_decisions.build_body_contains_condition(_FIELD)
     messages = find_words_errors_and_decisions.query_version_messages(shown.place).filter(has_field)
@@ -28,11 +28,17 @@ def load_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
     )
     changes = {position: mode for position, body in inside if (mode := _parse_permission_mode(body))}
     mode = _parse_permission_mode(before[1]) if before else ""
+    with_calls = {
+        item.position
+        for item in shown.items
+        if isinstance(item, MessageEntry) and any(isinstance(part, CallCard) for part in item.parts)
+    }
     modes: dict[int, str] = {}
+    previous = ""
     for position in range(shown.first, shown.upto):
         mode = changes.get(position, mode)
-        if mode:
-            modes[position] = mode
+        if position in with_calls and mode != previous:
+            modes[position] = previous = mode
     return modes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import IMPORTED_RUN_HOST, CostBasis, Phase
 from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
-from checkpoints.formats.token_counts import parse_token_counts
+from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.translated_enum_choices import translate_label
@@ -351,10 +351,35 @@ def parse_cost(stored: str) -> Decimal | None:
         return None
 
 
+def load_tokens_added_by_versions(
+    session_pk: int, versions: Collection[int], *, is_fork: bool
+) -> dict[int, TokenCounts]:
+    """Return what each of these versions added to the tokens of its session, in one query.
+
+    Versions that state no tokens or added none are left out, and so are those whose predecessor is gone,
+    and the first one of a fork, which has the tokens of its original.
+    """
+    if not versions:
+        return {}
+    numbers = {*versions, *(version - 1 for version in versions)}
+    rows = Checkpoint.objects.filter(session=session_pk, version__in=numbers, usage__isnull=False)
+    counts = {version: _parse_tokens(usage) for version, usage in rows.values_list("version", "usage")}
+    added = {
+        version: counts[version].subtract(counts.get(version - 1, TokenCounts()))
+        for version in versions
+        if version in counts and ((version == 1 and not is_fork) or version - 1 in counts)
+    }
+    return {version: tokens for version, tokens in added.items() if tokens.total}
+
+
 def parse_total_tokens(stored: str | None) -> int | None:
     """Return all tokens of a stored usage object, those of the cache included; None if it states none."""
+    return _parse_tokens(stored).total
+
+
+def _parse_tokens(stored: str | None) -> TokenCounts:
     try:
         usage: Any = parse_json(stored) if stored else None
     except (ValueError, RecursionError):
-        return None
-    return parse_token_counts(usage).total
+        return TokenCounts()
+    return parse_token_counts(usage)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import cache
 from math import ceil
+from operator import attrgetter
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +22,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION
+from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION, is_failed_command
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
@@ -45,8 +47,7 @@ _IS_TIMED: Final = Case(
     When(Q(interrupted_at=None, settled_at__isnull=False) & ~Q(settled_at=F("issued_at")), then=True), default=False
 )
 _ENDED_STATUSES: Final = frozenset({CallStatus.COMPLETED, CallStatus.FAILED})
-#: Bounds of an unlimited range.
-_ALWAYS = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+_NEWEST_FIRST: Final = ("-issued_at", "-pk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ _RARE_FIGURES: Final = ("answered", "failed", "rejected", "open", "discarded", "
 class ToolRates:
     """Outcomes of the calls of a tool, or of the questions of frameworks (`is_question`).
 
-    Each call has one of the outcomes from `completed` to `discarded`. `answered` by a person, it never ran; `open`, it
+    Each call has one of the outcomes from `completed` to `discarded`. `failed` contains the shell commands that failed,
+    although their tool completed the calls. `answered` by a person, it never ran; `open`, it
     has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
     any outcome. `median` and `p95` are the median and the 95th percentile of the durations of those that ran to their
     end, completed or failed.
@@ -171,15 +173,10 @@ class ToolRatesReport:
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
 ) -> CallLogPage:
-    calls = _query_calls_issued_between(workspace_pk, *_fill_open_time_bounds(wanted.times))
+    calls = _filter_by_workspace_and_times(_select_calls_newest_first(), workspace_pk, wanted.times)
     if after is not None:
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
-    calls = _order_newest_first(calls)
-    end = (
-        _find_last_call_if_more(list(_query_calls_around_limit(calls, LOOKED_AT)))
-        if wanted.has_filters_besides_times
-        else None
-    )
+    end = _find_oldest_examined_call_if_more(calls) if wanted.has_filters_besides_times else None
     matches = wanted.calls.filter_calls(_leave_out_calls_before_oldest(calls, end))
     if wanted.agent:
         matches = _filter_by_agent(matches, wanted)
@@ -228,16 +225,18 @@ def load_tool_success_rates(
         wanted: Filters of the list.
         first_page: First page of the list with these filters, if it is loaded, whose calls were examined already.
     """
-    calls = _order_newest_first(_query_calls_issued_between(workspace_pk, *_fill_open_time_bounds(wanted.times)))
+    rated = _filter_by_workspace_and_times(_select_rated_calls_newest_first(), workspace_pk, wanted.times)
     oldest: ToolCall | None = None
     if wanted.agent:
         oldest = (
-            _find_last_call_if_more(list(_query_calls_around_limit(calls, LOOKED_AT)))
+            _find_oldest_examined_call_if_more(
+                _filter_by_workspace_and_times(_select_calls_newest_first(), workspace_pk, wanted.times)
+            )
             if first_page is None
             else first_page.oldest_examined
         )
-        calls = _filter_by_agent(_leave_out_calls_before_oldest(calls, oldest), wanted)
-    rows = list(map(_RatedCall._make, _select_rated_columns(calls)[: RATED + 1]))
+        rated = _filter_by_agent(_leave_out_calls_before_oldest(rated, oldest), wanted)
+    rows = list(map(_RatedCall._make, rated[: RATED + 1]))
     since = None if oldest is None else oldest.issued_at
     if len(rows) > RATED:
         since = convert_to_datetime(rows[RATED - 1].issued_at)
@@ -262,29 +261,37 @@ class _RatedCall(NamedTuple):
     is_answered: bool
     is_interrupted: bool
     is_timed: bool
+    exit_code: int | None
     replay_count: int
     issued_at: int
     settled_at: int | None
 
 
-def _select_rated_columns(calls: QuerySet[ToolCall]) -> QuerySet[Any, Any]:
+@cache
+def _select_rated_calls_newest_first() -> QuerySet[Any, Any]:
     """Select the columns of `_RatedCall`."""
-    return calls.values_list(
-        "tool",
-        _IS_QUESTION,
-        "status",
-        _IS_ANSWERED,
-        _IS_INTERRUPTED,
-        _IS_TIMED,
-        "replay_count",
-        Instant("issued_at"),
-        Instant("settled_at"),
+    return (
+        ToolCall.objects.filter(~COPIED_CALLS)
+        .order_by(*_NEWEST_FIRST)
+        .values_list(
+            "tool",
+            _IS_QUESTION,
+            "status",
+            _IS_ANSWERED,
+            _IS_INTERRUPTED,
+            _IS_TIMED,
+            "exit_code",
+            "replay_count",
+            Instant("issued_at"),
+            Instant("settled_at"),
+        )
     )
 
 
 def _build_tool_rates(tool: str, is_question: bool, calls: Sequence[_RatedCall]) -> ToolRates:
-    statuses = Counter(call.status for call in calls)
-    answered = sum(call.is_answered for call in calls)
+    statuses = Counter(map(attrgetter("status"), calls))
+    answered = sum(map(attrgetter("is_answered"), calls))
+    failed_commands = sum(is_failed_command(call.status, call.exit_code) for call in calls)
     durations = sorted(
         call.settled_at - call.issued_at
         for call in calls
@@ -294,30 +301,30 @@ def _build_tool_rates(tool: str, is_question: bool, calls: Sequence[_RatedCall])
         tool=tool,
         is_question=is_question,
         calls=len(calls),
-        completed=statuses[CallStatus.COMPLETED] - answered,
+        completed=statuses[CallStatus.COMPLETED] - answered - failed_commands,
         answered=answered,
-        failed=statuses[CallStatus.FAILED],
+        failed=statuses[CallStatus.FAILED] + failed_commands,
         rejected=statuses[CallStatus.REJECTED],
         open=sum(statuses[status] for status in OPEN_CALL_STATUSES),
         discarded=statuses[CallStatus.SUPERSEDED] + statuses[CallStatus.DISCARDED],
-        interrupted=sum(call.is_interrupted for call in calls),
+        interrupted=sum(map(attrgetter("is_interrupted"), calls)),
         replays=sum(call.replay_count > 0 for call in calls),
         median=timedelta(microseconds=median(durations)) if durations else None,
         p95=timedelta(microseconds=durations[ceil(0.95 * len(durations)) - 1]) if durations else None,
     )
 
 
-def _fill_open_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
-    """Return the start (inclusive) and end (exclusive) of the chosen time."""
-    return times.since or _ALWAYS[0], times.until or _ALWAYS[1]
+@cache
+def _select_calls_newest_first() -> QuerySet[ToolCall]:
+    calls = ToolCall.objects.filter(~COPIED_CALLS).order_by(*_NEWEST_FIRST)
+    return calls.annotate(stored_time=keyset_pagination.cast_field_to_text("issued_at"))
 
 
-def _query_calls_issued_between(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(~COPIED_CALLS, workspace=workspace, issued_at__gte=since, issued_at__lt=until)
-
-
-def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    return calls.annotate(stored_time=keyset_pagination.cast_field_to_text("issued_at")).order_by("-issued_at", "-pk")
+def _filter_by_workspace_and_times(calls: QuerySet[Any, Any], workspace: int, times: TimeRange) -> QuerySet[Any, Any]:
+    calls = calls.filter(workspace=workspace)
+    if times.since is not None:
+        calls = calls.filter(issued_at__gte=times.since)
+    return calls if times.until is None else calls.filter(issued_at__lt=times.until)
 
 
 def _leave_out_calls_before_oldest(calls: QuerySet[ToolCall], oldest: ToolCall | None) -> QuerySet[ToolCall]:
@@ -327,13 +334,9 @@ def _leave_out_calls_before_oldest(calls: QuerySet[ToolCall], oldest: ToolCall |
     return calls.filter(issued_at__gte=oldest.issued_at).exclude(issued_at=oldest.issued_at, pk__lt=oldest.pk)
 
 
-def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet[ToolCall]:
-    """Query the call at the limit and the next one."""
-    return calls.only("pk", "issued_at")[limit - 1 : limit + 1]
-
-
-def _find_last_call_if_more(last: Sequence[ToolCall]) -> ToolCall | None:
-    """Return the last call within the limit; None if no call is beyond it."""
+def _find_oldest_examined_call_if_more(calls: QuerySet[ToolCall]) -> ToolCall | None:
+    """Return the last call of the `LOOKED_AT` newest ones; None if there are no more."""
+    last = list(calls.only("pk", "issued_at")[LOOKED_AT - 1 : LOOKED_AT + 1])
     return last[0] if len(last) > 1 else None
 
 

@@ -1,19 +1,20 @@
 """Filters of the version comparison page."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
+from itertools import islice, takewhile, zip_longest
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django import template
 from django.template import Context
 from django.utils.safestring import SafeString
-from django.utils.translation import ngettext
+from django.utils.translation import gettext, ngettext
 
-from checkpoints.formats import parse_message_parts
+from checkpoints.formats import parse_message_parts, shell_command_results
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
@@ -25,31 +26,97 @@ from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.json_diff import FieldChange
-from harness_site.sessions.compare.message_alignment import ComparedMessage, Fold
-from harness_site.sessions.plan_steps import Plan
+from harness_site.sessions.compare.message_alignment import ComparedMessage, Edited, Fold, Line, Moved
+from harness_site.sessions.compare.message_part_differences import EditedPart, compare_parts
+from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.templatetags.harness_tools import list_result_parts_not_in_view
 from harness_site.sessions.timeline.list_timeline_items import mask_and_format_tool_name
-from harness_site.sessions.tool_views import shell_commands, tool_view_registry
+from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.templatetags.harness_tags import render_time
 
 register = template.Library()
+N = TypeVar("N", int, Decimal)
 
 #: Unchanged characters displayed on either side of a change.
 _CONTEXT = 160
 #: Longer objects and lists are indented, and have at most so many lines.
 _LINE_LENGTH = 100
 _INDENTED_LINES = 30
+#: A text without a further line that is not folded.
+_SHORT_LINE = 140
+#: Kinds of views that show something even if the result of the call is not known.
+_KINDS_SHOWN_WITHOUT_RESULT = frozenset({"command", "diff", "notebook", "question", "subagent", "todo"})
 
 
-@register.filter
-def format_messages_delta(found: Comparison) -> str:
-    """Format the change of the number of messages: +4, or +4 −1 if some were removed."""
+@dataclass(frozen=True, slots=True)
+class ComparedFigure:
+    """A number on both sides, as `value` names it: `4 → 5`, or `5` if they are equal. `change` says what differs."""
+
+    label: str
+    value: str
+    change: str
+
+
+@register.simple_tag
+def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
+    """List the figures of a comparison, all in the same form; `two` if it is one of two sessions."""
+    a, b = found.a, found.b
+    digits = session_formatting.count_common_decimal_places((a.cost, b.cost))
+    calls = _format_call_count(found.calls)
+    return [
+        ComparedFigure(gettext("Messages"), _format_both(a.length, b.length), _format_messages_change(found)),
+        _compare_amounts(
+            gettext("Plan steps done"), a.plan.done_count if a.plan else 0, b.plan.done_count if b.plan else 0
+        )
+        if a.plan or b.plan
+        else ComparedFigure(gettext("Plan steps done"), "–", gettext("no plan")),
+        ComparedFigure(
+            gettext("Logged calls"),
+            f"{_format_call_count(found.calls_a)} → {calls}",
+            gettext("since they diverged"),
+        )
+        if two
+        else ComparedFigure(gettext("Logged calls"), calls, gettext("between the two versions")),
+        _compare_amounts(
+            gettext("Cost"), a.cost, b.cost, lambda amount: session_formatting.format_money(amount, digits)
+        ),
+        _compare_amounts(gettext("Tokens"), a.tokens, b.tokens),
+    ]
+
+
+def _compare_amounts(
+    label: str, old: N | None, new: N | None, format_amount: Callable[[Any], str] = session_formatting.format_count
+) -> ComparedFigure:
+    if old is None or new is None:
+        return ComparedFigure(label, "–", gettext("not known"))
+    sign = "+" if new > old else "−"
+    change = gettext("unchanged") if old == new else f"{sign}{format_amount(abs(new - old))}"
+    return ComparedFigure(label, _format_both(old, new, format_amount), change)
+
+
+def _format_both(old: N, new: N, format_amount: Callable[[Any], str] = session_formatting.format_count) -> str:
+    return format_amount(new) if old == new else f"{format_amount(old)} → {format_amount(new)}"
+
+
+def _format_call_count(calls: FirstCallsAndCount) -> str:
+    return f"{session_formatting.format_count(calls.count)}{'+' if calls.uncounted else ''}"
+
+
+def _format_messages_change(found: Comparison) -> str:
+    """Format what happened to the messages: +4 −1, 2 edited; of an incomplete comparison the change of their number."""
     added, removed = (
         (found.added_count, found.removed_count)
         if not found.rest_a + found.rest_b
         else _compute_net_added_and_removed(found)
     )
-    return " ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number) or "0"
+    changes = [" ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number)]
+    for number, sentence in (
+        (found.edited_count, ngettext("%(number)s edited", "%(number)s edited", found.edited_count)),
+        (found.moved_count, ngettext("%(number)s moved", "%(number)s moved", found.moved_count)),
+    ):
+        changes.append(sentence % {"number": session_formatting.format_count(number)} if number else "")
+    return ", ".join(filter(None, changes)) or gettext("unchanged")
 
 
 def _compute_net_added_and_removed(comparison: Comparison) -> tuple[int, int]:
@@ -93,11 +160,8 @@ def render_role_link_and_time(
     results = [part for part in message.parts if isinstance(part, ResultPart)] if calls is not None else []
     tools = dict.fromkeys(tool for result in results if calls and (tool := calls.find_tool_of_result(result)))
     return build_html(
-        '<a href="{}?v={}&amp;at={}#m-{}">{}</a>{} · {}',
-        reading,
-        version,
-        message.position,
-        message.position,
+        '<a href="{}">{}</a>{} · {}',
+        build_message_url(message, version, reading),
         mask_and_shorten_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
         join_html("", ' · <b class="mono">{}</b>', ((mask_and_format_tool_name(tool),) for tool in tools)),
         render_time(message.at),
@@ -105,26 +169,70 @@ def render_role_link_and_time(
 
 
 @register.simple_tag
-def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[str, Any]:
-    """Build the status and the arguments of a call, and its difference if it changes files, or its command.
+def build_message_url(message: ComparedMessage, version: int, reading: str) -> str:
+    """Return the URL of a message in the transcript of its version, whose URL is `reading`."""
+    return f"{reading}?v={version}&at={message.position}#m-{message.position}"
 
-    The result is not a part of it, except the exit code of a command: it is a line of its own.
+
+@register.simple_tag
+def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[str, Any]:
+    """Build what the transcript shows of a call: what it did, its status and its result.
+
+    A result that is a line of its own is not a part of it, except the exit code of a command.
     """
     compared_call = calls.build_compared_call(call)
     card = compared_call.card
-    view = tool_view_registry.build_first_fitting_tool_view(CallCard(call, None, None, ()))
+    view = tool_view_registry.build_first_fitting_tool_view(
+        card if compared_call.is_shown_with_result else CallCard(call, None, None, ())
+    )
     state = session_formatting.get_call_card_shape_and_label(card) if compared_call.is_outcome_known else None
     if view is not None and view.kind == "command" and card.result is not None and state and state[0] == "ok":
         view_with_result = tool_view_registry.build_first_fitting_tool_view(card)
         state = (view_with_result and view_with_result.chip) or state
+    result = card.result if compared_call.is_shown_with_result else None
+    if result is not None:
+        parts = list_result_parts_not_in_view(card, view)
+        result = replace(result, parts=parts) if parts else None
+    if view is not None and view.content.get("is_only_answer_cut"):
+        view = replace(view, content={**view.content, "is_only_answer_cut": False})  # one link shows everything
     return {
         "args": card.call.args,
-        "view": view if view is not None and view.kind in {"diff", "command"} else None,
+        "view": view,
+        "has_body": view is not None
+        and (compared_call.is_shown_with_result or view.kind in _KINDS_SHOWN_WITHOUT_RESULT),
         "state": state,
         "reason": ""
         if card.newest_attempt is None
         else session_formatting.explain_imported_call_without_result(card.newest_attempt),
+        "result": result,
     }
+
+
+@register.filter
+def list_positions_displayed_in_line(calls: ComparedCalls, line: Line) -> list[int]:
+    return calls.list_positions_displayed_in_line(line)
+
+
+@register.filter
+def is_result_displayed_in_call(result: ResultPart, calls: ComparedCalls) -> bool:
+    return calls.is_result_displayed_in_call(result)
+
+
+@register.simple_tag(takes_context=True)
+def compare_message_parts(context: Context, line: Edited | Moved) -> tuple[EditedPart, ...]:
+    """Compare the parts of an edited message; empty if it has other kinds of parts than before."""
+    return compare_parts(line.old.parts, line.new.parts, context["parts_budget"])
+
+
+@register.filter
+def are_all_same(parts: tuple[EditedPart, ...]) -> bool:
+    return all(part.is_same for part in parts)
+
+
+@register.filter
+def is_short_line(text: str) -> bool:
+    """Return whether a text needs no more than one line."""
+    return len(text) <= _SHORT_LINE and "\n" not in text.strip()
 
 
 @register.simple_tag
@@ -146,23 +254,6 @@ def format_field_value(change: FieldChange, side: str) -> str:
 
 
 @register.filter
-def get_cost_delta(found: Comparison) -> Decimal | None:
-    return None if found.a.cost is None or found.b.cost is None else found.b.cost - found.a.cost
-
-
-@register.filter
-def format_tokens_delta(found: Comparison) -> str:
-    if found.a.tokens is None or found.b.tokens is None:
-        return "–"
-    return session_formatting.format_signed_number(found.b.tokens - found.a.tokens)
-
-
-@register.filter
-def count_done_steps(plan: Plan | None) -> int:
-    return plan.done_count if plan else 0
-
-
-@register.filter
 def have_differences(pieces: tuple[DiffPiece, ...]) -> bool:
     return any(piece.change != "same" for piece in pieces)
 
@@ -171,8 +262,10 @@ def have_differences(pieces: tuple[DiffPiece, ...]) -> bool:
 def mask_diff_pieces(pieces: tuple[DiffPiece, ...]) -> list[DiffPiece]:
     """Mask secrets in the pieces of a text.
 
-    Secrets are searched in the joined text, as a change may have split one.
+    Secrets are searched in the joined text, as a change may have split one. White space before both the old and the new
+    words is unchanged.
     """
+    pieces = tuple(_split_off_common_space(pieces))
     secret_spans: dict[str, Sequence[tuple[int, int]]] = {}
     for side in ("del", "ins"):
         secret_spans[side] = masker.find_secret_spans(
@@ -192,6 +285,26 @@ def mask_diff_pieces(pieces: tuple[DiffPiece, ...]) -> list[DiffPiece]:
         for side in sides:
             at[side] += len(piece.text)
     return masked_pieces
+
+
+def _split_off_common_space(pieces: tuple[DiffPiece, ...]) -> Iterator[DiffPiece]:
+    """Yield the pieces, with the white space that a removed and an added piece begin with as a piece of its own."""
+    space = ""
+    for piece, following in zip_longest(pieces, pieces[1:]):
+        if space:
+            yield DiffPiece(piece.change, piece.text[len(space) :])
+            space = ""
+            continue
+        if piece.change == "del" and following is not None and following.change == "ins":
+            space = _get_common_space_before(piece.text, following.text)
+        if space:
+            yield DiffPiece("same", space)
+        yield DiffPiece(piece.change, piece.text[len(space) :])
+
+
+def _get_common_space_before(text: str, other: str) -> str:
+    pairs = takewhile(lambda pair: pair[0] == pair[1] and pair[0].isspace(), zip(text, other, strict=False))
+    return "".join(character for character, _ in pairs)
 
 
 def _clip_and_shift_spans(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -247,8 +360,8 @@ def build_result_excerpt_context(result: ResultPart, calls: ComparedCalls) -> di
     else as text."""
     text = parse_message_parts.parts_to_text((result,))
     code = None
-    if tool_view_registry.is_shell_command_tool(calls.find_tool_of_result(result)):
-        text, code = shell_commands.split_output_and_exit_code(text)
+    if shell_command_results.is_shell_command_tool(calls.find_tool_of_result(result)):
+        text, code = shell_command_results.split_output_and_exit_code(text)
     value = session_formatting.parse_json_container(text) if code is None else None
     if value is not None:
         return {"tree": render_json_excerpt_as_tree(value)}

@@ -13,7 +13,6 @@ from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.core import formatting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
-from harness_site.sessions.failed_exit_codes import render_failed_exit_code_or_nothing
 from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.list_timeline_items import (
     CALL_OUTCOMES,
@@ -33,7 +32,6 @@ for _draw in (
     timeline_svg.render_event_signs,
     timeline_svg.render_sign_shape,
     timeline_svg.render_chart_hover_areas_and_dots,
-    timeline_svg.render_time_chart_hover_areas_and_dots,
     timeline_svg.render_lane_of_overview,
 ):
     register.simple_tag(_draw)
@@ -67,24 +65,22 @@ def render_timeline_rows(
     items: Iterable[TimelineItem],
     leading: TimelineUrls,
     sentences: Mapping[int, str],
-    exit_codes: Mapping[int, int],
     copied: str | None,
 ) -> SafeString:
     """Render the rows of the timeline table.
 
-    `sentences` says by key what a call does, and `exit_codes` has those of commands that failed. `copied` names the
-    original of a fork, None in a session that is no fork.
+    `sentences` says by key what a call does. `copied` names the original of a fork, None in a session that is no fork.
     """
     took, run, kind_labels = _("took"), _("run"), get_item_texts_in_current_language().kinds
     return join_html(
         "\n",
         '<tr{}><td class="time-cell started">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a>{}</th>'
-        "<td>{}</td><td>{}{}</td>"
+        "<td>{}</td><td>{}</td>"
         '<td class="number time-cell took" data-label="{}">{}</td>'
         '<td class="number of-run" data-label="{}">{}</td></tr>',
         (
             (
-                build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",
+                build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS and not item.shape else "",
                 render_time(item.start, True),
                 leading.build_page_or_zoom_url_of_item(item),
                 item.what,
@@ -96,7 +92,6 @@ def render_timeline_rows(
                     kind_labels["ran" if item.kind in CALL_OUTCOMES else item.kind],
                 ),
                 item.told,
-                render_failed_exit_code_or_nothing(None if item.call_pk is None else exit_codes.get(item.call_pk)),
                 took,
                 formatting.format_duration(item.seconds) if item.has_known_duration else "–",
                 run,

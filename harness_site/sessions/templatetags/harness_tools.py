@@ -81,11 +81,10 @@ def get_subagent_session_pk_of_call(context: Context, card: CallCard) -> int | N
 
 @register.simple_tag(takes_context=True)
 def get_permission_mode_of_message(context: Context) -> str:
-    """Return the permission mode that held when the message was written; empty if none is known."""
+    """Return the permission mode of a message with calls, if those before had another; else an empty text."""
     by_position: dict[int, str] = context.get("permissions_by_position") or {}
     entry = context.get("entry")
-    mode = by_position.get(entry.position) if entry else None
-    return mode or str(context.get("permissions") or "")
+    return by_position.get(entry.position, "") if entry else ""
 
 
 @register.filter
@@ -95,12 +94,16 @@ def format_count_or_dash(number: int | None) -> str:
 
 @register.filter
 def format_share_or_dash(share: float | None) -> str:
-    """Format a share as a percentage; a dash if it is unknown."""
-    return "–" if share is None else f"{100 * share:.0f} %"
+    """Format a share as a percentage; a dash if it is unknown. Only the whole is 100 %, and only nothing is 0 %."""
+    if share is None:
+        return "–"
+    if 0.995 <= share < 1:
+        return "> 99 %"
+    return "< 1 %" if 0 < share <= 0.005 else f"{100 * share:.0f} %"
 
 
 @register.filter
 def mask_and_join_first_values(values: tuple[str, ...]) -> str:
-    """Join the first names of a list, masked, with the number of the others."""
-    shown = ", ".join(mask_and_reveal_hidden(value[:80]) for value in values[:2])
+    """Join the first names of a list, masked, with the number of the others. Names may contain commas."""
+    shown = "; ".join(mask_and_reveal_hidden(value[:80]) for value in values[:2])
     return f"{shown} +{len(values) - 2}" if len(values) > 2 else shown

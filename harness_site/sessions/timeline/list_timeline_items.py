@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from operator import itemgetter
@@ -89,6 +89,7 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "decision": _("%(person)s decided about %(tool)s"),
     "vote": _("%(person)s voted on %(tool)s"),
     "run": _("Run %(number)s"),
+    "exit": _("exit %(code)d"),
     "calls": _("%(number)s calls"),
     "group": _("%(count)s entries (%(counts)s)"),
 }
@@ -131,8 +132,9 @@ class TimelineItem:
         """Return whether it is known how long it took: not for a moment, nor for a call without a result.
 
         A running call has taken the time until the last sign of its process; that of a transcript has none after it.
+        A transcript may also give one time for the start and the end of a call.
         """
-        return not self.is_moment and self.kind != "unanswered" and (self.kind != "running" or self.seconds > 0)
+        return not self.is_moment and self.kind != "unanswered" and (self.kind not in CALL_OUTCOMES or self.seconds > 0)
 
     @property
     def title(self) -> str:
@@ -240,6 +242,8 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
                 _put_masked_tool_in_sentence(sentence, entry.tool) if is_wait else mask_and_format_tool_name(entry.tool)
             )
             outcome = texts.outcomes["waits" if entry.goes_on else entry.kind]
+            if entry.exit_code is not None:
+                outcome = texts.sentences["exit"] % {"code": entry.exit_code}
             return TimelineItem(entry.kind, start, seconds, run, name, outcome, call_pk=entry.call_pk)
         case Turn():
             name = texts.turns[entry.kind] % {"version": entry.version}
@@ -277,6 +281,14 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
     return TimelineItem(
         event.kind, at, 0.0, run, name, texts.moments[event.kind], peers=event.kind in {"pause", "taken"}
     )
+
+
+def tell_decided_outcome(item: TimelineItem, decision: str, at: datetime) -> TimelineItem:
+    """Return the item of a call whose outcome was unknown until the decision at this time."""
+    shape, label = status_labels.get_decision_shape_and_label(decision, about_question=False, about_changed_value=False)
+    unknown_for = formatting.format_duration(max(0.0, (at - item.start).total_seconds()))
+    outcome = gettext("unknown for %(duration)s, then: %(outcome)s") % {"duration": unknown_for, "outcome": label}
+    return replace(item, told=outcome, shape=shape)
 
 
 def mask_and_format_tool_name(tool: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 from math import log1p
 from typing import Final
@@ -25,6 +25,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.sessions.timeline.list_timeline_items import (
     format_copied_lane_name,
     format_copied_lane_title,
+    get_item_texts_in_current_language,
     list_wait_label_candidates,
     mask_and_format_tool_name,
 )
@@ -42,8 +43,14 @@ _LEAST = 5
 _LONGEST_NAME: Final = 20
 #: Number of bars up to which each has about ten points of a phone's width.
 _MAX_BARS_ON_PHONE: Final = 36
-#: Width of one letter of a label, to test whether it fits.
+#: Width of one letter of a name or of a word below a line, to reserve room for it.
 _LETTER = 7.0
+#: Widths of the letters of a label, to test whether it fits; those of all others are `_LETTER`.
+_WIDTHS_OF_LETTERS: Final = (
+    dict.fromkeys("ijlI.,:;'|! ", 3.5) | dict.fromkeys("frt-_()", 5.2) | dict.fromkeys("mwMWOQ…", 10.5)
+)
+#: Kinds of calls that went as expected. The others have labels wherever there is room.
+_EXPECTED: Final = "ran"
 #: Time unit of the logarithmic scale, in microseconds.
 _GRAIN = 50_000
 #: Kind of a stretch → title of its bar.
@@ -129,6 +136,11 @@ class Drawing:
     earlier: bool
     omitted: int
     shortened: bool
+
+    @property
+    def needs_milliseconds(self) -> bool:
+        """Return whether its start and end may be equal without milliseconds."""
+        return self.end - self.start < timedelta(seconds=2)
 
     @property
     def has_many_bars(self) -> bool:
@@ -251,6 +263,7 @@ def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scal
     bars = tuple(
         _compute_bar_layout(stretch, x, y, scale, places) for stretch, x in zip(stretches, starts, strict=True)
     )
+    bars = _remove_labels_of_expected_calls_if_incomplete(bars)
     return Row(
         name=name,
         title=_format_lane_title(lane),
@@ -264,6 +277,16 @@ def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scal
         ticks=tuple(Tick(scale.convert_to_x(mark.start), mark.version) for mark in marks),
         turns=tuple(_iterate_model_turn_layouts(lane, scale)),
     )
+
+
+def _remove_labels_of_expected_calls_if_incomplete(bars: tuple[Bar, ...]) -> tuple[Bar, ...]:
+    """Return the bars of a lane; those of expected calls have no labels if one of them has no room for its label.
+
+    Labels on some of them would look as if these calls mattered more.
+    """
+    if all(bar.label for bar in bars if bar.kind == _EXPECTED):
+        return bars
+    return tuple(replace(bar, label="") if bar.kind == _EXPECTED else bar for bar in bars)
 
 
 def _compute_takeover_mark(x: float) -> TakeoverMark:
@@ -293,6 +316,8 @@ def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _LogScale, 
     if stretch.kind == "wait":
         labels = list_wait_label_candidates(took)
     title = str(_BAR_TITLES.get(stretch.kind, "%(tool)s: %(duration)s")) % {"tool": tool, "duration": took}
+    if stretch.kind in {"ran", "failed"} and stretch.end <= stretch.start:  # a transcript may give one time for both
+        title = f"{tool}: {get_item_texts_in_current_language().outcomes[stretch.kind]}"
     label, is_beside = _choose_bar_label_and_side(labels, min(width, next_x - x), next_x - x - width)
     label_x = round(x + width + 5 if is_beside else x + 6, 1)
     return Bar(stretch.kind, x, y, round(width, 1), label, label_x, is_beside, title, stretch.call_pk)
@@ -302,7 +327,7 @@ def _choose_bar_label_and_side(labels: Sequence[str], inside_room: float, outsid
     """Choose the longest label that fits into the bar, else the longest one that fits beside it."""
     for room, is_outside in ((inside_room, False), (outside_room, True)):
         for label in labels:
-            if len(label) * _LETTER + 12 <= room:
+            if sum(_WIDTHS_OF_LETTERS.get(letter, _LETTER) for letter in label) + 12 <= room:
                 return label, is_outside
     return "", False
 

@@ -51,6 +51,8 @@ _BETWEEN = 3
 _LANE_GAP = 14
 #: Width of one letter, to test whether a label fits.
 _LETTER = 7.0
+#: The same of a bold label, which only calls with an unknown outcome have.
+_BOLD_LETTER = 8.0
 #: Maximum number of rows of calls in a lane: each tool has one, the rarest share the last one.
 _MAX_CALL_ROWS: Final = 8
 #: Prefix of the tools of MCP servers, whose names are “mcp__server__tool”.
@@ -146,6 +148,11 @@ class Drawing:
     @property
     def has_lost_runs(self) -> bool:
         return any(lane.lost for lane in self.lanes)
+
+    @property
+    def has_groups_with_failures(self) -> bool:
+        """Return whether a group has a coloured edge, because some of its items failed."""
+        return any(bar.grave for lane in self.lanes for bar in (*lane.bars, *lane.signs))
 
 
 def compute_timeframe_layout(
@@ -347,17 +354,19 @@ class _RunItemsLayout:
         entries = packed.items
         first, kinds = entries[0], count_occurrences_by_kind(entries)
         count = kinds.total()
+        letter = _LETTER
         if count == 1:
             item = build_timeline_item(first, self._run, self._texts)
             kind, grave, title = item.kind, "", item.title
             labels = _list_bar_label_candidates(item, self._texts, is_named=is_named)
+            letter = _BOLD_LETTER if kind == "lost" else _LETTER
         else:
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
             title = _format_group_title(count, kinds, self._texts)
             if (right := packed.x + _compute_label_width(labels[0])) <= limit:
                 packed.right = max(packed.right, right)
-        label, label_x = _choose_bar_label_and_x(labels, packed.x, packed.width, breaks)
+        label, label_x = _choose_bar_label_and_x(labels, packed.x, packed.width, breaks, letter)
         return Bar(
             kind=kind,
             grave=grave,
@@ -397,7 +406,7 @@ def _list_bar_label_candidates(item: TimelineItem, texts: ItemTexts, *, is_named
 
 
 def _choose_bar_label_and_x(
-    labels: Sequence[str], x: float, width: float, breaks: Sequence[AxisBreak]
+    labels: Sequence[str], x: float, width: float, breaks: Sequence[AxisBreak], letter: float
 ) -> tuple[str, float]:
     """Return the longest label with room in a part of the bar that no edge of a break crosses, and its x position."""
     edges = [
@@ -407,13 +416,13 @@ def _choose_bar_label_and_x(
         if x < edge < x + width
     ]
     start, end = max(pairwise([x, *edges, x + width]), key=lambda part: part[1] - part[0])
-    label = next((label for label in labels if _compute_label_width(label) <= end - start), "")
+    label = next((label for label in labels if _compute_label_width(label, letter) <= end - start), "")
     return label, round(start + 4, 1)
 
 
-def _compute_label_width(label: str) -> float:
-    """Return the width that a bar needs for a label."""
-    return len(label) * _LETTER + 6
+def _compute_label_width(label: str, letter: float = _LETTER) -> float:
+    """Return the width that a bar needs for a label whose letters are `letter` wide."""
+    return len(label) * letter + 6
 
 
 def _describe_timeframe(kinds: Counter[str], frame: Timeframe, texts: ItemTexts) -> str:

@@ -110,41 +110,27 @@ def render_sign_shape(kind: str) -> SafeString:
     return render_to_string("sessions/parts/sign.html", {"kind": kind})
 
 
-def render_chart_hover_areas_and_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
-    """Render the hover areas of the versions of a chart."""
-    dot = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="80"/>{}</a>'
+def render_chart_hover_areas_and_dots(strip: ChartStrip | TimeChartStrip, leading: TimelineUrls) -> SafeString:
+    """Render the hover areas of the versions of a chart, and the dots of those that have one."""
+    area = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="{}"/>{}</a>'
     rows = (
         (
-            leading.build_version_url(chart_dot.version),
-            chart_dot.title,
-            chart_dot.left,
-            chart_dot.width,
-            _render_chart_dot(chart_dot) if strip.dotted else "",
+            leading.build_version_url(dot.version),
+            dot.title,
+            dot.left,
+            dot.width,
+            strip.hover_height,
+            _render_chart_dot(dot, is_stretched=strip.is_stretched) if dot.version in strip.dotted_versions else "",
         )
-        for chart_dot in strip.dots
+        for dot in strip.dots
     )
-    return join_html("", dot, rows)
+    return join_html("", area, rows)
 
 
-def render_time_chart_hover_areas_and_dots(strip: TimeChartStrip, leading: TimelineUrls) -> SafeString:
-    """Render the hover areas of the versions of a chart on an axis of time."""
-    dot = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="54"/>{}</a>'
-    tick = '<circle class="tick" cx="{}" cy="{}" r="3"/>'
-    rows = (
-        (
-            leading.build_version_url(chart_dot.version),
-            chart_dot.title,
-            chart_dot.left,
-            chart_dot.width,
-            build_html(tick, chart_dot.x, chart_dot.y) if chart_dot.version in strip.dotted_versions else "",
-        )
-        for chart_dot in strip.dots
-    )
-    return join_html("", dot, rows)
-
-
-def _render_chart_dot(dot: ChartDot) -> SafeString:
-    """Render a dot as the round ends of lines without a length: they stay round in a chart that is stretched."""
+def _render_chart_dot(dot: ChartDot, *, is_stretched: bool) -> SafeString:
+    if not is_stretched:
+        return build_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', dot.x, dot.y)
+    # The round ends of lines without a length stay round in a chart that is stretched.
     path = '<path class="tick" d="M{0} {1}h0"/><path class="tick hole" d="M{0} {1}h0"/>'
     return build_html(path, dot.x, dot.y)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext
@@ -57,20 +57,32 @@ class ChartDot:
 
 
 @dataclass(frozen=True, slots=True)
-class ChartStrip:
-    """One chart with the newest value and the largest one, which is empty if it is the newest.
+class ValueAxisTick:
+    """A line at a round number; `percent` is its place in the height of the chart, from the top."""
 
-    `line` and `area` are SVG paths; `words` describes the chart for screen readers.
+    y: float
+    percent: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChartStrip:
+    """One chart with the newest value and the largest one, which is empty if it is the newest. It is drawn as steps.
+
+    `line` and `area` are SVG paths; `words` describes the chart for screen readers. `ticks` begin at 0.
     """
 
     name: str
     line: str
     area: str
     dots: tuple[ChartDot, ...]
-    dotted: bool
+    dotted_versions: frozenset[int]
     newest: str
     most: str
     words: str
+    ticks: tuple[ValueAxisTick, ...]
+    hover_height: ClassVar[int] = 80
+    is_stretched: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,8 @@ class TimeChartStrip:
     dotted_versions: frozenset[int]
     newest: str
     words: str
+    hover_height: ClassVar[int] = 54
+    is_stretched: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,23 @@ class TimeChart:
     breaks: tuple[AxisBreak, ...]
     strips: tuple[TimeChartStrip, ...]
     missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDrop:
+    """`version` has `count` messages fewer than `previous`, the version before it that is drawn."""
+
+    previous: int
+    version: int
+    count: int
+
+
+def list_message_drops(growth: RunningTotals) -> tuple[MessageDrop, ...]:
+    return tuple(
+        MessageDrop(before.version, after.version, before.messages - after.messages)
+        for before, after in pairwise(growth.points)
+        if after.messages < before.messages
+    )
 
 
 def list_names_beside_time_charts(growth: RunningTotals) -> tuple[str, ...]:
@@ -203,7 +234,8 @@ def _compute_chart_strip_layout(
         left, right = max(0.0, x - step / 2), min(float(WIDTH), x + step / 2)
         title = _format_dot_title(point, format_value(number))
         dots.append(ChartDot(x, y, round(left, 1), round(right - left, 1), point.version, title))
-    line = "M" + "L".join(f"{dot.x} {dot.y}" for dot in dots)
+    steps = "".join(f"H{dot.x}V{dot.y}" for dot in dots[1:])
+    line = f"M{dots[0].x} {dots[0].y}{steps}"
     area = f"{line}V{_BOTTOM}H{dots[0].x}Z"
     end = points[-1][2]
     return ChartStrip(
@@ -211,10 +243,24 @@ def _compute_chart_strip_layout(
         line,
         area,
         tuple(dots),
-        len(dots) <= _MAX_DOTS,
+        frozenset(dot.version for dot in dots) if len(dots) <= _MAX_DOTS else frozenset(),
         format_value(end),
         format_value(maximum) if maximum > end else "",
         _describe_strip(name, points, maximum, format_value),
+        _build_value_axis_ticks(maximum, format_value),
+    )
+
+
+def _build_value_axis_ticks(maximum: Number, format_value: Callable[..., str]) -> tuple[ValueAxisTick, ...]:
+    """Build lines at 0 and at one or two round numbers up to the maximum."""
+    numbers: list[Number] = [type(maximum)(0)]
+    if maximum > 0:
+        unit = Decimal(10) ** Decimal(maximum).adjusted()
+        step = next(factor * unit for factor in (5, 2, 1) if factor * unit <= maximum)
+        numbers += [type(maximum)(step * count) for count in range(1, int(maximum / step) + 1)]
+    ys = [(number, _compute_y(number, maximum, _TOP, _BOTTOM)) for number in numbers]
+    return tuple(
+        ValueAxisTick(y, round(100 * y / HEIGHT, 1), format_value(number) if number else "0") for number, y in ys
     )
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.call_sentences import describe_call_beside_tool_name
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 from harness_site.core.rendering.mask_and_shorten_text import shorten_text
-from harness_site.sessions.failed_exit_codes import load_failed_exit_codes
 from harness_site.sessions.selectors import call_records
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     parse_number_parameter_or_none,
@@ -24,6 +25,7 @@ from harness_site.sessions.session_lookup import (
 from harness_site.sessions.timeline import list_timeline_items, timeframe_lane_and_bar_layout, version_charts
 from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, RunItems, TimelineItem
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
+from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import WIDTHS
@@ -92,17 +94,19 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             for width in WIDTHS
         ]
         rows = _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0)
+        records = _load_readable_calls(rows.items)
         context |= {
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
-            "rows": rows,
+            "rows": replace(rows, items=tuple(_tell_decided_outcomes(rows.items, records))),
             "copied": list_timeline_items.format_copied_lane_name(head.origin_id or "") if head.row.is_fork else None,
-            **_load_sentences_and_failed_exit_codes(rows.items),
+            "sentences": _format_call_sentences(records),
             "here": build_time_range_query_string(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query_string(since, frame.cut)
             if since and frame.cut
             else _build_query_string_until_cut_or_empty(frame.cut),
             "growth": growth,
+            "drops": version_charts.list_message_drops(growth),
             "charts": [version_charts.compute_time_chart_layout(growth, drawing) for drawing in drawings]
             if has_charts
             else [],
@@ -146,14 +150,26 @@ def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage
     return TimelineTablePage(items, first, total)
 
 
-def _load_sentences_and_failed_exit_codes(items: Sequence[TimelineItem]) -> dict[str, Mapping[int, str | int]]:
-    """Load what the calls among the items do, and the exit codes of commands that failed, both by key.
-
-    A call that was altered has neither.
-    """
+def _load_readable_calls(items: Sequence[TimelineItem]) -> list[CallRecord]:
+    """Load the calls among the items, without those that were altered."""
     pks = [item.call_pk for item in items if item.call_pk is not None and item.kind in CALL_OUTCOMES]
-    records = call_records.load_readable_calls_with_pks_without_results(pks)
-    sentences = {
-        record.pk: shorten_text(describe_call_beside_tool_name(record), _LONGEST_SENTENCE) for record in records
+    return call_records.load_readable_calls_with_pks_without_results(pks)
+
+
+def _tell_decided_outcomes(items: Sequence[TimelineItem], records: Sequence[CallRecord]) -> Iterator[TimelineItem]:
+    """Yield the items; those of calls with an unknown outcome tell what was decided about it later."""
+    decisions = {
+        record.pk: ruling
+        for record in records
+        if record.interrupted_at is not None and record.status not in UNDECIDED_CALL_STATUSES
+        for ruling in record.rulings
+        if ruling.final and ruling.kind in STATUS_CHANGING_KINDS and ruling.at >= record.interrupted_at
     }
-    return {"sentences": sentences, "exit_codes": load_failed_exit_codes(records)}
+    for item in items:
+        decision = decisions.get(item.call_pk) if item.kind == "lost" and item.call_pk is not None else None
+        yield item if decision is None else list_timeline_items.tell_decided_outcome(item, decision.kind, decision.at)
+
+
+def _format_call_sentences(records: Sequence[CallRecord]) -> dict[int, str]:
+    """Format what calls do, by key."""
+    return {record.pk: shorten_text(describe_call_beside_tool_name(record), _LONGEST_SENTENCE) for record in records}

@@ -99,7 +99,7 @@ def _build_cells_view(
         "notebook",
         _("Notebook"),
         use.mask_line_for_display(path),
-        chip=("bad", _("Error")) if use.is_error else None,
+        chip=("bad", _("Failed")) if use.is_error else None,
         note=note,
         content={
             "cells": [

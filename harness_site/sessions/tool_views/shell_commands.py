@@ -9,22 +9,13 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from checkpoints.formats import parse_json
+from checkpoints.formats.shell_command_results import split_output_and_exit_code
 from harness_site.core.rendering import ansi_colors
 from harness_site.core.shell_command_arguments import get_command_without_shell_wrapper_or_empty
+from harness_site.sessions.session_formatting import format_exit_code
 from harness_site.sessions.tool_views import file_edits
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
-#: Lines before the output, in the formats of the programs that run commands.
-_HEADER: Final = re.compile(
-    r"(?:(?:Chunk ID|Command|Directory|Wall time|Process Group PGID|Background PIDs|Signal|Error|Total output lines|"
-    r"Process running with session ID|Process exited with code|Original token count):[^\n]*\n|"
-    r"Process exited with code \d+\n|Exit code:? (?P<code>-?\d+)\n|(?:Output|Stdout):\s*\n?)",
-    re.IGNORECASE,
-)
-_EXIT_CODE: Final = re.compile(r"(?:Exit code:?|exited with code|Exit Code:)\s*(-?\d{1,6})\b", re.IGNORECASE)
-#: Characters at both ends of an output in which its exit code is searched for.
-_ENDS: Final = 300
 #: Commands that display the files that they name, and what a name of a file has.
 _READERS: Final = frozenset({"bat", "cat", "head", "less", "more", "nl", "sed", "tail"})
 #: Options of these commands whose value is the next word.
@@ -57,7 +48,7 @@ def build_command_view(use: ToolUse) -> ToolView | None:
     return ToolView(
         "command",
         use.mask_line_for_display(use.name),
-        chip=_get_exit_shape_and_label_or_none(code, use),
+        chip=_get_failure_shape_and_label_or_none(code, use),
         note=use.mask_line_for_display(use.get_first_text_argument_or_empty("description", "justification")),
         content={
             "command": shown.text,
@@ -130,27 +121,8 @@ def _list_operands(name: str, words: list[str]) -> list[str]:
     return operands[1:] if name == "sed" and not has_script_option else operands
 
 
-def split_output_and_exit_code(result: str) -> tuple[str, int | None]:
-    """Split the result of a command into its output and its exit code, None if the result does not state it."""
-    if result.startswith("{") and '"output"' in result[:2_000_000]:
-        try:
-            value = parse_json(result)
-        except ValueError:
-            value = None
-        if isinstance(value, dict) and isinstance(value.get("output"), str):
-            facts = value.get("metadata")
-            code = facts.get("exit_code") if isinstance(facts, dict) else value.get("exit_code")
-            return value["output"], code if isinstance(code, int) and not isinstance(code, bool) else None
-    match = _EXIT_CODE.search(result[:_ENDS]) or _EXIT_CODE.search(result[-_ENDS:])
-    code = int(match[1]) if match else None
-    start, header = 0, _HEADER.match(result)
-    while header is not None:
-        start = header.end()
-        header = _HEADER.match(result, start)
-    return result[start:], code
-
-
-def _get_exit_shape_and_label_or_none(code: int | None, use: ToolUse) -> tuple[str, str] | None:
-    if code is None:
-        return ("bad", _("Error")) if use.is_error else None
-    return ("ok" if code == 0 else "bad", _("exit %(code)d") % {"code": code})
+def _get_failure_shape_and_label_or_none(code: int | None, use: ToolUse) -> tuple[str, str] | None:
+    """Return the chip of a command that failed. Of one that did not, the status of its call says so, as in lists."""
+    if code:
+        return "bad", format_exit_code(code)
+    return ("bad", _("Failed")) if use.is_error else None

@@ -107,7 +107,7 @@ def build_editor_command_view(use: ToolUse) -> ToolView | None:
         return None
     match = _EDIT.fullmatch(use.get_first_text_argument_or_empty("command"))
     note = _("lines %(start)d to %(end)d") % {"start": int(match[1]), "end": int(match[2])} if match else ""
-    return replace(view, note=note, chip=("bad", _("Error")) if use.is_error else None)
+    return replace(view, note=note, chip=("bad", _("Failed")) if use.is_error else None)
 
 
 def _build_opened_file_view(use: ToolUse, path: str) -> ToolView | None:

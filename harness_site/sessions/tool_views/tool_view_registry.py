@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from checkpoints.formats.parse_message_parts import TextPart
+from checkpoints.formats.shell_command_results import PATCH_TOOLS, SHELL_COMMAND_TOOLS
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import (
@@ -29,18 +30,12 @@ BuildView = Callable[[ToolUse], ToolView | None]
 
 #: Patterns of tool names in lower case, and their view. The first row that matches and returns a view counts.
 TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
-    (
-        (
-            *("bash", "shell", "*_shell", "shell_*", "local_shell*", "exec", "exec_*", "execute_bash", "*_command"),
-            *("run_terminal_cmd", "terminal", "powershell", "*_shell_command", "execute_command"),
-        ),
-        shell_commands.build_command_view,
-    ),
+    (SHELL_COMMAND_TOOLS, shell_commands.build_command_view),
     (
         ("bashoutput", "killshell", "killbash", "taskoutput", "taskstop", "write_stdin"),
         shell_commands.build_background_command_view,
     ),
-    (("apply_patch", "*_patch", "patch", "applypatch"), file_edits.build_patch_view),
+    (PATCH_TOOLS, file_edits.build_patch_view),
     (("notebookedit", "notebook_edit", "*_notebook*"), notebooks.build_notebook_edit_view),
     (
         ("multiedit", "edit", "edit_*", "*_edit", "replace", "str_replace*", "*_replace", "search_replace"),
@@ -92,11 +87,6 @@ def build_first_fitting_tool_view(card: CallCard, *, is_whole: bool = False) -> 
     )
     view = next((view for build in builders if (view := build(use)) is not None), None) if use else None
     return None if view is None or (is_whole and not view.is_complete) else view
-
-
-def is_shell_command_tool(name: str) -> bool:
-    """Return whether a tool runs shell commands, which may contain patches."""
-    return shell_commands.build_command_view in list_view_builders_of_tool(name)
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
+from checkpoints.formats.shell_command_results import is_shell_command_tool
 from checkpoints.models import ToolCall
+from checkpoints.models.tool_call import is_failed_command
 from harness_site.core.shell_command_arguments import get_command_without_shell_wrapper_or_empty
 from harness_site.sessions.tool_views import (
     file_change_parsing,
@@ -48,11 +50,17 @@ class FileCall:
     issued_at: datetime
     is_read: bool
     status: str
+    exit_code: int | None
 
     @property
     def is_applied(self) -> bool:
-        """Return whether the call succeeded."""
-        return self.status == CallStatus.COMPLETED
+        """Return whether the call succeeded. A command that failed may still have read its files."""
+        return self.status == CallStatus.COMPLETED and (self.is_read or self.exit_code_of_failure is None)
+
+    @property
+    def exit_code_of_failure(self) -> int | None:
+        """Return the exit code of a command that failed, although its tool completed the call."""
+        return self.exit_code if is_failed_command(self.status, self.exit_code) else None
 
 
 @dataclass
@@ -90,24 +98,24 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
     """Load the files from the logged calls of a session, in two queries."""
     calls = ToolCall.objects.filter(session=session_pk)
     tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_tool_touch_files(name)]
-    rows = calls.filter(tool__in=tools).order_by("pk").values_list("pk", "tool", "issued_at", "args", "status")
-    rows = rows[: MAX_CALLS + 1]
+    columns = "pk", "tool", "issued_at", "args", "status", "exit_code"
+    rows = calls.filter(tool__in=tools).order_by("pk").values_list(*columns)[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
     open_path = ""
     characters = count = 0
-    for pk, tool, issued_at, args, status in rows.iterator(chunk_size=100) if tools else ():
+    for pk, tool, issued_at, args, status, exit_code in rows.iterator(chunk_size=100) if tools else ():
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
         open_path = _add_call_to_files_and_get_open_path(
-            files, (pk, tool, issued_at), parse_json_or_return_text(args), status, open_path
+            files, (pk, tool, issued_at), parse_json_or_return_text(args), (status, exit_code), open_path
         )
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
 
 def _may_tool_touch_files(tool: str) -> bool:
     builders = tool_view_registry.list_view_builders_of_tool(tool)
-    return any(build in _FILE_VIEWS for build in builders) or tool_view_registry.is_shell_command_tool(tool)
+    return any(build in _FILE_VIEWS for build in builders) or is_shell_command_tool(tool)
 
 
 def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
@@ -115,11 +123,17 @@ def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile
 
 
 def _add_call_to_files_and_get_open_path(
-    files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, status: str, open_path: str
+    files: dict[str, TouchedFile],
+    call: tuple[int, str, datetime],
+    args: Any,
+    outcome: tuple[str, int | None],
+    open_path: str,
 ) -> str:
-    """Add a call to the files that it touched; return the path of the file that an editor has open after it."""
+    """Add a call to the files that it touched; return the path of the file that an editor has open after it.
+
+    `outcome` is its status and its exit code.
+    """
     pk, tool, issued_at = call
-    is_applied = status == CallStatus.COMPLETED
     if isinstance(args, str):
         args = {"input": args}
     if not isinstance(args, dict):
@@ -129,15 +143,16 @@ def _add_call_to_files_and_get_open_path(
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
             continue
-        if uses_editor and is_applied:
+        is_read = not change.hunks and change.kind == "edited"
+        file_call = FileCall(pk, tool, issued_at, is_read, *outcome)
+        if uses_editor and file_call.is_applied:
             open_path = change.path
         file = files.setdefault(change.path, TouchedFile(change.path))
-        is_read = not change.hunks and change.kind == "edited"
         if not file.calls or file.calls[-1].pk != pk:
-            file.calls.append(FileCall(pk, tool, issued_at, is_read, status))
-        if is_applied and not is_read:
+            file.calls.append(file_call)
+        if file_call.is_applied and not is_read:
             add_change_to_net_change(file, change)
-        if is_applied and change.moved_to:
+        if file_call.is_applied and change.moved_to:
             files[change.moved_to] = file
     return open_path
 
@@ -145,7 +160,7 @@ def _add_call_to_files_and_get_open_path(
 def iterate_file_reads_and_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_registry.list_view_builders_of_tool(tool)
-    if file_edits.build_patch_view in builders or tool_view_registry.is_shell_command_tool(tool):
+    if file_edits.build_patch_view in builders or is_shell_command_tool(tool):
         changes = list(file_change_parsing.parse_patch(file_change_parsing.find_patch_text_or_empty(args)))
         read_files = (
             []

@@ -15,10 +15,12 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH
+from checkpoints.sessions.new_session_fields import TITLE_LENGTH
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.version_list import Version
@@ -34,13 +36,18 @@ from harness_site.sessions.session_lookup import (
 class ForkForm(forms.Form):
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     session_id = forms.CharField(max_length=MAX_LENGTH, strip=False, label=gettext_lazy("Id of the new session"))
+    title = forms.CharField(max_length=TITLE_LENGTH, required=False, label=gettext_lazy("Title of the new session"))
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         set_field_labels_styles_and_errors(self)
+        self.fields["session_id"].error_messages["required"] = _("Enter an id for the new session.")
+        self.fields["title"].widget.attrs["autocomplete"] = "off"
         self.fields["session_id"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
         if self.is_bound:  # shown again for a correction
             self.fields["session_id"].widget.attrs["autofocus"] = True
+        else:  # a typed title stays when another version is chosen
+            self.fields["title"].widget.attrs["hx-preserve"] = "true"
 
 
 @require_http_methods(["GET", "POST"])
@@ -59,7 +66,16 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
             request.membership.workspace_id, origin_name, origin.version
         )
         return _render_fork_page(
-            request, head, origin, ForkForm(initial={"version": origin.version, "session_id": unused_id})
+            request,
+            head,
+            origin,
+            ForkForm(
+                initial={
+                    "version": origin.version,
+                    "session_id": unused_id,
+                    "title": mask_and_reveal_hidden(head.row.title),
+                }
+            ),
         )
     if not request.membership.has_role(Role.APPROVER):
         raise RoleTooSmall(request.membership, Role.APPROVER)
@@ -79,9 +95,14 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
 def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: ForkForm) -> HttpResponse:
     workspace = request.membership.workspace
     version, name = form.cleaned_data["version"], form.cleaned_data["session_id"]
+    title = form.cleaned_data["title"]
+    if not title or title == mask_and_reveal_hidden(head.row.title):
+        title = None  # the title of the original, also the part that is masked for this reader
     actor = Actor(ActorKind.PERSON, request.membership.user.get_username(), Role(request.membership.role))
     try:
-        SyncCheckpointer(workspace=workspace.slug).fork_session(head.row.session_id, name, version=version, actor=actor)
+        SyncCheckpointer(workspace=workspace.slug).fork_session(
+            head.row.session_id, name, version=version, title=title, actor=actor
+        )
     except (SessionExists, InvalidIdentifier) as error:
         form.add_error("session_id", f"{error.detail} {error.hint}")
         return _render_fork_page(request, head, _get_version_or_404(head, version), form, status=422)

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import AudioPart, ImagePart, Part
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.security_headers import SANDBOX_POLICY
 from harness_site.sessions.message_media_sources import DATA_URL, parse_audio_data_url
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import (
@@ -27,7 +28,7 @@ from harness_site.sessions.views.transcript import (
 
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Content-Security-Policy": SANDBOX_POLICY,
     "Cache-Control": "private, max-age=3600",
 }
 #: A request for one part of a recording; players of some browsers play nothing else.

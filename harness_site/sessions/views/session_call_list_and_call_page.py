@@ -70,14 +70,15 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
             head,
             offers_calls=True,
         )
-    mask_values_until_response(collect_secret_values(parse_json_or_text(call.args)))
+    asked_args = parse_json_or_text(call.args_json_before_edits)
+    mask_values_until_response(collect_secret_values([asked_args, parse_json_or_text(call.args)]))
     attempts = [
         record
         for record in call_records.load_calls_with_ids_and_open_or_since_step(pk, [call.call_id])
         if record.step == call.step
     ]
     card = CallCard(
-        CallPart(call.call_id, call.tool, parse_json_or_text(call.args_json_in_caller_order)),
+        CallPart(call.call_id, call.tool, asked_args),
         None,
         None,
         (call,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from django import forms
@@ -24,6 +25,10 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.session_lookup import (
+    get_session_head_and_mask_secrets_or_404,
+    require_member_and_handle_page_not_found,
+)
 
 #: Maximum number of labels of a session.
 MAX_LABELS: Final = 20
@@ -70,6 +75,7 @@ class LabelForm(forms.Form):
 
 
 @require_POST
+@require_member_and_handle_page_not_found
 @require_member_with_role(Role.APPROVER)
 def edit_labels_of_sessions(request: MemberRequest) -> HttpResponse:
     """Add a label to sessions or remove it.
@@ -77,24 +83,36 @@ def edit_labels_of_sessions(request: MemberRequest) -> HttpResponse:
     `session` lists the keys of the sessions; `query` is the query string of the list they were selected in, empty on
     the page of a session.
     """
+    is_of_list = "query" in request.POST
     form = LabelForm(request.POST, _list_well_formed_session_keys(request.POST.getlist("session")))
     query = normalize_filter_query("sessions", QueryDict(request.POST.get("query", "")))
     back = f"{reverse('harness_sessions:sessions')}?{query}" if query else reverse("harness_sessions:sessions")
     if form.is_valid():
         label, keys = form.cleaned_data["label"], form.cleaned_data["session"]
-        if "query" not in request.POST:
-            back = reverse("harness_sessions:session", args=[keys[0]])
         try:
             wanted = form.cleaned_data["what"] == "add"
             changed = set_label_of_sessions_and_count_changed(request, keys=keys, label=label, wanted=wanted)
         except TooManyLabels as refused:
             form.add_error("label", str(refused))
         else:
-            if "query" in request.POST:
+            if is_of_list:
                 messages.success(request, _describe_label_change(label, changed, is_added=wanted))
-            return redirect(back)
-    errors = [error for field_errors in form.errors.values() for error in field_errors]
+                return redirect(back)
+            return _render_labels(request, keys[0]) if request.htmx else redirect("harness_sessions:session", keys[0])
+    errors = [str(error) for field_errors in form.errors.values() for error in field_errors]
+    if not is_of_list and (named := form.cleaned_data.get("session")):
+        return _render_labels(request, named[0], errors=errors)
     return render(request, "sessions/label_errors.html", {"errors": errors, "back": back}, status=422)
+
+
+def _render_labels(request: MemberRequest, pk: int, *, errors: Sequence[str] = ()) -> HttpResponse:
+    """Render the labels of one session, of which the menu of an open page takes its part."""
+    context = {
+        "head": get_session_head_and_mask_secrets_or_404(request, pk),
+        "label_errors": errors,
+        "rejected_label": request.POST.get("label", "") if errors and request.POST.get("what") == "add" else "",
+    }
+    return render(request, "sessions/labels.html", context, status=422 if errors else 200)
 
 
 def _describe_label_change(label: str, sessions: int, *, is_added: bool) -> str:

@@ -45,7 +45,8 @@ _OF_A_PAGE = ("rows", "after", "newest", "then", "before", "within", "instead")
 def list_sessions(request: MemberRequest) -> HttpResponse:
     """Show the session list.
 
-    With `rows`, reload the sessions of an open page in the order in which they are displayed.
+    With `rows`, reload the sessions of an open page in the order in which they are displayed. New ones are added where
+    all sessions are on one page; otherwise they are counted.
     """
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
@@ -68,6 +69,8 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = parse_displayed_session_keys(request)
+    if displayed_pks and after is None and page.after is None:
+        displayed_pks = _add_new_sessions_to_displayed_ones(page, displayed_pks, filters.sort)
     rows = session_rows.load_session_rows_in_order_of_pks(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_list_lines(
         rows,
@@ -123,6 +126,15 @@ def _build_sortable_heading(
     url = _build_list_url_with_changes(request, **dict.fromkeys(_OF_A_PAGE, ""), sort=sort)
     direction = ("ascending" if current.is_ascending else "descending") if is_sorted else ""
     return SortableHeading(words, url, direction, str(following.label), css_class)
+
+
+def _add_new_sessions_to_displayed_ones(
+    page: SessionPage, displayed_pks: tuple[int, ...], sort: Sort
+) -> tuple[int, ...]:
+    """Add the sessions that have come to a list of one page, at the end where the order puts new sessions there."""
+    new_pks = tuple(row.pk for row in page.rows if row.pk not in displayed_pks)
+    has_newest_first = sort in (Sort.UPDATED, Sort.STARTED)
+    return (*new_pks, *displayed_pks) if has_newest_first else (*displayed_pks, *new_pks)
 
 
 def _count_first_page_sessions_not_displayed(page: SessionPage, displayed_pks: tuple[int, ...]) -> int:

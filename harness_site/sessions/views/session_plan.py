@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.sessions.plan_step_versions import find_versions_of_step_states
 from harness_site.sessions.selectors import version_list
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
@@ -19,4 +20,12 @@ def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     version = version_list.load_newest_version(pk)
     kept = load_newest_todo_list.load_newest_todo_list(pk) if version is None or version.plan is None else None
-    return render(request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version, "kept": kept})
+    plan = version and version.plan
+    context = {
+        "head": head,
+        "tab": "plan",
+        "version": version,
+        "plan": find_versions_of_step_states(pk, version.version, plan) if version and plan else None,
+        "kept": kept,
+    }
+    return render(request, "sessions/plan.html", context)

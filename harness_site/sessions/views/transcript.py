@@ -18,9 +18,11 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
 from harness_site.sessions.long_text_pagination import TextPage
+from harness_site.sessions.parse_jump_target import MAX_INPUT_LENGTH
 from harness_site.sessions.selectors import (
     conversation_window,
     find_words_errors_and_decisions,
@@ -53,7 +55,8 @@ from harness_site.sessions.timeline.selectors import run_lanes, takeovers_and_re
 #: Number of new messages that an open page appends before it asks for a reload.
 _FOLLOWED = 500
 #: What a jump did not find: a landmark, a time where messages have none, or a place that is none.
-_NOT_FOUND: Final = frozenset({*Landmark, "time", "place", "number"})
+_REJECTED: Final = frozenset({"time", "place"})
+_NOT_FOUND: Final = frozenset({*Landmark, *_REJECTED, "number"})
 
 
 @require_GET
@@ -62,26 +65,29 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the newest messages of a session, or those around a position.
 
     Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
-    the whole transcript. A session opens with its first prompt and its newest messages.
+    the whole transcript. `here` is the position of the reader, who stays there if nothing is found. `none` is what a
+    jump did not find, and `where` the place that was typed for it. A session opens with its first prompt, or its
+    first message if nobody wrote one, and its newest messages.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version_or_404(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter_or_none(request, "at")
     piece = _get_direction_to_extend_open_page(request)
-    hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
+    is_search = bool(words) and at is None and not piece
+    hit = transcript_search.find_first_hit_position(place, words) if is_search else None
+    if hit is None and is_search:
+        hit = parse_number_parameter_or_none(request, "here")
     if hit is not None:
         query = urlencode({"v": place.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
     window = _load_requested_window(request, head, place)
-    is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
+    is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at")) and (is_search or not words)
     is_opening = is_live and "since" not in request.GET
     around = at if at is not None else 0 if is_opening else window.first
     outline = None if piece else prompt_outline.load_prompt_outline(place, around=around)
-    prompt = outline.first if outline else None
+    first_position = outline.first.position if outline and outline.first else 0
     first_prompt = (
-        conversation_window.load_prompt_if_before_window(head.stored, window, prompt.position)
-        if is_opening and prompt
-        else None
+        conversation_window.load_prompt_if_before_window(head.stored, window, first_position) if is_opening else None
     )
     displayed = [first_prompt, window] if first_prompt else [window]
     masker.mask_values_until_response(
@@ -105,6 +111,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "may_have_errors": bool(piece) or _may_have_errors(head, displayed),
         **_get_error_and_decision_search_starts(window, first_prompt, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
+        "rejected_target": request.GET.get("where", "")[:MAX_INPUT_LENGTH] if landmark in _REJECTED else "",
         "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         **_build_version_context(request, head, place),
@@ -125,14 +132,18 @@ def _build_version_context(request: HttpRequest, head: SessionHead, place: Trans
 
 
 def _build_subagent_and_permission_context(head: SessionHead, window: Conversation) -> dict[str, Any]:
-    """Build the variables for the subagents of calls, and for the permission modes in which messages were written."""
+    """Build the variables for the subagents of calls, and for what calls say only where it differs: the permission mode
+    and the folder. The head of the page has the only mode, and the folder in which the session began.
+    """
     facts = read_session_environment(head.stored)
     modes = facts.permission_modes
     return {
         "subagents": subagent_tree.load_subagent_session_pks_by_call(head.stored, (facts.subagents or {}).items()),
         "is_imported": facts.is_imported,
-        "permissions": modes[0] if len(modes) == 1 else "",
-        "permissions_by_position": permission_modes.load_permission_modes_by_position(window) if len(modes) > 1 else {},
+        "permissions_by_position": permission_modes.load_changed_permission_modes_by_position(window)
+        if len(modes) > 1
+        else {},
+        "first_folder": mask_and_reveal_hidden(facts.folders[0]) if facts.folders else "",
     }
 
 
@@ -182,6 +193,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
         "tab": "transcript",
         "place": place,
         "entry": entries[0],
+        "following_position": window.upto,
         "stored": stored,
         "address": address,
         "words": words,
@@ -282,7 +294,13 @@ def _load_requested_window(request: MemberRequest, head: SessionHead, place: Tra
     before, after, at, since = (
         parse_number_parameter_or_none(request, name) for name in ("before", "after", "at", "since")
     )
-    load = partial(conversation_window.load_conversation_window, head.stored, place, newest_run=head.runs)
+    load = partial(
+        conversation_window.load_conversation_window,
+        head.stored,
+        place,
+        newest_run=head.runs,
+        with_version_tokens=True,
+    )
     if before is not None:
         return load(upto=min(before, place.length))
     if at is not None and at < place.length:

@@ -35,7 +35,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
 
     Query parameters: `where` is a message number, a time of day, a day, or a day and a time, in the reader's time zone;
     `to` is the kind of landmark, `at` the start position, and `back` reverses the direction; with `to=day`, `day` is a
-    day or a time in UTC, as in lists.
+    day or a time in UTC, as in lists. `here` is the position of the reader, who stays there if `where` is no place.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
@@ -45,7 +45,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         typed = parse_jump_target.parse_jump_target(where)
         found = None if typed is None else _find_typed_position(session, place, typed)
         if found is None:
-            return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
+            return redirect(_build_rejection_url(request, pk, place, where, "place" if typed is None else "time"))
         if typed is not None and typed.number is not None and 0 < place.length < typed.number:
             return redirect(_build_position_url(pk, place, place.length - 1, none="number"))
         at = found
@@ -108,6 +108,15 @@ def _build_landmark_url(pk: int, place: TranscriptVersion, spot: LandmarkSpot) -
     if spot.position is None:
         return f"{reverse('harness_sessions:session', args=[pk])}#call-{spot.call_pk}"
     return _build_position_url(pk, place, spot.position)
+
+
+def _build_rejection_url(request: MemberRequest, pk: int, place: TranscriptVersion, where: str, none: str) -> str:
+    """Return the URL of where the reader is, with the typed place, which is none."""
+    here, typed = parse_number_parameter_or_none(request, "here"), where[: parse_jump_target.MAX_INPUT_LENGTH]
+    if here is not None and here < place.length:
+        return _build_position_url(pk, place, here, none=none, where=typed)
+    query = ({"v": place.version} if request.GET.get("v") else {}) | {"none": none, "where": typed}
+    return f"{reverse('harness_sessions:session', args=[pk])}?{urlencode(query)}"
 
 
 def _build_position_url(pk: int, place: TranscriptVersion, position: int, **more: str) -> str:

@@ -11,12 +11,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.masking import masker
+from harness_site.core.word_diff import StepBudget
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.compared_calls import ComparedCalls
+from harness_site.sessions.compare.session_choices import load_session_choices
 from harness_site.sessions.selectors import prompt_outline, session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.session_formatting import count_common_decimal_places
+from harness_site.sessions.session_formatting import count_common_decimal_places, shorten_uuids
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
@@ -27,6 +29,8 @@ from harness_site.sessions.session_lookup import (
 
 #: Maximum number of expanded ranges of unchanged messages.
 _OPEN = 20
+#: Maximum steps of the comparisons of the parts of all edited messages.
+_PARTS_STEPS = 20_000_000
 
 
 @require_GET
@@ -55,18 +59,23 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     """Compare two versions.
 
     Query parameter `a` is a version of this session and `b` one of it or of the session whose key is `with`. Without
-    versions, the newest is compared with the one before it, or the newest versions of both sessions. `other` is the id
-    of another session, as entered in the form, which shows a message for an unknown one.
+    versions, the newest is compared with the one before it, or the newest versions of both sessions. With `find`, the
+    page offers the sessions that have these words in their title, id or agent; a complete id leads to its session.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     other = _get_other_session_head_or_404(request, head)
-    entered_id = request.GET.get("other", "").strip() if "other" in request.GET else None
-    if entered_id is not None and entered_id != _get_id_in_form(head, other):
-        address = _build_other_session_url_or_none(request, head, entered_id)
-        if address is not None:
-            return redirect(address)
-    else:
-        entered_id = None
+    typed = request.GET.get("find")
+    if typed and not request.htmx and (address := _build_url_of_session_with_id_or_none(request, typed.strip())):
+        return redirect(address)
+    choices = load_session_choices(request.membership.workspace_id, typed or "", without={head.row.pk, other.row.pk})
+    offer = {
+        "choices": choices,
+        "head": head,
+        "other": other,
+        "from_version": parse_number_parameter_or_none(request, "a"),
+    }
+    if request.htmx.target == "session-choices":
+        return render(request, "sessions/parts/session_choices.html", offer)
     numbers_a = numbers_b = version_list.list_version_choices(pk, around=head.row.version)
     if other is not head:
         numbers_b = version_list.list_version_choices(other.row.pk, around=other.row.version)
@@ -81,30 +90,35 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         if a is not None and b is not None
         else None
     )
-    context = {
-        "head": head,
-        "other": other,
+    compared_calls = None if found is None else ComparedCalls(found)
+    if compared_calls is not None:
+        masker.mask_values_until_response(masker.collect_secret_values(*compared_calls.list_arguments()))
+    context = offer | {
         "two": other is not head,
+        "names": _name_sessions(head, other),
         "tab": "versions",
         "found": found,
-        "compared_calls": None if found is None else ComparedCalls(found),
+        "compared_calls": compared_calls,
         "opened": open_positions,
+        "parts_budget": StepBudget(_PARTS_STEPS),
         "numbers_a": numbers_a,
         "numbers_b": numbers_b,
-        "other_id": _get_id_in_form(head, other) if entered_id is None else entered_id,
-        "is_other_id_unknown": entered_id is not None,
+        "is_choosing": typed is not None,
     }
-    return render(request, "sessions/compare.html", context, status=200 if entered_id is None else 404)
+    return render(request, "sessions/compare.html", context)
+
+
+def _name_sessions(head: SessionHead, other: SessionHead) -> tuple[str, str]:
+    """Return the titles of both sessions; the short id where there is none, and of both if the titles are equal."""
+    ids = shorten_uuids(head.row.session_id), shorten_uuids(other.row.session_id)
+    if head.row.title == other.row.title:
+        return ids
+    return head.row.title or ids[0], other.row.title or ids[1]
 
 
 def _have_equal_seconds(moments: Sequence[datetime]) -> bool:
     """Return whether two neighbouring moments differ only in their fractions of a second."""
     return any(one.replace(microsecond=0) == next_one.replace(microsecond=0) for one, next_one in pairwise(moments))
-
-
-def _get_id_in_form(head: SessionHead, other: SessionHead) -> str:
-    """Return the id of the other session as the form shows it; empty if both versions are of one session."""
-    return "" if other is head else mask_and_reveal_hidden(other.row.session_id)
 
 
 def _parse_open_folds(request: MemberRequest) -> list[int]:
@@ -124,16 +138,12 @@ def _get_other_session_head_or_404(request: MemberRequest, head: SessionHead) ->
     return head if pk == head.row.pk else get_session_head_and_mask_secrets_or_404(request, pk)
 
 
-def _build_other_session_url_or_none(request: MemberRequest, head: SessionHead, session_id: str) -> str | None:
-    """Return the URL of this page with another session, or with this one for an empty id; None for an unknown one."""
-    session_pk = head.row.pk
-    if session_id:
-        found = session_rows.find_session_pk(request.membership.workspace_id, session_id)
-        if found is None:
-            return None
-        session_pk = found
+def _build_url_of_session_with_id_or_none(request: MemberRequest, session_id: str) -> str | None:
+    """Return the URL of this page with the session that has this id as the other one; None if there is none."""
+    found = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     version = parse_number_parameter_or_none(request, "a")
-    return f"{request.path}?{urlencode({'with': session_pk} | ({} if version is None else {'a': version}))}"
+    parameters = {"with": found} | ({} if version is None else {"a": version})
+    return None if found is None else f"{request.path}?{urlencode(parameters)}"
 
 
 def _parse_optional_version_or_404(request: MemberRequest, name: str, head: SessionHead) -> int | None:

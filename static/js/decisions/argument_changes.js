@@ -4,11 +4,26 @@
 import { gettext } from "../translations.js";
 
 const MOST_CHARACTERS = 40;
+const AMOUNT = /^-?\d{1,12}(?:\.(\d{1,3}))?$/;
 
 /** Shorten a value to one line. */
 function shorten(value) {
   const line = value.replaceAll(/\s+/g, " ").trim();
   return line.length > MOST_CHARACTERS ? `${line.slice(0, MOST_CHARACTERS - 1)}…` : line;
+}
+
+/** Format a number as the page displays amounts: with separators, and with cents unless it is whole. */
+function formatAmount(text) {
+  const places = text.match(AMOUNT)[1]?.length ?? 0;
+  return Number(text).toLocaleString(document.documentElement.lang, { minimumFractionDigits: places && Math.max(2, places) });
+}
+
+/** Describe the change of a field: an amount in the form in which the page displays it, if that shows the difference. */
+function describeChange(field) {
+  const stored = [field.dataset.stored, field.value];
+  const displayed = field.dataset.amount !== undefined && stored.every((text) => AMOUNT.test(text)) ? stored.map(formatAmount) : stored;
+  const [before, after] = (displayed[0] === displayed[1] ? stored : displayed).map(shorten);
+  return `${field.dataset.argument}: ${before} → ${after}`;
 }
 
 /** List the fields whose value is not that of the call. A text area counts each line break as one character. */
@@ -24,8 +39,7 @@ export function showArgumentChanges(form) {
   for (const was of form.querySelectorAll("[data-was]")) was.hidden = !changed.some((field) => was.closest(".field").contains(field));
   const isEdit = form.querySelector("[name='kind'][value='edit']")?.checked && form.querySelector("[name='written_as'][value='fields']")?.checked;
   line.hidden = !isEdit || !changed.length;
-  const changes = changed.map((field) => `${field.dataset.argument}: ${shorten(field.dataset.stored)} → ${shorten(field.value)}`);
-  line.textContent = line.hidden ? "" : gettext("Changes %(changes)s", { changes: changes.join("; ") });
+  line.textContent = line.hidden ? "" : gettext("Changes %(changes)s", { changes: changed.map(describeChange).join("; ") });
 }
 
 document.addEventListener("click", (event) => {
@@ -35,4 +49,20 @@ document.addEventListener("click", (event) => {
   field.value = field.dataset.stored;
   field.dispatchEvent(new Event("input", { bubbles: true }));
   field.focus();
+});
+
+/** Write the arguments as JSON as the fields have them. Numbers are taken as they are typed, so that no digit is lost. */
+function writeFieldsAsJson(form) {
+  const fields = [...form.querySelectorAll(".by-field [data-stored]")];
+  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${field.dataset.kind === "text" ? JSON.stringify(field.value) : field.value}`);
+  return `{\n${lines.join(",\n")}\n}`;
+}
+
+// Who goes on in JSON takes the changes along, unless the JSON has been changed, too.
+document.addEventListener("change", ({ target, isTrusted }) => {
+  if (!isTrusted || !target.matches?.("[name='written_as'][value='json']")) return;
+  const text = target.form.elements.args;
+  if (!listChangedFields(target.form).length || text.value !== text.defaultValue) return;
+  text.value = writeFieldsAsJson(target.form);
+  text.dispatchEvent(new Event("input", { bubbles: true }));
 });

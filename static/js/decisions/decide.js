@@ -37,6 +37,18 @@ document.addEventListener(
   true,
 );
 
+// What unfolds below the edge of the window would look as if nothing had happened.
+document.addEventListener(
+  "toggle",
+  ({ target }) => {
+    const form = target.open && target.contains(document.activeElement) && target.querySelector("form[data-withdraw]");
+    if (!form) return;
+    form.elements.reason.focus({ preventScroll: true });
+    form.scrollIntoView({ block: "nearest" });
+  },
+  true,
+);
+
 function countAllAnswers() {
   for (const several of document.querySelectorAll("form[data-decide-several]")) {
     selectCalls(several);

@@ -4,6 +4,7 @@
 const PREFIX = "decision-draft:";
 const SAVED_FIELDS = "textarea, select, input[type='text'], input:not([type]), input[type='radio']";
 const FORMS = "form[data-draft]";
+const DECISION_FORMS = "form[data-draft]:is([data-decide], [data-decide-several])";
 const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with or without a form that is left
 
 const storageKey = (form) => `${PREFIX}${form.dataset.draft}`;
@@ -40,7 +41,10 @@ function restoreDraft(form) {
     const value = draft.values[savedName(field)];
     if (value === undefined || (isBoundToRevision(field.name) && !same)) continue;
     if (field.type !== "radio" ? value !== initialValue(field) : field.value === value && !field.defaultChecked) returnedDrafts.add(storageKey(form));
-    if (field.type !== "radio") field.value = value;
+    if (field.type !== "radio") {
+      field.value = value;
+      if (value && field.matches("textarea, input")) field.closest("details")?.setAttribute("open", "");
+    }
     else if (field.value === value && !field.disabled) field.checked = true;
   }
   form.querySelector("input[name='kind']:checked")?.dispatchEvent(new Event("change", { bubbles: true }));
@@ -93,6 +97,8 @@ for (const name of ["input", "change"]) {
 // After a submission, a form that still contains the input has to be sent again; otherwise the input was recorded, or is
 // shown beside the decision of somebody else. Forms that were not sent are in the response without their input.
 document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
+  const comment = detail.requestConfig?.elt;
+  if (target.id === "comments" && comment?.matches?.(FORMS) && !target.querySelector("[aria-invalid]")) window.sessionStorage.removeItem(storageKey(comment));
   if (target.id !== "main" || !document.querySelector(PAGES)) return;
   const sent = detail.requestConfig?.elt;
   if (sent?.matches?.(FORMS)) {
@@ -106,5 +112,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
 document.body.addEventListener("htmx:afterSwap", showReturnedDrafts); // a live update has hidden the remark
 
 if (!document.getElementById("live")) deleteDrafts();
-else if (!document.querySelector(FORMS)) window.sessionStorage.removeItem(`${PREFIX}${window.location.pathname}`);
-else if (!new URLSearchParams(window.location.search).has("answer")) restoreDrafts();
+else {
+  if (!document.querySelector(DECISION_FORMS)) window.sessionStorage.removeItem(`${PREFIX}${window.location.pathname}`);
+  if (!new URLSearchParams(window.location.search).has("answer")) restoreDrafts();
+}

@@ -1,4 +1,4 @@
-// Errors of a form disappear when their fields are filled in, and the first one that is left is named beside the button.
+// Errors of a form disappear when their fields are filled in, and a link beside the button leads to the first one left.
 
 import { gettext } from "../translations.js";
 import { hasOtherAnswer } from "./several_calls.js";
@@ -14,18 +14,20 @@ export function removeMendedErrors(form, field) {
   for (const mended of [field, ...others]) removeErrors(form, mended);
   const left = [...form.querySelectorAll(".errorlist li")].some((each) => each.checkVisibility());
   if (!left) form.querySelector(".problem:not([data-connection])")?.remove();
-  else nameFirstError(form);
+  else linkFirstError(form);
 }
 
-/** Name the first error that is left beside the button, and say how many there are, if the form does so. */
-function nameFirstError(form) {
+/** Lead to the first error that is left by the link beside the button; name it, and how many there are, if the link does. */
+function linkFirstError(form) {
   const link = form.querySelector("[data-first-error]");
   const errors = [...form.querySelectorAll(".errorlist li")].filter((each) => each.checkVisibility());
   const [error] = errors;
   if (!link || !error) return;
-  form.querySelector("[data-error-count]").textContent = errors.length > 1 ? gettext("First of %(count)s:", { count: errors.length }) : "";
-  link.textContent = error.textContent;
   link.href = `#${error.closest(".field").querySelector("input, textarea, select").id}`;
+  const count = form.querySelector("[data-error-count]");
+  if (!count) return;
+  count.textContent = errors.length > 1 ? gettext("First of %(count)s:", { count: errors.length }) : "";
+  link.textContent = error.textContent;
 }
 
 function removeErrors(form, field) {

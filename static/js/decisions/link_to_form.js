@@ -1,4 +1,4 @@
-// A link to the form stays at the lower edge of a small window until the form begins above that link.
+// A link to the form, or to the answer for several calls, stays at the lower edge of a small window until that begins above it.
 
 import { findForm } from "./forms.js";
 
@@ -13,6 +13,7 @@ function observeForm() {
   sight.disconnect();
   const form = findForm();
   if (form) sight.observe(form);
+  for (const answer of document.querySelectorAll(".same-answer > fieldset, .for-all")) sight.observe(answer);
 }
 
 observeForm();

@@ -63,16 +63,20 @@ async def run_turn(store: HarnessSessionStore, place: Place, prompt: str, die: A
 
 
 def die_after_refund(url: str, place: dict[str, str]) -> None:
-    """Run the agent until it kills itself after the refund."""
+    """Run the agent until it kills itself and its program after the refund.
+
+    A program without its agent would get errors from its tools, and ask the model for the next call for minutes.
+    """
 
     def die(moment: str) -> None:
         if moment == AFTER_EFFECT:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.killpg(0, signal.SIGKILL)
 
     async def run() -> None:
         async with HarnessSessionStore.open(url) as store:
             await run_turn(store, Place(**place), "Please refund order 17.", die, session_id=SESSION_ID)
 
+    os.setpgid(0, 0)
     asyncio.run(run())
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -123,7 +122,6 @@ def test_a_killed_agent_asks_in_each_fork_and_has_one_effect(
 ) -> None:
     child = start_child(die_after_refund, url=database_url(), place=encode_place(place))
     assert child.died_by() == signal.SIGKILL
-    time.sleep(1)  # the program ends when it notices
     shutil.rmtree(Path(place.home, ".claude"), ignore_errors=True)
     origin = run(place, resume=SESSION_ID)
     fork = run(place, resume=SESSION_ID, fork_session=True)
@@ -155,7 +153,6 @@ def test_a_call_of_a_killed_agent_that_is_confirmed_before_the_next_run_is_not_m
 ) -> None:
     child = start_child(die_after_refund, url=database_url(), place=encode_place(place))
     assert child.died_by() == signal.SIGKILL
-    time.sleep(1)  # the program ends when it notices
     with pytest.raises(ReviewRequired):
         cp.start_session(get_stored_id(place))
     decide(cp, get_stored_id(place), "confirm_landed", "refunded 40, as Alice says")

@@ -6,13 +6,14 @@ import asyncio
 import json
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from claude_agent_sdk import InMemorySessionStore, ResultMessage, fork_session_via_store
 
 from checkpoints import SyncCheckpointer, ToolPolicies
-from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
+from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks, transcript_file_of_hook
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
@@ -23,7 +24,7 @@ from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSI
 from tests.adapters.claude import agents
 from tests.adapters.claude.transcripts import load
 from tests.conftest import Open, StartChild
-from tests.support.exhaustive_mode import mark_all_but_each
+from tests.support.exhaustive_mode import mark_all_but_combinations, mark_all_but_each
 from tests.support.processes import database_url
 
 
@@ -159,7 +160,12 @@ def test_a_fork_that_a_run_makes_asks_about_the_call_in_which_its_origin_died(
 
 @pytest.mark.parametrize("situation", ["deferred", "late file", "late file and notes", "fork of a fork"])
 def test_a_fork_is_recognised_before_the_program_has_written_who_it_was_forked_from(
-    cp: SyncCheckpointer, start_child: StartChild, effects: Path, tmp_path: Path, situation: str
+    cp: SyncCheckpointer,
+    start_child: StartChild,
+    effects: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    situation: str,
 ) -> None:
     child = start_child(agents.die_in_tool, url=database_url(), effects=str(effects), moment=AFTER_EFFECT)
     assert child.died_by() == signal.SIGKILL
@@ -179,14 +185,19 @@ def test_a_fork_is_recognised_before_the_program_has_written_who_it_was_forked_f
     (folder / f"{origin}.jsonl").write_text("\n".join(map(json.dumps, [*lines, deferral])))
     path = folder / f"{fork}.jsonl"
 
-    def write_file() -> None:
-        path.write_text("\n".join(map(json.dumps, [*notes, *copied])))
+    waited = list[float]()
+
+    def write_file_late(seconds: float) -> None:
+        waited.append(seconds)
+        if sum(waited) > 8:  # a program on a busy machine
+            path.write_text("\n".join(map(json.dumps, [*notes, *copied])))
+
+    monkeypatch.setattr(transcript_file_of_hook, "time", SimpleNamespace(sleep=write_file_late))
 
     async def ask() -> Any:
         fields: dict[str, Any] = {"tool": REFUND, "args": {"order": 17, "amount": 40}, "session_id": fork}
         if situation != "deferred":
             fields["prompt_id"] = "1"
-            asyncio.get_running_loop().call_later(0.1, write_file)
         return await Hooks(store, POLICIES).call("PreToolUse", "b", **fields, transcript_path=str(path))
 
     assert asyncio.run(ask())[0] == "defer"
@@ -248,15 +259,17 @@ def test_a_fork_makes_answered_calls_again(cp: SyncCheckpointer, store: HarnessS
 
 
 @pytest.mark.parametrize(
-    ("decision", "said", "made"),
-    [
-        (("approve_call",), "refunded 40 for order 17", ["17 40"]),
-        (("edit_call", {"order": 17, "amount": 20}), "refunded 20 for order 17", ["17 20"]),
-        (("reject_call", "Not this one."), "PreToolUse:mcp__shop__refund hook error: Not this one.", []),
-        (("respond_call", "Paid by hand."), "Continue with this result: Paid by hand.", []),
-    ],
+    ("decision", "said", "made", "idempotency"),
+    mark_all_but_combinations(
+        [
+            (("approve_call",), "refunded 40 for order 17", ["17 40"]),
+            (("edit_call", {"order": 17, "amount": 20}), "refunded 20 for order 17", ["17 20"]),
+            (("reject_call", "Not this one."), "PreToolUse:mcp__shop__refund hook error: Not this one.", []),
+            (("respond_call", "Paid by hand."), "Continue with this result: Paid by hand.", []),
+        ],
+        ["unanswered", "call"],
+    ),
 )
-@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_a_call_that_needs_approval_waits_for_it(
     cp: SyncCheckpointer,
     store: HarnessSessionStore,
@@ -466,11 +479,11 @@ def test_a_call_that_the_program_marks_as_rejected_may_have_happened_unless_the_
     cp: SyncCheckpointer, tmp_path: Path, fields: dict[str, Any], status: str, prompt_id: str
 ) -> None:
     path = tmp_path / PROJECT / f"{SESSION_ID}.jsonl"
-    path.parent.mkdir()
 
     async def work() -> None:
         hooks = Hooks(cp)
         await hooks.call("PreToolUse", "a", prompt_id="1", transcript_path=str(path))
+        path.parent.mkdir()
         _write_denial(path, **fields)
         await hooks.call("Stop", "", prompt_id=prompt_id, transcript_path=str(path))
 
@@ -483,12 +496,12 @@ def test_the_program_may_write_a_refusal_after_it_has_called_the_hook_at_the_end
     cp: SyncCheckpointer, tmp_path: Path
 ) -> None:
     path = tmp_path / PROJECT / f"{SESSION_ID}.jsonl"
-    path.parent.mkdir()
-    path.write_text("")
 
     async def work() -> None:
         hooks = Hooks(cp)
         await hooks.call("PreToolUse", "a", transcript_path=str(path))
+        path.parent.mkdir()
+        path.write_text("")
         refusal = {"permissionDecision": {"decision": "reject"}}
         asyncio.get_running_loop().call_later(0.1, lambda: _write_denial(path, **refusal))
         await hooks.call("Stop", "", transcript_path=str(path))

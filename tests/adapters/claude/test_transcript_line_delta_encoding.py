@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from checkpoints.adapters.claude import transcript_line_delta_encoding
@@ -17,7 +17,6 @@ _VALUES: st.SearchStrategy[Any] = st.one_of(
 _LINES = st.lists(st.dictionaries(st.sampled_from(["uuid", "parentUuid", "sessionId", "type"]), _VALUES), max_size=6)
 
 
-@settings(deadline=None)
 @given(_LINES, st.integers(0, 6))
 @example([{"sessionId": "a", "type": "b"}, {"type": "a"}], 1)
 def test_lines_come_back_with_the_same_text(lines: list[dict[str, Any]], first: int) -> None:

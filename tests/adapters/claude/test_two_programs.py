@@ -142,7 +142,7 @@ def test_two_programs_on_two_sessions_do_not_wait_for_each_other(cp: SyncCheckpo
 @pytest.mark.parametrize(
     ("second_starts", "is_new"),
     mark_all_but_each(
-        2,
+        3,
         [
             ("before the first", False),
             ("while the first is in its tool", False),

@@ -22,6 +22,7 @@ from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequire
 from checkpoints.models import Run, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.conftest import Open
+from tests.support.exhaustive_mode import mark_all_but_combinations
 
 ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount}"}})
 ABOUT: Any = {"actor": "alice", "reason": "It is due."}
@@ -146,15 +147,17 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decide", "paid", "says"),
-    [
-        (_approve, ["12.50"], "It is: {'result': 'paid 12.50'}"),
-        (_edit, ["7.00"], "It is: {'result': 'paid 7.00'}"),
-        (_reject, [], "It is: {'error': 'Not this month.'}"),
-        (_respond, [], "It is: {'result': 'It was paid by hand.'}"),
-    ],
+    ("decide", "paid", "says", "idempotency"),
+    mark_all_but_combinations(
+        [
+            (_approve, ["12.50"], "It is: {'result': 'paid 12.50'}"),
+            (_edit, ["7.00"], "It is: {'result': 'paid 7.00'}"),
+            (_reject, [], "It is: {'error': 'Not this month.'}"),
+            (_respond, [], "It is: {'result': 'It was paid by hand.'}"),
+        ],
+        ["unanswered", "call"],
+    ),
 )
-@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_call_runs_as_a_person_decided(
     cp: SyncCheckpointer, decide: Callable[..., None], paid: list[str], says: str, idempotency: IdempotencyPolicy
 ) -> None:

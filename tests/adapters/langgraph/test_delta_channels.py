@@ -4,7 +4,7 @@ import asyncio
 import operator
 from typing import Annotated, Any, TypedDict
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
@@ -65,7 +65,7 @@ def _build_config() -> Any:
 
 
 @given(steps)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 def test_random_trees_have_the_histories_of_langgraphs_own_saver(
     cp: SyncCheckpointer, program: list[dict[str, Any]]
 ) -> None:

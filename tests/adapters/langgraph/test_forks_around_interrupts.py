@@ -13,6 +13,7 @@ from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.models import ToolCall
 from tests.adapters.langgraph.agents import config
 from tests.adapters.langgraph.reviewed_agents import NAMES, QUESTION, build_agent
+from tests.support.exhaustive_mode import mark_all_but_combinations
 
 DURABILITIES = ["sync", "async", "exit"]
 
@@ -55,8 +56,9 @@ def get_waiting_texts(graph: Any, place: Any) -> list[str]:
     return [message.content for message in graph.get_state(place).values["messages"]]
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-@pytest.mark.parametrize("place", ["root", "subgraph", "call of a subgraph"])
+@pytest.mark.parametrize(
+    ("place", "durability"), mark_all_but_combinations(["root", "subgraph", "call of a subgraph"], DURABILITIES)
+)
 def test_the_fork_at_the_version_of_a_question_has_what_the_graph_had_when_it_asked(
     cp: SyncCheckpointer, place: str, durability: Any
 ) -> None:
@@ -88,8 +90,7 @@ def test_an_async_graph_asks_at_the_version_with_its_messages(cp: SyncCheckpoint
     )
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize(("mode", "durability"), mark_all_but_combinations(["batched", "per_call"], DURABILITIES))
 def test_calls_of_one_message_are_asked_about_at_the_version_with_that_message(
     cp: SyncCheckpointer, mode: str, durability: Any
 ) -> None:

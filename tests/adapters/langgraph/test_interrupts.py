@@ -16,6 +16,7 @@ from checkpoints.exceptions import DecisionNotAccepted, InvalidInput
 from checkpoints.models import Run, Session, ToolCall
 from tests.adapters.langgraph.agents import config
 from tests.adapters.langgraph.reviewed_agents import DECISIONS, NAMES, QUESTION, build_agent, run_in_memory, tell
+from tests.support.exhaustive_mode import mark_all_but_combinations
 
 Open = Callable[..., SyncCheckpointer]
 
@@ -34,9 +35,10 @@ def _decide(cp: SyncCheckpointer, call_id: str, decision: dict[str, Any]) -> Non
             cp.respond_call("s", call_id, decision["message"], **about)
 
 
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("guarded", [False, True])
-@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize(
+    ("mode", "guarded", "durability"),
+    mark_all_but_combinations(["batched", "per_call"], [False, True], ["sync", "async", "exit"], together=2),
+)
 def test_four_decisions_end_as_in_memory(
     cp: SyncCheckpointer, open_checkpointer: Open, mode: str, guarded: bool, durability: str
 ) -> None:

@@ -16,6 +16,7 @@ from checkpoints.models import Run, ToolCall
 from tests.adapters.langgraph.agents import config
 from tests.adapters.langgraph.two_processes import run_agent
 from tests.conftest import StartChild
+from tests.support.exhaustive_mode import mark_all_but_combinations, mark_all_but_each
 from tests.support.processes import Child, database_url
 
 
@@ -27,8 +28,9 @@ def wait_until_in_tool(hold: Path, child: Child) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("continues", [False, True])
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize(
+    ("durability", "continues"), mark_all_but_combinations(["sync", "async", "exit"], [False, True])
+)
 def test_the_second_process_on_a_thread_makes_no_call_and_nothing_of_the_first_is_lost(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, tmp_path: Path, durability: str, continues: bool
 ) -> None:
@@ -52,7 +54,7 @@ def test_the_second_process_on_a_thread_makes_no_call_and_nothing_of_the_first_i
     assert not Run.objects.filter(status="running").exists()
 
 
-@pytest.mark.parametrize("durability", ["sync", "async"])
+@pytest.mark.parametrize("durability", mark_all_but_each(2, ["sync", "async"]))
 def test_two_processes_that_continue_a_thread_after_a_decision_have_one_effect(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, durability: str
 ) -> None:

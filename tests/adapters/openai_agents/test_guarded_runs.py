@@ -36,6 +36,7 @@ from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequire
 from checkpoints.models import Checkpoint, Run, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.adapters.openai_agents.runs import QUIET, run_agent
+from tests.support.exhaustive_mode import mark_all_but_combinations
 from tests.support.processes import database_url
 
 APPROVED = ToolPolicies({"send": {"requires_approval": True}})
@@ -79,17 +80,20 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decide", "sent", "output"),
-    [
-        (_approve, ["hello"], "sent hello"),
-        (_edit, ["HELLO"], "sent HELLO"),
-        (_reject, [], "Not today."),
-        (_respond, [], "It was sent by hand."),
-    ],
+    ("decide", "sent", "output", "continued_by", "wanted_by", "idempotency"),
+    mark_all_but_combinations(
+        [
+            (_approve, ["hello"], "sent hello"),
+            (_edit, ["HELLO"], "sent HELLO"),
+            (_reject, [], "Not today."),
+            (_respond, [], "It was sent by hand."),
+        ],
+        ["input", "state"],
+        ["policy", "framework"],
+        ["unanswered", "call"],
+        together=2,
+    ),
 )
-@pytest.mark.parametrize("continued_by", ["input", "state"])
-@pytest.mark.parametrize("wanted_by", ["policy", "framework"])
-@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_decision_of_the_inbox_is_carried_out_once(
     cp: SyncCheckpointer,
     effects: Path,
@@ -227,8 +231,10 @@ def test_timeout_of_a_tool_is_at_the_gate(cp: SyncCheckpointer) -> None:
     assert len(_run(agent, "Send hello.", policies=ToolPolicies()).interruptions) == 1
 
 
-@pytest.mark.parametrize("continued_by", ["input", "state"])
-@pytest.mark.parametrize("wanted_by", ["policy", "framework", "nobody"])
+@pytest.mark.parametrize(
+    ("continued_by", "wanted_by"),
+    mark_all_but_combinations(["input", "state"], ["policy", "framework", "nobody"]),
+)
 def test_call_that_a_person_has_marked_as_failed_is_asked_about_again_if_it_needs_approval(
     cp: SyncCheckpointer, continued_by: str, wanted_by: str
 ) -> None:

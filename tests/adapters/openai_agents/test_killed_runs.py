@@ -14,6 +14,7 @@ from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT
 from examples.openai_agents_refunds.agent import build_agent
 from tests.adapters.openai_agents.runs import QUESTION, die_after_write, die_in_tool, run_agent
 from tests.conftest import StartChild
+from tests.support.exhaustive_mode import mark_all_but_combinations
 from tests.support.processes import database_url
 
 
@@ -43,8 +44,10 @@ def _require_whole_transcript(cp: SyncCheckpointer, orders: list[int]) -> None:
     assert not Run.objects.filter(status="running").exists()
 
 
-@pytest.mark.parametrize("method", ["run", "run_streamed", "run_sync"])
-@pytest.mark.parametrize("moment", [BEFORE_EFFECT, AFTER_EFFECT])
+@pytest.mark.parametrize(
+    ("moment", "method"),
+    mark_all_but_combinations([AFTER_EFFECT, BEFORE_EFFECT], ["run", "run_streamed", "run_sync"]),
+)
 def test_killed_tool_is_asked_about_and_has_one_effect(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, moment: str, method: str
 ) -> None:

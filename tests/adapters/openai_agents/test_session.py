@@ -178,7 +178,7 @@ def test_client_of_a_server_is_refused(workspace: object) -> None:
 
 
 def test_eight_processes_lose_nothing_and_repeat_nothing(start_child: StartChild) -> None:
-    url, writers, turns = database_url(), 8, 5
+    url, writers, turns = database_url(), 8, 3
     children = [start_child(add_in_turns, url=url, writer=writer, turns=turns) for writer in range(writers)]
     for child in children:
         child.result()

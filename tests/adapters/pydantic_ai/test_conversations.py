@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai import Agent, BinaryImage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.conversation import Conversation
@@ -196,7 +196,7 @@ class _Player:
 LAST_STEPS = [("list_all", None, None), *(("load", name, None, None) for name in ("one", "two", "three"))]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(program=st.lists(STEPS, max_size=10))
 def test_every_program_gives_the_same_as_in_memory(workspace: object, program: list[Any]) -> None:
     delete_test_rows()

@@ -12,21 +12,17 @@ from checkpoints.adapters.framework_versions import require_version
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 from checkpoints.exceptions import FrameworkNotSupported
 from checkpoints.models import Session
-from examples.pydantic_ai_refunds.__main__ import play_killed_agent_and_confirmed_refund
 from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_and_save_turn
-from tests.docs.test_pages import run
+from tests.adapters.conftest import PlayStory, RunPage
 from tests.support.factories import make_user
-from tests.support.processes import ROOT, database_url
 
 
-def test_page_runs(tmp_path: Path) -> None:
-    done = run(ROOT / "docs" / "pydantic-ai.md", tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_page_runs(run_page: RunPage) -> None:
+    assert run_page("pydantic-ai") == ""
 
 
-def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    play_killed_agent_and_confirmed_refund(database_url(), effects)
-    assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."
+def test_example_refunds_once(play_story: PlayStory) -> None:
+    assert play_story("pydantic_ai_refunds") == "Refunds in the end: 1."
 
 
 def test_the_site_shows_a_conversation_like_a_native_session(

@@ -22,6 +22,7 @@ from checkpoints.exceptions import ApprovalRequired, InvalidInput, OwnershipLost
 from checkpoints.models import Run, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.conftest import Open
+from tests.support.exhaustive_mode import mark_all_but_combinations
 
 ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount} on {day}"}})
 ARGS = {"amount": "12.50", "day": "2026-11-23"}
@@ -101,20 +102,22 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decide", "result", "paid", "says"),
-    [
-        (_approve, ToolApproved(), ["12.50"], 'success: {"amount":"12.50","day":"2026-11-23"}'),
-        (
-            _edit,
-            ToolApproved(override_args={**ARGS, "amount": "7.00"}),
-            ["7.00"],
-            'success: {"amount":"7.00","day":"2026-11-23"}',
-        ),
-        (_reject, ToolDenied("Not this month."), [], "denied: Not this month."),
-        (_respond, ToolApproved(), [], "success: It was paid by hand."),
-    ],
+    ("decide", "result", "paid", "says", "idempotency"),
+    mark_all_but_combinations(
+        [
+            (_approve, ToolApproved(), ["12.50"], 'success: {"amount":"12.50","day":"2026-11-23"}'),
+            (
+                _edit,
+                ToolApproved(override_args={**ARGS, "amount": "7.00"}),
+                ["7.00"],
+                'success: {"amount":"7.00","day":"2026-11-23"}',
+            ),
+            (_reject, ToolDenied("Not this month."), [], "denied: Not this month."),
+            (_respond, ToolApproved(), [], "success: It was paid by hand."),
+        ],
+        ["unanswered", "call"],
+    ),
 )
-@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_each_decision_of_a_person_continues_the_conversation(
     cp: SyncCheckpointer,
     decide: Callable[[SyncCheckpointer, dict[str, Any]], None],

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strands.session.file_session_manager import FileSessionManager
 from strands.types.exceptions import SessionException
@@ -114,7 +114,7 @@ def _play(repository: Any, session_id: str, step: tuple[str, str, Any]) -> Any:
 
 
 @given(programs)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 def test_random_programs_read_what_files_would(cp: SyncCheckpointer, program: list[tuple[str, str, Any]]) -> None:
     ours, session_id = HarnessSessionRepository(cp), f"s{next(numbers)}"
     with tempfile.TemporaryDirectory() as folder:

@@ -20,6 +20,7 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from examples.strands_refunds.agent import ScriptedModel
 from tests.conftest import Open
+from tests.support.exhaustive_mode import mark_all_but_combinations
 from tests.support.processes import database_url
 
 ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount}"}})
@@ -86,15 +87,17 @@ def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decide", "paid", "says"),
-    [
-        (_approve, ["12.50"], "success: [{'text': 'paid 12.50'}]"),
-        (_edit, ["7.00"], "success: [{'text': 'paid 7.00'}]"),
-        (_reject, [], "error: [{'text': 'Not this month.'}]"),
-        (_respond, [], "success: [{'text': 'It was paid by hand.'}]"),
-    ],
+    ("decide", "paid", "says", "idempotency"),
+    mark_all_but_combinations(
+        [
+            (_approve, ["12.50"], "success: [{'text': 'paid 12.50'}]"),
+            (_edit, ["7.00"], "success: [{'text': 'paid 7.00'}]"),
+            (_reject, [], "error: [{'text': 'Not this month.'}]"),
+            (_respond, [], "success: [{'text': 'It was paid by hand.'}]"),
+        ],
+        ["unanswered", "call"],
+    ),
 )
-@pytest.mark.parametrize("idempotency", ["unanswered", "call"])
 def test_each_decision_of_a_person_continues_the_agent(
     cp: SyncCheckpointer,
     decide: Callable[[SyncCheckpointer, dict[str, Any]], None],

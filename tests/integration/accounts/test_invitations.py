@@ -147,8 +147,8 @@ def test_invalid_link_reveals_nothing(client: Client) -> None:
     [
         ({"username": "ALICE", "password": "a phrase of my own"}, "This name is taken. Choose another one."),
         ({"username": "dave", "password": "12345678"}, "This password is too common."),
-        ({"username": "dave", "password": ""}, "Enter a value for “Password”."),
-        ({"username": "", "password": "a phrase of my own"}, "Enter a value for “Name”."),
+        ({"username": "dave", "password": ""}, "Enter the password."),
+        ({"username": "", "password": "a phrase of my own"}, "Enter a name."),
         ({"username": "da ve", "password": "a phrase of my own"}, "Enter a valid username."),
     ],
 )

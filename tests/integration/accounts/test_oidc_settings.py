@@ -188,7 +188,7 @@ class TestEnvironment:
         app = "s.SOCIALACCOUNT_PROVIDERS['openid_connect']['APPS'][0]"
         expression = f"[{app}[name] for name in ('provider_id', 'name', 'client_id', 'secret')]"
         assert shown(expression, **environment) == "['sso', 'Shop', 'harness', 's']"
-        targets = "s.CONTENT_SECURITY_POLICY['DIRECTIVES']['form-action']"
+        targets = "s.SITE_CONTENT_SECURITY_POLICY['form-action']"
         assert shown(targets, **environment) == "[\"'self'\", 'https://id.example']"
 
     def test_provider_without_a_client_id_is_refused(self) -> None:

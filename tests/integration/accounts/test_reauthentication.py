@@ -64,7 +64,7 @@ def test_nothing_is_changed_before_the_reauthentication(
     ("path", "sent", "complaint"),
     [
         ("/settings/invitations/", {"role": ""}, "Choose a role."),
-        ("/settings/tokens/create/", {"name": "", "role": "agent", "days": ""}, "Enter a value for “Name”."),
+        ("/settings/tokens/create/", {"name": "", "role": "agent", "days": ""}, "Enter a name."),
         ("/settings/tokens/create/", {"name": "taken", "role": "agent", "days": ""}, "A token named “taken” already"),
         ("/settings/masking/", {"reveal_role": "auditor", "words": "***"}, "needs at least four letters"),
         (

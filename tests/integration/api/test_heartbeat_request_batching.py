@@ -27,6 +27,7 @@ from harness_site.api.heartbeat_request_batching import (
 from harness_site.api.rate_limit import Allowance
 from harness_site.serving.request_body_buffering_middleware import BODY
 from tests.support.api_client import ApiClient, make_token
+from tests.support.processes import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -145,7 +146,7 @@ def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.Monkey
 
     def renew(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
         is_renewing.set()
-        assert may_end.wait(10)
+        assert may_end.wait(PATIENCE)
         return [Allowance(10, 60, 9, 6)] * len(heartbeats)
 
     async def nothing(*_: Any) -> Any:
@@ -158,12 +159,12 @@ def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.Monkey
             statuses.extend([message["status"]] if "status" in message else [])
 
         tasks = [asyncio.create_task(application(describe(), nothing, send)) for _ in range(2)]
-        await asyncio.to_thread(is_renewing.wait, 10)
+        await asyncio.to_thread(is_renewing.wait, PATIENCE)
         tasks[0].cancel()
         await asyncio.sleep(0)
         may_end.set()
-        await asyncio.wait_for(tasks[1], 10)
-        await asyncio.wait_for(application(describe(), nothing, send), 10)
+        await asyncio.wait_for(tasks[1], PATIENCE)
+        await asyncio.wait_for(application(describe(), nothing, send), PATIENCE)
         return statuses
 
     monkeypatch.setattr(heartbeat_module, "renew_heartbeat_leases_and_charge_rate_limits", renew)

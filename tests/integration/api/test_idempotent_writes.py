@@ -279,8 +279,9 @@ def test_waiting_answers_are_stored_together() -> None:
     assert list(bodies) == [(201, f'{{"version":{version}}}') for version in (1, 2, 3, 4)]
 
 
-def test_refused_requests_leave_no_note(settings: Any) -> None:
+def test_refused_requests_leave_no_note(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = Agent()
+    monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
     settings.API_REQUESTS_PER_MINUTE = 6
     rate_limit.clear_request_counts()
     statuses = [agent.save(version).status_code for version in (1, 2)]

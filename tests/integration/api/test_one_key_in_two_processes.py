@@ -286,6 +286,25 @@ def test_calls_of_one_kind_through_two_processes_are_operations_of_their_own(pro
     assert ToolCall.objects.filter(tool="ring").count() == 3
 
 
+def test_open_call_keeps_its_key_through_another_process_and_in_a_later_step(processes: TwoProcesses) -> None:
+    def issue(key: str) -> Any:
+        fields = {"call_id": "m1", "tool": "mail", "args": {}, "requires_approval": True}
+        return processes.send("POST", "calls", key, **fields, idempotency="call", continues_open_calls=True)
+
+    def save() -> Any:
+        return processes.send("POST", "versions", "k", messages=[{"role": "assistant"}], expected_version=1)
+
+    first = processes.send_from_first_process(partial(issue, "asked"))
+    processes.send_from_second_process(save)
+    waiting = processes.send_from_second_process(partial(issue, "asked again"))
+    assert (first.status_code, waiting.status_code) == (409, 409)
+    call = ToolCall.objects.get(tool="mail")
+    ToolCall.objects.filter(pk=call.pk).update(status="approved", revision=call.revision + 1)
+    run = processes.send_from_first_process(partial(issue, "approved"))
+    assert (run.status_code, run.json()["step"]) == (201, call.step)
+    assert ToolCall.objects.filter(tool="mail").count() == 1
+
+
 def test_resume_by_the_owner_at_another_process_keeps_the_run() -> None:
     client = ApiClient(make_token(TokenRole.AGENT), client="c")
     fence = client.post("/sessions", {"session_id": "s"}).json()["run"]["fence"]

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +20,8 @@ from pytest_django.fixtures import Settings
 from checkpoints import audit
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, Role
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals.decision_keys import create_key_pair
@@ -28,7 +30,7 @@ from harness_site.audit import audit_trail_query, event_sentences, folded_entrie
 from harness_site.audit.audit_trail_query import AuditSubject
 from tests.support.audit_entries import list_entries
 from tests.support.client_login import sign_in
-from tests.support.factories import make_call, make_session, make_user, make_workspace
+from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -113,13 +115,37 @@ def test_entry_names_the_token_label_and_invitation_that_it_is_about(reader: Cli
     assert "alice removed the label “urgent” from order-17" in page
 
 
+def test_entries_say_what_a_changed_call_was_to_do_at_their_time(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    call = make_call(
+        session=session,
+        call_id="pay",
+        args={"amount": 5},
+        sentence="Pay 5 EUR",
+        sentence_template="Pay {amount} EUR",
+        asked_args_digest="a" * 64,
+    )
+    happened(AuditKind.APPROVAL_REQUESTED, session=session, call_id="pay")
+    for revision, (amount, actor) in enumerate(((51, "alice"), (50, "bob"))):
+        evidence = to_canonical_json({"args_before": to_canonical_json({"amount": amount})})
+        make_decision(call=call, kind=DecisionKind.EDIT, evidence=evidence, revision=revision)
+        happened(session=session, actor=actor, decision="edit", call_id="pay")
+        time.sleep(0.002)  # times of the database have milliseconds
+    happened(AuditKind.COMMENTED, session=session, call_id="pay")
+    page = visible_text(reader.get("/audit/"))
+    assert "alice asked for the approval of “Pay 51 EUR” in order-17" in page
+    assert "alice changed “Pay 51 EUR” to “Pay 50 EUR” in order-17" in page
+    assert "bob changed “Pay 50 EUR” to “Pay 5 EUR” in order-17" in page
+    assert "alice added a comment to “Pay 5 EUR” in order-17" in page
+
+
 def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Client) -> None:
     session = make_session(session_id="order-17")
     call = make_call(
         session=session, call_id="call_9", sentence="Refund 40.00 EUR with sk_live_4eC39HqLyjWDarjtT1zdp7dc"
     )
     make_call(session=session, call_id="call_9", attempt=2, sentence="Refund 1.00 EUR")
-    votes = make_call(session=session, call_id="wire", step=5, approvals=2, sentence="Wire 9.00 EUR")
+    votes = make_call(session=session, call_id="wire", step=5, approvals=2, sentence="Wire 9.00 EUR for “lamps”")
     key = f"{INTERRUPT_KEY_PREFIX}q:0"
     make_call(session=session, call_id="q", tool=INTERRUPT_TOOL, idempotency_key=key, args={"value": "Which port?"})
     happened(session=session, decision="approve_rerun", call_id="call_9", step=call.step, attempt=1)
@@ -132,7 +158,7 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     page = visible_text(response)
     assert "alice decided “Refund 40.00 EUR with ‹masked›” in order-17: One more run approved" in page
     assert f'href="/review/calls/{call.pk}/"' in response.content.decode()
-    assert "alice voted on “Wire 9.00 EUR” in order-17: Approved" in page
+    assert "alice voted on “Wire 9.00 EUR for ‘lamps’” in order-17: Approved" in page
     assert f'href="/review/calls/{votes.pk}/"' in response.content.decode()
     assert re.search(r"alice decided “.*Which port\?” in order-17: Answered Details", page)
     assert re.search(r"alice asked a question in order-17: “.*Which port\?”", page)
@@ -237,6 +263,8 @@ def test_deleted_session_is_not_linked(reader: Client) -> None:
         ("actor=ali", []),
         ("session=order-17", ["alice"]),
         ("session=order-18", []),
+        ("session=order-1", ["alice"]),
+        ("session=rder-1", []),
         ("actor=%00", []),
         ("session=%00", []),
         ("first=2001-01-01", ["bob", "carol", "alice"]),
@@ -251,6 +279,24 @@ def test_filters(reader: Client, query: str, shown: list[str]) -> None:
     happened(AuditKind.SIGNED_IN, actor="bob")
     page = reader.get(f"/audit/?{query}").content.decode()
     assert re.findall(r"<p>.*?<b>(\w+)</b>", page) == shown
+    assert ('<a class="btn" href="/audit/">Show all entries</a>' in page) == (not shown)
+
+
+def test_complete_session_id_selects_no_longer_ids(reader: Client) -> None:
+    happened(session=make_session(session_id="order-17"), actor="bob")
+    happened(session=make_session(session_id="order-1"), actor="carol")
+    page = reader.get("/audit/?session=order-1").content.decode()
+    assert re.findall(r"<p>.*?<b>(\w+)</b>", page) == ["carol"]
+
+
+def test_actors_of_the_page_and_members_are_offered(reader: Client) -> None:
+    happened(actor="zoe")
+    happened(AuditKind.RUN_STARTED, actor="run 1", actor_kind=ActorKind.MACHINE, session=make_session())
+    page = reader.get("/audit/").content.decode()
+    offered = re.findall(
+        r'<option value="([^"]*)">', page.partition('<datalist id="actors">')[2].partition("</datalist>")[0]
+    )
+    assert offered == ["carol", "zoe"]
 
 
 def test_date_range_includes_both_days(reader: Client) -> None:
@@ -305,7 +351,7 @@ def test_query_count_is_independent_of_the_entries(
     for _ in range(count):
         happened(session=session)
     audit.seal_events_of_workspace(make_workspace().pk)
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         reader.get("/audit/")
 
 
@@ -347,6 +393,9 @@ def test_equal_entries_are_folded_and_the_row_opens(reader: Client) -> None:
     page = reader.get("/audit/?actor=alice&views=1")
     assert "alice saw excerpts of 30 sessions on the page “Review”" in visible_text(page)
     assert "Not verified, number 1–30" in visible_text(page)
+    summaries = re.findall(r"<summary.*?</summary>", page.content.decode().partition('id="entries"')[2])
+    assert any("30 entries" in summary for summary in summaries)
+    assert not any("<a " in summary for summary in summaries), "links in a summary are not operable for all"
     assert "alice saw excerpts of other on the page “Search”" in visible_text(page)
     assert shown_rows(page) == [other, keys[-1]]
     opened = reader.get(get_link(page, OPEN_ROW))
@@ -401,9 +450,12 @@ def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeyp
     audit.seal_events_of_workspace(make_workspace().pk)
     page = reader.get("/audit/?session=order-17")
     assert (shown_rows(page), "Only page views were recorded in this period." in visible_text(page)) == ([], True)
-    assert "9 page views of this period are hidden." in visible_text(page)
+    assert "9 page views of this period and their numbers are hidden." in visible_text(page)
     last = reader.get(get_link(page, EARLIER))
-    assert (shown_rows(last), "1 page view of this period is hidden." in visible_text(last)) == ([first], True)
+    assert (shown_rows(last), "1 page view of this period and its number are hidden." in visible_text(last)) == (
+        [first],
+        True,
+    )
     shown = reader.get(f"/audit/{get_link(page, SHOW_VIEWS)}")
     assert shown_rows(shown) == keys[:0:-1]
     assert "Hide page views" in visible_text(shown)
@@ -422,7 +474,7 @@ def test_equal_entries_are_one_row_whatever_is_hidden_between_them(reader: Clien
     page = reader.get("/audit/?actor=bob")
     assert shown_rows(page) == [keys[1]]
     assert "bob signed in 2 times" in visible_text(page)
-    assert "2 page views of this period are hidden." in visible_text(page)
+    assert "2 page views of this period and their numbers are hidden." in visible_text(page)
     assert shown_rows(reader.get(get_link(page, OPEN_ROW))) == keys[::-1]
     assert len(shown_rows(reader.get("/audit/?actor=bob&views=1"))) == 4
 

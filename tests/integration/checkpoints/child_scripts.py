@@ -160,7 +160,7 @@ def beat_in_child_forked_while_locked(place: str) -> int:
     locked.wait()
     child = os.fork()
     if child == 0:
-        signal.alarm(10)
+        signal.alarm(60)
         os._exit(int(heartbeat._renew_leases_release_idle_and_get_pause(cp.store.using, {}, lambda _: None)))
     forked.set()
     holder.join()

@@ -13,13 +13,17 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.conf import global_settings
 
 from harness_site import base_settings, checks
+from tests.integration.embedding.clinic import visit
 from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import ROOT
 from tests.support.site_process import fresh_database
 
 CLINIC = "tests.integration.embedding.clinic"
+#: Beginnings of the names of the settings of django-allauth.
+OF_ALLAUTH = ("ACCOUNT_", "MFA_", "SOCIALACCOUNT_")
 Run = Callable[..., Any]
 
 
@@ -62,9 +66,13 @@ def run(migrated_database: str, tmp_path: Path) -> Iterator[Run]:
 def test_settings_for_projects_replace_no_other_setting() -> None:
     names: dict[str, Any] = {}
     exec("from harness_site.base_settings import *", names)  # noqa: S102 - as the settings of a project do
-    assert {"HARNESS_APPS", "LOGIN_URL"} < set(names)
+    assert {"HARNESS_APPS", "ACCOUNT_ADAPTER"} < set(names)
+    assert [name for name in names if name.isupper() and hasattr(global_settings, name)] == []
     assert {name for name in names if not name.startswith("__") and not name.isupper()} == set()
     assert "BASE_DIR" not in names
+    others = {name for name in names if name.isupper() and not name.startswith(("HARNESS_", *OF_ALLAUTH))}
+    page = (ROOT / "docs/embedding.md").read_text()
+    assert {name for name in others if f"`{name}`" not in page} == set()
 
 
 def test_every_page_answers_below_a_prefix(run: Run) -> None:
@@ -75,7 +83,18 @@ def test_every_page_answers_below_a_prefix(run: Run) -> None:
     # What the address /accounts/workspace/default/review/ itself asks for.
     assert seen["outside"] == ["/review/"]
     assert seen["typed"] == ["/harness/accounts/login/?next=/harness/review/", 302, "/harness/review/"]
-    assert seen["prices"] == [200, None]
+    assert seen["prices"] == [200, {}]
+    assert seen["admin"][0] == 200
+    assert set(seen["admin"][1]) == {"Cache-Control"}  # of the admin itself
+    assert seen["below the prefix"] == [200, {}]
+    assert seen["nowhere"] == [404, {}]
+    assert seen["sign-in of the clinic"] == [200, {}]
+    assert seen["own policy"] == [200, {"Content-Security-Policy": "script-src 'self'"}]
+    assert seen["zone"] == "Africa/Nairobi en-us"
+    assert seen["page of the site"][0] == 200
+    headers = seen["page of the site"][1]
+    assert (set(headers), headers["Content-Language"]) == (set(visit.ADDED_HEADERS), "de")
+    assert "script-src 'nonce-" in headers["Content-Security-Policy"]
     assert seen["decided"] == [302, "approved"]
     assert seen["written"] == [201, "api-1"]
     assert seen["atomic"] == [True, False]
@@ -115,6 +134,7 @@ def test_system_checks_name_each_missing_part(run: Run) -> None:
         **{name: ["harness.E005"] for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER")},
         **{name: ["harness.E005"] for name in ("EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY")},
         **{name: ["harness.E005"] for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE")},
+        **{name: ["harness.E005"] for name in ("ACCOUNT_FORMS", "MFA_FORMS")},
         "CHANNEL_LAYERS": ["harness.E005"],
         "AUTH_USER_MODEL": ["harness.E006"],
         **{name: ["harness.E007"] for name in ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER")},
@@ -128,7 +148,6 @@ def test_system_checks_name_each_missing_part(run: Run) -> None:
         "a template of the same name": ["harness.E014"],
         "STATICFILES_DIRS": ["harness.E015"],
         **{name: ["harness.E016"] for name in ("agents elsewhere", "accounts elsewhere")},
-        "CONTENT_SECURITY_POLICY": ["harness.W001"],
         "ASGI_APPLICATION": ["harness.W002"],
         "default cache": ["harness.E005"],
         "CACHES": ["harness.W003"],

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from django.utils.html import strip_tags
 
 from checkpoints.enums import Role
 from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core import management_command_invocation
-from harness_site.installation import agent_connection_examples
+from harness_site.installation import agent_connection_examples, views
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
 from tests.support.factories import make_session, make_user
 from tests.support.page_text import visible_text
@@ -55,7 +56,7 @@ def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) 
         early = run_program(tmp_path, database)
         if database.startswith("postgresql"):  # a SQLite file is created with its tables
             assert "MigrationsMissing" in early.stderr
-            assert "Run `harness migrate`" in early.stderr
+            assert "Where the site runs, with its settings, run `harness migrate`" in early.stderr
         else:
             assert early.stderr == f"Created the SQLite database {tmp_path / 'site.sqlite3'}.\n"
         create_tables_and_accounts(database)
@@ -108,6 +109,7 @@ def test_project_that_includes_the_site_is_told_its_own_command(
     client: Client, monkeypatch: pytest.MonkeyPatch, may_create: bool
 ) -> None:
     monkeypatch.setattr(agent_connection_examples, "connection", SimpleNamespace(vendor="postgresql"))
+    monkeypatch.setattr(views, "connection", SimpleNamespace(vendor="postgresql"))
     monkeypatch.setattr(agent_connection_examples, "may_create_roles", lambda: may_create)
     monkeypatch.setattr(management_command_invocation, "is_standalone_site", lambda: False)
     monkeypatch.setattr(management_command_invocation, "IS_CHECKOUT", False)
@@ -116,7 +118,22 @@ def test_project_that_includes_the_site_is_told_its_own_command(
     assert ("python manage.py create_agent_login my_agent --print-sql | " in text) is not may_create
     assert "psql does it as an administrator of the database" in text or may_create
     assert text.count("python manage.py create_agent_login my_agent") == 1
+    assert (
+        "Where the site runs, with its settings, run python manage.py migrate. Then run python manage.py create" in text
+    )
     assert "harness create_agent_login" not in text
+
+
+@pytest.mark.parametrize("way", CONNECTIONS, ids=lambda way: way.key)
+def test_page_explains_the_errors_of_the_way(client: Client, way: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "IS_CHECKOUT", False)
+    client.force_login(make_user(role=Role.ADMIN))
+    text = visible_text(client.get(f"/settings/connect/?how={way.key}"))
+    assert ("SessionBusy: another process works on the session, or was killed" in text) is way.needs_token
+    assert ("MigrationsMissing: the database has no tables yet" in text) is not way.needs_token
+    uses_pip = way.key not in ("django", "typescript", "opentelemetry")
+    assert ("put the path of its file in the place of harness-checkpoints" in text) is uses_pip
+    assert ("create_agent_login --rights-only" in text) is (connection.vendor == "postgresql" and not way.needs_token)
 
 
 @pytest.mark.parametrize("way", [way for way in CONNECTIONS if way.approval_program], ids=lambda way: way.key)

@@ -62,7 +62,7 @@ def test_other_users_do_not_become_admin_by_signing_in(client: Client) -> None:
 def test_printed_link_creates_the_first_account_once(client: Client) -> None:
     assert "No account exists yet." in visible_text(client.get("/accounts/login/"))
     path = printed_path("setup_link")
-    assert "Enter a value for “Password”." in visible_text(client.post(path, FORM | {"password": ""}))
+    assert "Enter the password." in visible_text(client.post(path, FORM | {"password": ""}))
     assert client.post(path, FORM).headers["Location"] == "/"
     assert client.get("/").headers["Location"] == "/settings/first-steps/"
     ada = User.objects.get()

@@ -1,5 +1,6 @@
 """Refusals of a mail server: each is a sentence on the system page and one line in the log, without a traceback."""
 
+import re
 import socket
 import socketserver
 import threading
@@ -225,7 +226,11 @@ def test_first_steps_say_why_mail_is_not_done(admin: Client, settings: Settings)
     settings.MAIL_FROM = "harness@example.com"
     page = admin.get("/settings/first-steps/")
     assert "The password travels without encryption. Use smtp+starttls://" in visible_text(page)
-    assert page.content.decode().count("btn primary") == 1
+    html = page.content.decode()
+    assert html.count("btn primary") == 1
+    [form] = re.findall('<form[^>]*action="/settings/invitations/"[^>]*>', html)
+    assert "novalidate" not in form  # the browser asks for the role here, the server answers on the page of the members
+    assert re.search('<select name="role"[^>]* required', html)
 
 
 def get_mail_part(page: object) -> Status:

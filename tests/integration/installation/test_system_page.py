@@ -15,7 +15,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
-from checkpoints.models import Run
+from checkpoints.models import Run, Session
 from checkpoints.seals.witness import get_witness
 from checkpoints.seals.witness_file import FileWitness
 from harness_site import site_address
@@ -26,7 +26,7 @@ from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
 from tests.integration.notifications.conftest import make_webhook
 from tests.support.client_login import sign_in
-from tests.support.factories import make_run, make_session, make_user, make_workspace
+from tests.support.factories import make_call, make_decision, make_run, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -142,12 +142,19 @@ def test_site_address_is_compared_with_the_browser(admin: Client, settings: Sett
 
 
 def test_guessed_site_address_has_the_port_of_the_server(
-    admin: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    admin: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = "http://127.0.0.1:8000", True
-    monkeypatch.setattr(uvicorn, "run", lambda *_args, **_options: None)
+    started: list[dict[str, object]] = []
+    monkeypatch.setattr(uvicorn, "run", lambda *_args, **options: started.append(options))
     call_command("serve", port=8123)
     assert "Links in messages begin with http://127.0.0.1:8123" in visible_text(admin.get("/settings/system/"))
+    assert capsys.readouterr().out == "The address of the site is http://127.0.0.1:8123\n"
+    settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = "https://harness.example.org", False
+    call_command("serve", port=8123, access_log=True)
+    told = "The address of the site is https://harness.example.org\nThis process listens on http://127.0.0.1:8123\n"
+    assert capsys.readouterr().out == told
+    assert [options["access_log"] for options in started] == [False, True]
 
 
 def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,8 +233,21 @@ def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings
     assert "Waiting for the session of this program." in text
     session = make_session(session_id="order-1")
     assert "Connect your agent" not in visible_text(admin.get("/settings/first-steps/")), "it has a page of its own"
+    assert _follow_agent_step(admin) == ("Show the program", "how=python")
+    Session.objects.update(session_id="first-langgraph-session")
+    assert _follow_agent_step(admin) == ("Show the program", "how=langgraph")
+    make_decision(call=make_call(session=session))
+    assert "Connect another: First agent" in visible_text(admin.get("/settings/first-steps/"))
+    Session.objects.update(session_id="order-1")
     page = admin.get("/settings/connect/?after=0")
     assert f'href="/sessions/{session.pk}/">order-1</a>' in page.content.decode()
+
+
+def _follow_agent_step(admin: Client) -> tuple[str, str]:
+    """Follow the link of the step of the first agent to the program whose call waits for an approval."""
+    steps = admin.get("/settings/first-steps/").context["steps"]
+    assert "Next: decide about a call" in visible_text(admin.get(steps[-1].url))
+    return steps[-1].action, steps[-1].url.partition("?")[2].partition("&")[0]
 
 
 def test_health_checks_distinguish_live_from_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

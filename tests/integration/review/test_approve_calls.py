@@ -1,5 +1,6 @@
 """Cards of calls that require approval, and each decision from the form to the agent."""
 
+import re
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def alice(client: Client) -> Client:
 def test_card_asks_for_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
-    assert "pay · agent accounts · changes something outside · high risk" in page
+    assert "pay · agent accounts · changes something outside" in page
     assert "amount 40.00 order 17 Technical details" in page
     assert "10:42:07.118 Run 1 asked for approval; the tool was not started" in page
     assert "probe" not in page.partition("next or previous item")[0]
@@ -239,3 +240,16 @@ def test_agent_receives_the_decision(alice: Client, form: dict[str, object], tol
         assert alice.post(url(ToolCall.objects.get()), form).status_code == 302
         answer = tools.dispatch("pay", {"amount": "40.00"}, "call_1")
         assert (answer.content, answer.is_error) == (told, failed)
+
+
+@pytest.mark.parametrize(
+    ("args", "summary"),
+    [
+        ({"order": 17}, "The call runs as shown."),
+        ({"api_key": "k-123456789"}, "The call runs with the unmasked values."),
+    ],
+)
+def test_approval_says_whether_the_call_runs_as_shown(client: Client, args: dict[str, Any], summary: str) -> None:
+    client.force_login(make_user(name="alice"))
+    page = visible_text(client.get(url(awaiting(args=args))))
+    assert re.findall(r"The call runs (?:as|with) [a-z ]+\.", page) == [summary]

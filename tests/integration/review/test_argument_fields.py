@@ -57,7 +57,10 @@ def test_each_argument_has_a_field_of_its_type(people: dict[str, Client]) -> Non
     page = visible_text(response)
     for words in ("amount text", "lines JSON", "note JSON", "order number", "urgent true or false"):
         assert words in page
-    assert len(shown(response.content.decode())) == len(ARGS)
+    content = response.content.decode()
+    assert len(shown(content)) == len(ARGS)
+    areas = re.findall(r'<textarea[^>]* data-argument="(\w+)"', content)
+    assert areas == ["lines", "note", "text"]  # a short text has one line
 
 
 def test_unchanged_arguments_stay_exactly_equal(people: dict[str, Client]) -> None:

@@ -45,7 +45,11 @@ def test_question_is_shown_after_the_messages_that_were_saved_later(alice: Clien
     save(call.session, "user", 0.1, text="Please send an invoice without VAT.")
     save(call.session, "assistant", 0.2, text="I need to know that first.")
     text = around(alice, call)
-    assert text.index("without VAT") < text.index("I need to know") < text.index(f"{QUESTION} ")
+    assert (
+        text.index("without VAT")
+        < text.index("I need to know")
+        < text.index("The question This is the question above.")
+    )
     assert "Open the session" in text
     assert "at this call" not in text
     assert f'href="/sessions/{call.session_id}/?v=2">Open the session<' in alice.get(url(call)).content.decode()
@@ -91,6 +95,17 @@ def test_call_whose_message_came_with_its_result_is_found_there(alice: Client) -
     assert "This is the call above." in around(alice, call)
 
 
+def test_undecided_call_is_shown_where_its_result_was_saved_without_what_followed(alice: Client) -> None:
+    call = awaiting(call_id="c1", step=1, answered_version=2)
+    save(call.session, "user", 0, text="Pay the invoice.")
+    asked = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"amount": "40.00", "order": 17}}]
+    save(call.session, "assistant", 0.1, blocks=asked)
+    save(call.session, "user", 0.2, text="Is it paid?")
+    text = around(alice, call)
+    assert "This is the call above." in text
+    assert "Is it paid?" not in text
+
+
 def test_only_the_heading_says_what_became_of_the_call(alice: Client) -> None:
     failed = {"status": CallStatus.FAILED, "result": "Not in the export.", "settled_at": THEN + timedelta(seconds=5)}
     call = awaiting(call_id="c1", step=1, interrupted_at=THEN, **failed)
@@ -106,7 +121,7 @@ def test_guarded_call_without_a_message_follows_the_last_ones(alice: Client) -> 
     call = awaiting(call_id="c1", step=1, sentence="Pay order 17")
     save(call.session, "user", 0, text="Pay the invoice.")
     text = around(alice, call)
-    assert text.index("Pay the invoice.") < text.index("The call") < text.index("Pay order 17")
+    assert text.index("Pay the invoice.") < text.index("The call This is the call above.")
     assert "Open the session" in text
 
 

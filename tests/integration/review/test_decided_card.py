@@ -72,6 +72,26 @@ def test_card_explains_the_next_step(reader: Client, session: dict[str, object],
     assert words in page(reader, call)
 
 
+def test_card_says_that_verify_hooks_answer_before_a_person_is_asked(reader: Client) -> None:
+    call = decided(status=SessionStatus.NEEDS_REVIEW)
+    make_decision(call=call, revision=1)
+    paused, asked_first = (
+        "The session is paused: another call needs a decision.",
+        "The tool’s own check is asked first.",
+    )
+    assert paused in page(reader, call)
+    mail = make_call(session=call.session, run=call.run, call_id="call_10", args={"to": "x"}, verifiable=True)
+    assert asked_first in page(reader, call)
+    assert paused not in page(reader, call)
+    make_decision(call=mail, kind=DecisionKind.PROBE_UNKNOWN, actor="verify", final=False)
+    assert paused in page(reader, call)
+    ToolCall.objects.filter(pk=mail.pk).update(status=CallStatus.COMPLETED)
+    asked = make_call(session=call.session, run=call.run, call_id="call_11", status=CallStatus.AWAITING_APPROVAL)
+    assert paused in page(reader, call)
+    ToolCall.objects.filter(pk=asked.pk).update(status=CallStatus.INTERRUPTED, verifiable=True)
+    assert asked_first in page(reader, call)
+
+
 def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     message: dict[str, Any] = {"reason": "The bank has none.", "result": "This call did not happen. The bank has none."}

@@ -49,7 +49,7 @@ def test_card_shows_sentence_and_caller(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
-    assert "refund_card · agent refund-desk · changes something outside · high risk" in shown
+    assert "refund_card · agent refund-desk · changes something outside" in shown
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,15 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     assert compute_keyed_fingerprint_of_digest(call.args_digest) in stored
 
 
+def test_masked_argument_is_said_beside_the_arguments(reader: Client, client: Client) -> None:
+    said = "A value is masked here, and the tool gets the real one."
+    assert said not in page(reader, lost_call())
+    call = lost_call(session_id="order-18", args={"api_key": "k-123456789"})
+    assert f"{said} Your role does not allow you to see secrets." in page(reader, call)
+    client.force_login(make_user(name="dora", role=Role.ADMIN))
+    assert f"{said} Show secrets to read it." in page(client, call)
+
+
 def test_own_last_reasons_for_the_tool_are_offered(reader: Client) -> None:
     failed = DecisionKind.MARK_FAILED
     for number, (actor, tool, reason) in enumerate(
@@ -104,8 +113,14 @@ def test_own_last_reasons_for_the_tool_are_offered(reader: Client) -> None:
     assert offered == ["Not in the export."]
 
 
+def test_card_of_a_tool_without_a_sentence_begins_as_its_row_does(reader: Client) -> None:
+    shown = page(reader, lost_call(sentence="", args={"amount": "26523.00", "order": 17}))
+    assert "What was about to happen Refund card refund_card · agent refund-desk" in shown
+    assert "amount 26,523.00 order 17 Technical details" in shown
+
+
 def test_call_without_arguments_is_labelled(reader: Client) -> None:
-    assert "refund_card · agent refund-desk · changes something outside · high risk · no arguments" in page(
+    assert "refund_card · agent refund-desk · changes something outside · no arguments" in page(
         reader, lost_call(args={})
     )
 

@@ -76,7 +76,13 @@ def test_answer_is_recorded(alice: Client) -> None:
     call = question()
     response = alice.post(url(call), {"kind": "respond", "answer": "Storgata 3", "revision": 1}, follow=True)
     assert Decision.objects.get().result_text == "Storgata 3"
-    assert visible_text(response).count("Answered") == 3  # heading, chip, and the event
+    page = visible_text(response)
+    assert page.count("Answered") == 3  # heading, chip, and the event
+    assert "Answer alice · " in page
+    assert page.count("Withdraw the answer") == 2  # what opens the form, and its button
+    assert "Withdraw decision" not in page
+    assert "Answer to the agent Storgata 3" in page
+    assert "Wrong answer? No run has used this answer yet." in page
 
 
 @pytest.mark.parametrize(("kind", "label"), [("approve", "Answered yes"), ("reject", "Answered no")])
@@ -142,6 +148,19 @@ def test_queue_shows_the_question(alice: Client) -> None:
     page = visible_text(waiting)
     assert QUESTION in page
     assert "Awaiting answer" in page
+
+
+def test_queue_shows_the_options_of_a_question_and_what_it_says_beside_its_text(alice: Client) -> None:
+    question({**CHOICES, "order": 17})
+    assert f"{QUESTION} Storgata 3 · Number 30 · order: 17 question" in visible_text(alice.get("/review/"))
+
+
+def test_values_without_a_question_are_called_so(alice: Client) -> None:
+    call = question({"draft": "Dear Eve", "urgent": True}, sentence="")
+    assert "The agent sent these values without a question. agent accounts draft Dear Eve urgent" in visible_text(
+        alice.get(url(call))
+    )
+    assert "Question: draft Dear Eve, urgent yes question" in visible_text(alice.get("/review/"))
 
 
 CHOICES = {"question": QUESTION, "options": ["Storgata 3", {"label": "Number 30", "value": "Storgata 30"}]}

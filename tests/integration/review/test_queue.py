@@ -81,11 +81,12 @@ def test_queue_opens_the_tab_with_an_urgent_call_and_an_open_list_stays(reader: 
     interrupted(0)
     page = reader.get("/review/")
     assert (page.context["tab"], 'hx-get="?tab=interrupted"' in page.content.decode()) == ("interrupted", True)
+    assert "Nobody knows whether it happened." in visible_text(page)
     urgent = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=timedelta(minutes=5))
     ToolCall.objects.filter(pk=urgent.pk).update(issued_at=datetime.now(UTC))
     page = reader.get("/review/")
     assert (page.context["tab"], 'hx-get="?tab=awaiting"' in page.content.decode()) == ("awaiting", True)
-    assert "Decided calls" in visible_text(reader.get("/review/?tab=decided"))
+    assert "Decisions The latest decision first." in visible_text(reader.get("/review/?tab=decided"))
 
 
 def test_tab_of_interrupted_calls_counts_the_urgent_ones_and_opens_for_an_overdue_call(reader: Client) -> None:
@@ -222,12 +223,17 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     assert '<span class="amount said">40.00 EUR</span>' in response.content.decode()
 
 
-@pytest.mark.parametrize(("risk", "side_effects", "shown"), [("high", "mutate", True), ("medium", "write", False)])
-def test_row_shows_a_high_risk_and_no_other_that_follows_from_the_side_effects(
+@pytest.mark.parametrize(
+    ("risk", "side_effects", "shown"),
+    [("high", "mutate", False), ("medium", "write", False), ("low", "mutate", True), ("high", "write", True)],
+)
+def test_row_and_card_show_a_risk_that_does_not_follow_from_the_side_effects(
     reader: Client, risk: str, side_effects: str, shown: bool
 ) -> None:
-    interrupted(0, risk=risk, side_effects=side_effects)
+    call = interrupted(0, risk=risk, side_effects=side_effects)
     assert ('class="risk ' in reader.get("/review/").content.decode()) is shown
+    assert 'class="risk ' in reader.get("/review/?sort=risk").content.decode()
+    assert (f"· {risk} risk" in visible_text(reader.get(f"/review/calls/{call.pk}/"))) is shown
 
 
 def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(reader: Client) -> None:
@@ -237,6 +243,7 @@ def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(r
     page = reader.get("/review/").content.decode()
     assert page.count("password: ‹masked› · reason: arrived broken") == 2
     assert page.count("9.90 EUR</span>") == 2
+    assert ' status">' not in page  # the list says that they await approval
 
 
 def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:
@@ -395,17 +402,17 @@ def test_decided_calls_are_listed_by_their_last_decision_on_consecutive_pages(re
 
 
 def test_tabs_count_the_decided_calls_up_to_the_same_limit(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Decided 0" not in visible_text(reader.get("/review/?tab=decided"))
+    assert "Decisions 0" not in visible_text(reader.get("/review/?tab=decided"))
     for minute, tool in enumerate(("pay", "pay", "send_mail")):
         make_decision(call=interrupted(minute, status=CallStatus.FAILED, tool=tool))
     interrupted(5)
-    assert "Interrupted 1 Approvals and questions Decided 3" in visible_text(reader.get("/review/"))
+    assert "Interrupted 1 Approvals and questions Decisions 3" in visible_text(reader.get("/review/"))
     for query in ("tab=decided&tool=pay", "tab=interrupted&tool=pay"):
-        counts = "Interrupted 0 Approvals and questions 0 Decided 2"
+        counts = "Interrupted 0 Approvals and questions 0 Decisions 2"
         assert counts in visible_text(reader.get(f"/review/?{query}"))
-    assert "Decided 0" in visible_text(reader.get("/review/?tab=decided&answer=approve"))
+    assert "Decisions 0" in visible_text(reader.get("/review/?tab=decided&answer=approve"))
     monkeypatch.setattr(pending_calls, "COUNT_LIMIT", 2)
-    assert "Decided 2+" in visible_text(reader.get("/review/"))
+    assert "Decisions 2+" in visible_text(reader.get("/review/"))
 
 
 def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:

@@ -21,7 +21,7 @@ from harness_site.review import recorded_bulk_decisions
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from tests.integration.review.conftest import WINDOW, Lost
 from tests.integration.review.payment_agents import awaiting
-from tests.support.factories import make_call, make_workspace
+from tests.support.factories import THEN, make_call, make_workspace
 from tests.support.page_text import visible_text
 
 WRONG = "The export was of another day."
@@ -47,12 +47,29 @@ def statuses() -> list[str]:
     return list(ToolCall.objects.order_by("pk").values_list("status", flat=True))
 
 
+def test_sessions_that_continue_are_counted_once(people: dict[str, Client], lost: Lost) -> None:
+    first, other = lost(), lost(1)
+    calls = [first, make_call(session=first.session, run=first.run, call_id="call_10", interrupted_at=THEN), other]
+    address, _ = decide_all(people["alice"], calls)
+    Run.objects.filter(session=first.session).update(lease_expires_at=clock.now())
+    assert "1 session has no process now" in visible_text(people["alice"].get(address))
+
+
 def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], lost: Lost) -> None:
     address, text = decide_all(people["alice"], [lost(second) for second in range(3)])
     assert "Withdraw these 3 decisions" in text
+    assert "Decided calls" not in text  # the outcome lists them
+    assert re.search(
+        "3 decisions recorded .* Reason: “Checked.” Evidence: “?Not in the export.”? You need to do nothing more.",
+        text,
+    )
+    Run.objects.filter(session=Session.objects.first()).update(lease_expires_at=clock.now())
+    assert "1 session has no process now" in visible_text(people["alice"].get(address))
+    Run.objects.update(lease_expires_at=clock.now())
     text = visible_text(people["alice"].get(address))
     assert "alice decided 3 calls of refund_card" in text
-    assert "“Checked.”" in text
+    assert re.search("“Checked.” Evidence: “?Not in the export.”? ", text)
+    assert "No process runs now; the sessions continue when their agents are started again." in text
     assert "Withdraw 3 decisions" in text
     missing = people["alice"].post(address, {"reason": " "})
     assert missing.status_code == 422
@@ -63,6 +80,8 @@ def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], 
     text = visible_text(page)
     assert re.search(rf"3 decisions are withdrawn. Their calls wait for new decisions. alice · \S+ · “{WRONG}”", text)
     assert "Withdraw 3" not in text
+    assert "alice withdrew 3 decisions about calls of refund_card alice had decided at " in text
+    assert "You need to do nothing more" not in text
     decided = people["alice"].get("/review/?tab=decided")
     assert "alice withdrew 3 decisions about calls of refund_card “" in visible_text(decided)
     assert f'href="{address}" data-row' in decided.content.decode()
@@ -167,7 +186,8 @@ def test_new_decision_between_the_reads_of_a_withdrawal_stays(
     """The withdrawal is about the decision of the bulk decision, whatever the call has become since."""
     call = lost(0)
     decide_all(people["alice"], [call, lost(1)])
-    bulk, alice = BulkDecision.objects.get(), Membership.objects.get(user__username="alice")
+    bulk = BulkDecision.objects.select_related("workspace").get()
+    alice = Membership.objects.get(user__username="alice")
 
     def decide_again() -> None:
         address = f"/review/calls/{call.pk}/"
@@ -175,7 +195,7 @@ def test_new_decision_between_the_reads_of_a_withdrawal_stays(
         people["bob"].post(address, {"kind": "mark_failed", "reason": "Another ledger.", "revision": 3})
 
     with changed_after_read(number, decide_again) as reads:
-        recorded = recorded_bulk_decisions.load_bulk_decision(bulk.workspace_id, bulk.pk)
+        recorded = recorded_bulk_decisions.load_bulk_decision(bulk.workspace, bulk.pk)
     assert len(reads) == 4
     assert recorded is not None
     actor = Actor(ActorKind.PERSON, "alice", Role.APPROVER)
@@ -215,6 +235,10 @@ def test_earlier_bulk_decision_is_withdrawn_from_the_list_of_decided_calls(
     decided = people["bob"].get("/review/?tab=decided")
     assert re.findall(r'href="(/review/bulk/\d+/)" data-row', decided.content.decode()) == [second, first]
     assert "alice decided 2 calls of refund_card “" in visible_text(decided)
+    Decision.objects.filter(tool_call=calls[0].pk).update(reason="An own reason.")
+    other = people["bob"].get("/review/?tab=decided").content.decode()
+    assert re.findall(r'href="(/review/bulk/\d+/)" data-row', other) == [second, first]  # still one row
+    assert "An own reason." not in other
     each = people["bob"].get("/review/?tab=decided&by=person:alice").content.decode()
     assert (each.count(f'href="{first}"'), each.count(f'href="{second}"')) == (2, 3)
     card = people["bob"].get(f"/review/calls/{calls[0].pk}/").content.decode()
@@ -262,12 +286,27 @@ def test_approvals_and_votes_are_withdrawn_by_those_who_gave_them(people: dict[s
     assert "Reason for the withdrawal" not in visible_text(people["bob"].get(address))
     people["bob"].post(f"/review/calls/{first.pk}/", {"kind": "approve", "reason": "Fine.", "revision": 2})
     assert people["alice"].post(address, {}).status_code == 422
+    cancelled = "The approvals of other people are cancelled too: everybody has to decide again."
+    assert cancelled not in visible_text(people["alice"].get(address))  # it is bob who completed the approval
     text = withdraw(people["bob"], address)  # bob has not recorded these
     assert "withdrawn" not in text
     text = withdraw(people["alice"], address)
     assert "1 decision is withdrawn. Its call waits for a new decision." in text
     assert "The call has changed since." in text
     assert statuses() == [CallStatus.APPROVED, CallStatus.AWAITING_APPROVAL]
+
+
+def test_bulk_withdrawal_says_that_it_cancels_the_approvals_of_others(people: dict[str, Client]) -> None:
+    call = awaiting(approvals=2)
+    people["alice"].post(f"/review/calls/{call.pk}/", {"kind": "approve", "reason": "Fine.", "revision": 1})
+    sent = {"tool": "pay", "people": "2", "answer": "approve", "reason": "Fine.", "call": f"{call.pk}.2"}
+    page = people["bob"].post("/review/approvals/", sent, follow=True)
+    [address] = set(re.findall(r'href="(/review/bulk/\d+/)"', page.content.decode()))
+    cancelled = "The approvals of other people are cancelled too: everybody has to decide again."
+    assert f"waits for a new decision. {cancelled}" in visible_text(people["bob"].get(address))
+    assert f"Its call waits for a new decision. {cancelled}" in withdraw(people["bob"], address)
+    people["alice"].post(f"/review/calls/{call.pk}/", {"kind": "reject", "message": "No.", "revision": 4})
+    assert cancelled not in visible_text(people["alice"].get(address))
 
 
 def test_bulk_decision_of_deleted_sessions_is_deleted_with_the_next_one(people: dict[str, Client], lost: Lost) -> None:

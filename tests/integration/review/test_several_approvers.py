@@ -357,12 +357,12 @@ def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> 
     call = awaiting(approvals=2, issued_at=soon, decide_within=timedelta(hours=3), sentence="Pay 40.00 EUR")
     page = visible_text(people["carol"].get("/review/"))
     assert "1 call needs a decision" in page
-    assert "Interrupted Approvals and questions 1 Decided" in page
+    assert "Interrupted Approvals and questions 1 Decisions" in page
     assert "Pay 40.00 EUR order: 17 pay · accounts · session inv/17" in page
-    assert "session inv/17 40.00 High risk due in 2 h 49 min 0 of 2 approvals" in page
+    assert "session inv/17 40.00 due in 2 h 49 min 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     page = visible_text(people["carol"].get("/review/?tab=awaiting"))
-    assert "session inv/17 bob approved 40.00 High risk due in 2 h 49 min 1 of 2 approvals" in page
+    assert "session inv/17 bob approved 40.00 due in 2 h 49 min 1 of 2 approvals" in page
 
 
 def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict[str, Client]) -> None:
@@ -445,7 +445,7 @@ def test_empty_tab_explains_and_links_to_the_other(people: dict[str, Client]) ->
     make_call(session=call.session, run=call.run, call_id="call_10")
     page = visible_text(people["carol"].get("/review/"))
     assert "2 calls need a decision" in page
-    assert "Interrupted 1 Approvals and questions 1 Decided" in page
+    assert "Interrupted 1 Approvals and questions 1 Decisions" in page
     assert "Refund card" not in visible_text(people["carol"].get("/review/?tab=awaiting"))
 
 

@@ -48,7 +48,7 @@ def test_open_page_keeps_its_seen_revision(alice: Client) -> None:
 def test_card_without_a_waiting_process_has_no_verify_button(alice: Client) -> None:
     call = interrupted(lease=timedelta(seconds=-1))
     page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
-    assert "The call is verified when a process resumes the session." in page
+    assert "Start the agent again, and it checks this call first" in page
     assert "Verify again" not in page
 
 

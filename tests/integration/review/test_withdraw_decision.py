@@ -65,6 +65,36 @@ def test_approval_is_withdrawn_before_the_call_runs(people: dict[str, Client]) -
     assert people["bob"].post(f"{url(call)}withdraw/", {"revision": 3, "reason": "Late."}).status_code == 409
 
 
+def test_withdrawal_says_that_it_cancels_the_approvals_of_others(people: dict[str, Client]) -> None:
+    call = awaiting(approvals=2)
+    people["alice"].post(url(call), APPROVE)
+    people["bob"].post(url(call), {**APPROVE, "revision": 2})
+    cancelled = "The approvals of other people are cancelled too: everybody has to decide again."
+    assert f"the call waits for a new decision. {cancelled}" in visible_text(people["bob"].get(url(call)))
+    people["bob"].post(f"{url(call)}withdraw/", {"revision": 3, "reason": "Wrong payee."})
+    assert ToolCall.objects.get().status == CallStatus.AWAITING_APPROVAL
+    assert cancelled in visible_text(people["alice"].get(url(call)))
+    in_queue = f"bob withdrew the decision · {cancelled}"
+    assert in_queue in visible_text(people["alice"].get("/review/?tab=awaiting"))
+    people["alice"].post(url(call), {**APPROVE, "revision": 4})
+    for page in (url(call), "/review/?tab=awaiting"):  # alice has decided again
+        assert cancelled not in visible_text(people["alice"].get(page))
+
+
+def test_withdrawal_of_a_rejection_by_one_person_cancels_nothing_of_others(people: dict[str, Client]) -> None:
+    call = awaiting(approvals=2)
+    people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 1})
+    page = visible_text(people["bob"].get(url(call)))
+    assert "No run has used this decision yet." in page
+    assert "other people are cancelled" not in page
+    people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Mistake."})
+    page = visible_text(people["alice"].get(url(call)))
+    assert "bob withdrew their decision" in page
+    page += visible_text(people["alice"].get("/review/?tab=awaiting"))
+    assert "bob withdrew the decision" in page
+    assert "other people are cancelled" not in page
+
+
 def test_vote_is_withdrawn_before_the_others_agree(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
@@ -77,6 +107,7 @@ def test_vote_is_withdrawn_before_the_others_agree(people: dict[str, Client]) ->
     page = visible_text(people["alice"].get(url(call)))
     assert "1 of 2 decisions" not in page
     assert "alice: Own decision withdrawn — “Wrong payee.”" in page
+    assert "everybody has to decide again" not in page
     assert "Withdraw your decision" not in page
     late = people["bob"].post(url(call), {**APPROVE, "revision": 2})
     assert late.status_code == 409

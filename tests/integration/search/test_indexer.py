@@ -255,6 +255,22 @@ def test_call_is_indexed_and_counted_again_after_a_withdrawal(
     assert sums.calls == ToolSums.objects.get(hourly=False).calls
 
 
+def test_shell_command_that_failed_counts_as_failed_until_its_decision_is_withdrawn() -> None:
+    session = make_session()
+    make_call(session=session, call_id="c1", tool="shell", status=CallStatus.COMPLETED, result="Exit code 1")
+    make_call(session=session, call_id="c2", tool="shell", status=CallStatus.COMPLETED, result="Exit code 0")
+    lost: dict[str, Any] = {"interrupted_at": clock.now(), "revision": 2}
+    call = make_call(session=session, tool="Bash", status=CallStatus.COMPLETED, result="Exit code 2", **lost)
+    make_decision(call=call, kind=DecisionKind.CONFIRM_LANDED, revision=1)
+    complete()
+    sums = ToolSums.objects.filter(hourly=False).order_by("tool")
+    assert list(sums.values_list("tool", "calls", "failed")) == [("Bash", 1, 1), ("shell", 2, 1)]
+    make_decision(call=call, kind=DecisionKind.WITHDRAW, revision=2)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.INTERRUPTED, result=None, exit_code=None, revision=3)
+    complete()
+    assert list(sums.values_list("tool", "calls", "failed")) == [("Bash", 0, 0), ("shell", 2, 1)]
+
+
 def test_call_that_changes_while_it_is_indexed_is_indexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     make_call(session=make_session(), status=CallStatus.REJECTED)
     original = reading.load_texts_to_index

@@ -28,10 +28,18 @@ NAME = "test-broken-exports"
 
 @pytest.fixture
 def server(transactional_db: None, tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """A server with its log; on PostgreSQL its connections have a name."""
+    """A server with its log, which lets a client block a thread for longer than a test waits for a page.
+
+    On PostgreSQL its connections have a name.
+    """
     inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     port, log = free_port(), tmp_path / "site.log"
-    environment = {**inherited, "HARNESS_DATABASE_URL": database_url(), "PGAPPNAME": NAME}
+    environment = {
+        **inherited,
+        "HARNESS_DATABASE_URL": database_url(),
+        "PGAPPNAME": NAME,
+        "HARNESS_WRITE_SECONDS": "600",
+    }
     site = start_site_and_wait_until_ready(port, log, lambda: False, environment)
     yield port, log
     site.stop()
@@ -78,9 +86,7 @@ def test_aborted_exports_release_their_resources(server: tuple[int, Path]) -> No
     for _ in range(THREADS // 2):
         for path in exports:
             assert break_off(port, path, cookie) < 20_000
-    started = time.monotonic()
     assert [get(port, f"/sessions/{session.pk}/", Cookie=cookie) for _ in range(THREADS)] == [200] * THREADS
-    assert time.monotonic() - started < PATIENCE / 2
     deadline = time.monotonic() + PATIENCE
     while count_busy_connections() and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -30,7 +30,7 @@ def logged(session: Session, call_id: str = "call_1", **fields: Any) -> Any:
     return make_call(session=session, call_id=call_id, **fields)
 
 
-def read(session: Session, version: int | None = None, **bounds: int) -> Conversation:
+def read(session: Session, version: int | None = None, **bounds: Any) -> Conversation:
     session.refresh_from_db()
     place = conversation_window.find_transcript_version(session, version)
     assert place is not None

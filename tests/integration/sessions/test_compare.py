@@ -145,11 +145,15 @@ def test_page_describes_the_changes(session: Session, reader: Client) -> None:
     response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
     page = visible_text(response)
     assert "Version 1 → version 2" in page
-    assert "Messages+1 Edited1 Plan steps done0, unchanged Logged calls0 Cost+$0.012 Tokens–" in page
+    assert (
+        "Messages2 → 3 +1, 1 edited Plan steps done0 unchanged Logged calls0 between the two versions "
+        "Cost$0.019 → $0.031 +$0.012 Tokens– not known"
+    ) in page
     assert "… 1 unchanged message · read it · show it here" in page
     assert "Pay — was “to do”, now “in progress”" in page
     html = response.content.decode()
-    assert "qualifies for a<del> partial</del><ins> full</ins> refund." in html
+    assert 'id="session-head"' in html
+    assert "qualifies for a <del>partial</del><ins>full</ins> refund." in html
     assert 'href="?a=2&amp;b=1"' in html
     assert f'data-copy="http://testserver/sessions/{session.pk}/compare/?a=1&amp;b=2"' in html
 
@@ -166,8 +170,13 @@ def test_version_compared_with_itself_is_unchanged(session: Session, reader: Cli
     say(session, "a")
     make_checkpoint(session=session)
     assert lines(compared(session, 1, 1)) == [(1, 0)]
-    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/"))
     assert "1 unchanged message is folded" in words
+    assert "This session has only one version, so nothing differs." in words
+    make_checkpoint(session=session, budget_spent_usd="0.07", usage='{"total_tokens":100}')
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=2&b=2"))
+    assert "Cost$0.07 unchanged Tokens100 unchanged" in words
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
     assert "Both sides are version 1, so nothing differs." in words
 
 
@@ -188,7 +197,7 @@ def test_query_count_is_independent_of_the_changes(
         make_call(session=session, call_id=str(number), issued_at=THEN - timedelta(days=1))
     make_checkpoint(session=session)
     Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=2))
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(17):
         reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
 
 
@@ -241,12 +250,37 @@ def test_edit_is_shown_as_a_difference_with_its_status(session: Session, reader:
     )
     response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
     words, html = visible_text(response), response.content.decode()
-    heads = re.findall(r"Edit /srv/lamp.py \+2 −1( \w+)?( no result in the file)? (?:1 )?− ?lamp", words)
-    assert heads == [(" Error", ""), (" Completed", ""), (" Discarded", " no result in the file"), ("", "")]
+    heads = re.findall(r"Edit ?/srv/lamp.py ?\+2 −1 ?(\w*)( ?no result in the file)? (?:1 )?− ?lamp", words)
+    assert heads == [("Failed", ""), ("Completed", ""), ("Discarded", "no result in the file"), ("", "")]
     assert "old_string" not in words
-    assert len(re.findall(r"Tool · Edit · [^A-Z]*Answer\.", words)) == 2
+    assert "Tool · " not in words
+    assert words.count("Answer.") == 2
     assert (html.count('<div class="del">'), html.count('<div class="ins">')) == (4, 8)
     assert html.index('class="del"') < html.index('class="ins"')
+
+
+def test_edited_call_says_what_differs_and_hides_its_secrets_in_all_arguments(session: Session, reader: Client) -> None:
+    def show(old: dict[str, Any], new: dict[str, Any], **fields: Any) -> str:
+        rewrite(session, 0)
+        for args, more in ((old, {}), (new, fields)):
+            call = {"kind": "tool_call", "id": "c1", "name": "Bash", "args": args}
+            make_message(session=session, body={"role": "assistant", "id": "m", "blocks": [call], **more})
+            make_checkpoint(session=session)
+            rewrite(session, 0)
+        b = session.latest_version
+        html = reader.get(f"/sessions/{session.pk}/compare/?a={b - 1}&b={b}").content.decode()
+        return html.partition('<section class="card cmp">')[2].partition("<footer")[0]
+
+    hidden = "Only data that is not shown here differs"
+    command = {"command": "login hunter2hunter2", "password": "hunter2hunter2"}
+    timed = show({**command, "timeout": 1}, {**command, "timeout": 2})
+    assert "$ </span>login ‹masked›" in timed
+    assert "<dd><del>1</del><ins>2</ins>" in timed
+    assert "hunter2" not in timed
+    assert hidden not in timed
+    assert hidden in show({**command, "order": 1}, {**command, "order": "1"})
+    assert hidden in show(command, {**command, "password": "another1another1"})
+    assert hidden in show(command, command, created_at="2026-01-01T00:00:00+00:00")
 
 
 def test_json_result_of_a_tool_is_a_labelled_list(session: Session, reader: Client) -> None:
@@ -275,13 +309,28 @@ def test_command_is_shown_as_in_the_transcript(session: Session, reader: Client)
         make_message(session=session, role="tool", blocks=[result])
     make_checkpoint(session=session)
     words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
-    assert re.findall(r"shell (exit \d) in /srv \$ (git commit -m v\d)", words) == [
-        ("exit 1", "git commit -m v0"),
-        ("exit 0", "git commit -m v1"),
+    assert re.findall(r"shell ?(exit 1|Completed) in /srv \$ (git commit -m v\d\s+\w+ \w+)", words) == [
+        ("exit 1", "git commit -m v0 nothing to"),
+        ("Completed", "git commit -m v1 No output"),
     ]
-    assert re.search(r"Tool · shell · [^A-Z]*nothing to commit", words)
-    assert re.search(r"Tool · shell · [^A-Z]*No output\.", words)
+    assert "Tool · " not in words
     assert not any(raw in words for raw in ("-lc", "exit_code", "duration_seconds"))
+
+
+def test_unfolded_messages_have_anchors_also_if_they_are_results_in_their_calls(
+    session: Session, reader: Client
+) -> None:
+    say(session, "Pay them.")
+    for number in range(60):
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": {"order": number}}
+        make_message(session=session, body={"role": "assistant", "blocks": [call]})
+        result = {"kind": "tool_result", "call_id": f"c{number}", "content": "Paid."}
+        make_message(session=session, role="tool", blocks=[result])
+    make_checkpoint(session=session)
+    say(session, "Done.")
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2&open=0&open=50").content.decode()
+    assert re.findall(r'id="m-(\d+)"', html) == [str(position) for position in range(100)]
 
 
 def test_prompt_of_an_editor_is_shown_without_its_state(session: Session, reader: Client) -> None:

@@ -7,8 +7,9 @@ from django.test import Client
 
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
+from harness_site.search import indexer
 from harness_site.sessions.compare import json_diff
-from tests.support.factories import make_checkpoint, make_run, make_session, make_workspace
+from tests.support.factories import make_checkpoint, make_message, make_run, make_session, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -64,33 +65,62 @@ def test_title_agent_labels_and_metadata_of_two_sessions_are_compared(reader: Cl
     assert "Session data" not in visible_text(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
 
 
-def test_other_session_is_selected_by_its_id(reader: Client) -> None:
+def test_newest_sessions_are_offered_by_title_and_short_id(reader: Client) -> None:
     one, other = saved({}), saved({})
-    address = f"/sessions/{one.pk}/compare/"
-    assert 'name="other"' in reader.get(f"{address}?a=1&b=1").content.decode()
-    assert reader.get(address, {"a": "1", "other": f" {other.session_id} "}).headers["Location"] == (
-        f"{address}?with={other.pk}&a=1"
+    Session.objects.filter(pk=other.pk).update(
+        title="Lamps", agent="desk", session_id="0ccf1a04-1b4c-43b6-8aa5-79e41db43a68/agent-1"
     )
-    foreign = make_session(workspace=make_workspace(slug="elsewhere"))
-    missing = reader.get(address, {"a": "1", "b": "1", "other": foreign.session_id})
-    assert missing.status_code == 404
-    assert "There is no session with this id here." in visible_text(missing)
-    assert f'name="other" value="{foreign.session_id}"' in missing.content.decode()
-    assert "Version 1" in visible_text(missing)
+    make_session(workspace=make_workspace(slug="elsewhere"), title="Not for you")
+    response = reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1")
+    assert "Newest sessions Lamps 0ccf1a04…/agent-1 · desk ·" in visible_text(response)
+    html = response.content.decode()
+    assert f'href="/sessions/{one.pk}/compare/?with={other.pk}&amp;a=1"' in html
+    assert f"?with={one.pk}" not in html
+    assert "Not for you" not in html
+    assert "There is no other session yet." not in html
+    alone = reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}")
+    assert "There is no other session yet." in visible_text(alone)
+    assert f'<a class="small" href="/sessions/{one.pk}/compare/">Compare versions of this session only</a>' in (
+        alone.content.decode()
+    )
 
 
-def test_id_of_the_other_session_stays_in_the_form(reader: Client) -> None:
+def test_other_session_is_found_by_words_of_its_title(reader: Client) -> None:
+    one, other, third = saved({}), saved({}), saved({})
+    Session.objects.filter(pk=other.pk).update(title="Broken lamp of Kim")
+    make_message(session=third, text="kim has a lamp")
+    while indexer.index_next_batch_of_each_kind():
+        pass
+    address = f"/sessions/{one.pk}/compare/"
+    found = reader.get(address, {"find": "kim lamp", "a": "1", "b": "1"})
+    assert '<details class="menu other-session" open>' in found.content.decode()
+    assert 'name="find" value="kim lamp"' in found.content.decode()
+    assert f"?with={other.pk}&amp;a=1" in found.content.decode()
+    assert f"?with={third.pk}" not in found.content.decode()
+    assert "Version 1" in visible_text(found)
+    part = reader.get(address, {"find": "kim lamp"}, headers={"HX-Request": "true", "HX-Target": "session-choices"})
+    assert visible_text(part).startswith("Broken lamp of Kim")
+    nothing = reader.get(address, {"find": "no such words"})
+    assert "No other session has these words in its title, id or agent." in visible_text(nothing)
+
+
+def test_complete_id_of_another_session_leads_to_its_comparison(reader: Client) -> None:
     one, other = saved({}), saved({})
     address = f"/sessions/{one.pk}/compare/"
-    html = reader.get(f"{address}?with={other.pk}&a=1&b=1").content.decode()
-    assert f'name="other" value="{other.session_id}"' in html
+    found = reader.get(address, {"a": "1", "find": f" {other.session_id} "})
+    assert found.headers["Location"] == f"{address}?with={other.pk}&a=1"
+    typing = {"HX-Request": "true", "HX-Target": "session-choices"}
+    assert reader.get(address, {"find": other.session_id}, headers=typing).status_code == 200
+    foreign = make_session(workspace=make_workspace(slug="elsewhere"))
+    missing = reader.get(address, {"a": "1", "b": "1", "find": foreign.session_id})
+    assert "No other session has these words" in visible_text(missing)
+
+
+def test_choice_of_versions_names_both_sessions(reader: Client) -> None:
+    one, other = saved({}), saved({})
+    html = reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}&a=1&b=1").content.decode()
     for word, session in (("From", one), ("to", other)):  # one item of the label, without a gap before the comma
         assert f"<span>{word} <bdi>{session.session_id}</bdi>, version</span>" in html
-    again = reader.get(address, {"with": str(other.pk), "a": "1", "b": "1", "other": other.session_id})
-    assert again.status_code == 200
-    assert f"to {other.session_id}, version" in visible_text(again)
-    emptied = reader.get(address, {"with": str(other.pk), "a": "1", "b": "1", "other": ""})
-    assert emptied.headers["Location"] == f"{address}?with={one.pk}&a=1"
 
 
 def test_secrets_in_deep_differences_are_masked(reader: Client) -> None:

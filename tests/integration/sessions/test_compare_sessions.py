@@ -80,10 +80,23 @@ def test_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> No
     found = compared(origin, 2, fork, 2)
     assert [line.kind for line in found.lines] == ["fold", "removed", "added"]
     page = visible_text(reader.get(path(origin, fork)))
-    assert "Version 2 → version 2 of its fork" in page
+    assert f"Version 2 → version 2 of its fork {fork.session_id}" in page
     assert "… 2 unchanged messages" in page
     assert "A broken lamp." in page
     assert "A vase, unhurt." in page
+
+
+def test_sessions_are_named_by_their_titles_if_these_differ(reader: Client) -> None:
+    sessions = [make_session(session_id=name, title=f"Refund of a {name}") for name in ("lamp", "desk")]
+    for session in sessions:
+        make_message(session=session, role="user", text="go on")
+        make_checkpoint(session=session)
+    address = f"/sessions/{sessions[0].pk}/compare/?with={sessions[1].pk}"
+    page = visible_text(reader.get(address))
+    assert "Version 1 of Refund of a lamp → version 1 of Refund of a desk" in page
+    assert "From Refund of a lamp, version" in page
+    Session.objects.update(title="Refund")
+    assert "Version 1 of lamp → version 1 of desk" in visible_text(reader.get(address))
 
 
 def test_sessions_with_other_ids_and_times_are_aligned_by_content() -> None:
@@ -251,7 +264,7 @@ def test_query_count_is_independent_of_the_differences(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(29):
+    with django_assert_num_queries(31):
         reader.get(path(origin, fork))
 
 

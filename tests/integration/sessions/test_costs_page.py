@@ -55,7 +55,10 @@ def test_turns_have_their_cost_and_the_total_without_columns_for_unknown_tokens(
     page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("History")[2]
     assert "Cost$0.05 Versions2 Cost per version$0.025" in page
     assert "Running totals by version Cost $0.05" in page
-    assert "The bars compare the cost. Version Model Cost Cost so far v2" in page
+    assert (
+        "By turn Most expensive: v2, $0.03 (60 % of all) The bars compare the cost. Version Model Cost Cost so far v2"
+        in page
+    )
     assert "large-1 $0.03 $0.05 v1" in page
 
 
@@ -73,7 +76,7 @@ def test_turns_have_their_cost_and_the_total_without_columns_for_unknown_tokens(
         ),
         (
             {"input_tokens": 1050, "output_tokens": 10, "input_tokens_details": {"cached_tokens": 900}},
-            "150 10 900 – 86 % 1,060",
+            "150 10 900 86 % 1,060",
         ),
     ],
 )
@@ -83,13 +86,14 @@ def test_kinds_of_tokens_add_up_to_the_total_with_the_cache(client: Client, usag
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session, usage=json.dumps({**usage, "by_model": {"small-1": usage}}))
     page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("History")[2]
-    input_tokens, output, read, written, _share, _sign, total = cells.split()
+    input_tokens, output, read, *written, _share, _sign, total = cells.split()
+    written_card, written_column = (f"Cache write{written[0]} ", "Cache write ") if written else ("", "")
     cards = (
         f"Tokens{total} Input{input_tokens}without the cache Output{output} "
-        f"Cache read{read}86 % of all input Cache write{written} "
+        f"Cache read{read}86 % of all input {written_card}"
     )
     assert cards in page
-    assert f"Model Input Output Cache read Cache write Cache share Total small-1 {cells} By turn" in page
+    assert f"Model Input Output Cache read {written_column}Cache share Total small-1 {cells} By turn" in page
     assert page.partition("By turn")[2].count(cells) == 1
 
 
@@ -102,3 +106,34 @@ def test_tokens_of_unstated_kind_have_a_column(client: Client) -> None:
     assert "Tokens20 Input7 Output5 Other tokens8only in the total" in page
     assert "Version Input Output Other tokens Total v1" in page
     assert "7 5 8 20" in page
+
+
+def test_most_expensive_turn_is_none_that_cost_as_much_as_another_or_that_a_fork_copied(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.06")
+    make_messages(session=session, texts=["a"])
+    for spent in ("0.02", "0.04", "0.06"):
+        make_checkpoint(session=session, budget_spent_usd=spent, usage='{"model":"small-1"}')
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("History")[2]
+    assert "By turn small-1 The bars compare the cost. Version Cost Cost so far v3" in page
+    fork = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.07", forked_from=session, forked_version=3)
+    make_messages(session=fork, texts=["a"])
+    for spent in ("0.06", "0.07"):
+        make_checkpoint(session=fork, budget_spent_usd=spent)
+    page = visible_text(client.get(f"/sessions/{fork.pk}/costs/"))
+    assert "Most expensive: v2, $0.01 (14 % of all)" in page
+
+
+def test_most_expensive_turn_is_none_whose_earlier_versions_are_deleted(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.53", latest_version=9)
+    make_messages(session=session, texts=["a"])
+
+    def show(version: int, spent: str) -> str:
+        session.latest_version = version - 1
+        make_checkpoint(session=session, budget_spent_usd=spent)
+        return visible_text(client.get(f"/sessions/{session.pk}/costs/"))
+
+    show(10, "0.10")
+    assert "Most expensive" not in show(20, "0.50")
+    assert "Most expensive: v21, $0.03 (6 % of all)" in show(21, "0.53")

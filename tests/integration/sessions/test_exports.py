@@ -34,6 +34,7 @@ from tests.support.factories import (
     make_workspace,
 )
 from tests.support.long_session import PIXEL, make_long_session
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -170,6 +171,14 @@ def test_page_contains_all_messages_of_a_long_session(reader: Client) -> None:
     assert len(set(shown)) == len(shown)
 
 
+@pytest.mark.parametrize(("role", "is_refused"), [(Role.APPROVER, True), (Role.ADMIN, False)])
+def test_export_menu_says_whether_the_reader_may_export_secrets(client: Client, role: Role, is_refused: bool) -> None:
+    session = conversation()
+    client.force_login(make_user(name="dora", role=role))
+    page = visible_text(client.get(f"/sessions/{session.pk}/"))
+    assert ("It contains secrets. Your role does not allow you to see secrets." in page) is is_refused
+
+
 def test_messages_beside_huge_ones_are_exported(reader: Client) -> None:
     session = make_session()
     make_run(session=session)
@@ -299,9 +308,10 @@ def test_unknown_cost_and_times_are_empty_cells(reader: Client) -> None:
 
 
 def test_list_offers_its_filtered_export(reader: Client) -> None:
-    make_session()
-    html = reader.get("/sessions/?agent=refund-desk&rows=1").content.decode()
+    session = make_session(agent="refund-desk")
+    html = reader.get(f"/sessions/?agent=refund-desk&rows={session.pk}").content.decode()
     assert 'href="/sessions/export/?agent=refund-desk" download' in html
+    assert "/sessions/export/" not in reader.get("/sessions/?agent=billing").content.decode()
 
 
 def run(*words: str, **options: Any) -> str:

@@ -14,7 +14,7 @@ from checkpoints.enums import CallStatus, Role
 from checkpoints.framework_states import durable_message_list
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verification
-from checkpoints.models import Segment, Session
+from checkpoints.models import Segment, Session, ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search.query_terms import SearchQuery
@@ -65,9 +65,9 @@ def reader(client: Client) -> Client:
     return client
 
 
-def asked(session: Session, call_id: str, *, is_error: bool = False) -> None:
+def asked(session: Session, call_id: str, *, tool: str = "pay", is_error: bool = False) -> None:
     """Create a call and its result as two messages."""
-    ask = [{"kind": "tool_call", "id": call_id, "name": "pay", "args": {}}]
+    ask = [{"kind": "tool_call", "id": call_id, "name": tool, "args": {}}]
     make_message(session=session, role="assistant", blocks=ask)
     answer = [{"kind": "tool_result", "call_id": call_id, "content": "x", "is_error": is_error}]
     make_message(session=session, role="tool", blocks=answer)
@@ -246,6 +246,23 @@ def test_errors_are_found_in_results_and_in_the_call_log(session: Session) -> No
     assert landmark(session, Landmark.ERROR, 1, back=True) is None
 
 
+def test_command_that_failed_is_an_error(session: Session) -> None:
+    for number, code in enumerate((0, 2)):
+        asked(session, f"c{number}", tool="shell")
+        make_checkpoint(session=session)
+        make_call(
+            session=session,
+            call_id=f"c{number}",
+            tool="shell",
+            args={},
+            step=number,
+            status=CallStatus.COMPLETED,
+            result=f"Exit code {code}",
+        )
+        assert has_errors(session) is bool(code)
+    assert landmark(session, Landmark.ERROR, -1) == LandmarkSpot(2, ToolCall.objects.get(exit_code=2).pk)
+
+
 def test_failed_call_or_a_transcript_that_is_too_long_to_search_may_have_errors(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,14 +315,14 @@ def test_jump_opens_the_position(session: Session, reader: Client) -> None:
 
 
 @pytest.mark.unsealed("its number of statements is that without seals")
-@pytest.mark.parametrize(("count", "more", "searches"), [(300, 0, 2), (900, 2, 2), (1_500, 2, 0)])
+@pytest.mark.parametrize(("count", "more", "searches"), [(300, 0, 2), (900, 2, 1), (1_500, 2, 0)])
 def test_query_count_is_constant_deep_in_a_long_transcript(
     reader: Client, count: int, more: int, searches: int, django_assert_num_queries: Queries
 ) -> None:
-    """Two more queries read the prompts around the position if they exceed the outline, and two search for an error."""
+    """Two more queries read the prompts around the position beyond the outline, and up to two search for an error."""
     pk = make_long_session(count)
     reader.get(f"/sessions/{pk}/")
     with django_assert_num_queries(14 + more + searches):
         reader.get(f"/sessions/{pk}/?at=150")
-    with django_assert_num_queries(18 + more + searches):
+    with django_assert_num_queries(16 + more + searches):
         assert "No message of version" in visible_text(reader.get(f"/sessions/{pk}/?at=150&find=nobody+says+this"))

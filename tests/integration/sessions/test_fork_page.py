@@ -131,9 +131,20 @@ def test_review_says_that_an_undecided_call_and_its_copy_are_one(session: Sessio
     assert "interrupted within" not in queue
 
 
+def test_fork_gets_the_entered_title_or_that_of_its_original(session: Session, approver: Client) -> None:
+    assert f'name="title" value="{session.title}"' in approver.get(path(session)).content.decode()
+    for number, (entered, title) in enumerate(
+        (("With a voucher", "With a voucher"), (session.title, session.title), ("", session.title))
+    ):
+        approver.post(path(session), {"version": 2, "session_id": f"fork-{number}", "title": entered})
+        assert Session.objects.get(session_id=f"fork-{number}").title == title
+
+
 def test_calls_after_the_version_are_counted(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2, issued_at="2999-01-01T00:00Z")
-    assert "2 of them started after this version" in visible_text(approver.get(path(session)))
+    words = visible_text(approver.get(path(session)))
+    sentence = "2 completed calls started after this version, and their side effects are not undone."
+    assert words.index(sentence) < words.index("Copied to the fork")
 
 
 def test_undecided_call_names_the_later_version_that_made_it(session: Session, approver: Client) -> None:
@@ -160,7 +171,7 @@ def test_page_names_nothing_that_the_session_lacks(session: Session, approver: C
     assert "the messages after version 1, and all other versions" in first
     assert "Not copied the earlier versions" in newest
     assert "completed call" not in first
-    assert "the agent, title, labels and metadata" in first
+    assert "the agent, labels and metadata" in first
     Session.objects.update(scratchpad_root="/srv/pad")
     response = approver.get(path(session), {"v": 1})
     words = visible_text(response)
@@ -347,7 +358,7 @@ def test_library_refuses_a_missing_permission(session: Session) -> None:
     ("name", "words"),
     [
         ("origin", "There already is a session 'origin'. Choose an id that is not taken. Nothing was written."),
-        ("", "Enter a value for “Id of the new session”."),
+        ("", "Enter an id for the new session."),
         ("   ", "is no valid session id: it is empty."),
         ("x" * 256, "Ensure this value has at most 255 characters"),
     ],

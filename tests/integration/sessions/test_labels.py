@@ -86,6 +86,30 @@ def test_invalid_label_is_refused(reader: Client, label: str) -> None:
     assert labels(session) == "[]"
 
 
+def test_empty_label_is_explained_at_the_field_of_the_menu(reader: Client) -> None:
+    session = make_session(labels='["late"]')
+    response = reader.post("/sessions/labels/", {"session": [session.pk], "label": "", "what": "add"})
+    assert response.status_code == 422
+    assert f'<a class="btn" href="/sessions/{session.pk}/">Back to the session</a>' in response.content.decode()
+    (menu,) = re.findall(r'id="labels".*?id="label-error"><li>(.*?)</li>', response.content.decode(), re.DOTALL)
+    assert menu == "Enter a label."
+    assert "late" in visible_text(response)
+
+
+def test_menu_in_an_open_page_gets_the_new_labels_without_a_redirect(reader: Client) -> None:
+    session = make_session(labels='["late"]')
+    fields = {"session": [session.pk], "label": "vip", "what": "add"}
+    response = reader.post("/sessions/labels/", fields, headers={"HX-Request": "true"})
+    assert response.status_code == 200
+    links, forms = response.content.decode().split('id="labels"')
+    assert re.findall(r'class="label" href="[^"]*">([^<]*)<', links) == ["late", "vip"]
+    assert re.findall(r'<span class="label">([^<]*)<', forms) == ["late", "vip"]
+    assert 'name="label" maxlength="60" autocomplete="off" placeholder="New label" value=""' in forms
+    foreign = make_session(workspace=make_workspace(slug="other"))
+    fields["session"] = [foreign.pk]
+    assert reader.post("/sessions/labels/", fields, headers={"HX-Request": "true"}).status_code == 404
+
+
 @pytest.mark.parametrize("keys", [(), ("x",), ("9" * 30,)])
 def test_labelling_without_sessions_changes_nothing(reader: Client, keys: tuple[str, ...]) -> None:
     response = reader.post("/sessions/labels/", {"session": keys, "label": "vip", "what": "add"})

@@ -26,6 +26,23 @@ PIXEL = base64.b64decode(
 )
 
 
+def test_message_leads_to_the_messages_beside_it(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["first"])
+    blocks = [{"kind": "tool_call", "id": "c1", "name": "look", "args": {}}]
+    make_message(session=session, role="assistant", blocks=blocks)
+    make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": "seen"}])
+    make_message(session=session, role="assistant", text="last")
+    make_checkpoint(session=session)
+    found = [
+        re.findall(
+            r'rel="(prev|next)" href="[^"]*/messages/(\d)/', get_session_page(reader, session, f"messages/{at}/")
+        )
+        for at in range(4)
+    ]
+    call = [("prev", "0"), ("next", "3")]  # its page shows its result, too
+    assert found == [[("next", "1")], call, call, [("prev", "2")]]
+
+
 def test_long_text_is_folded_and_complete_on_its_page(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["word " * 4000 + "THE END"])
     make_checkpoint(session=session)
@@ -44,7 +61,7 @@ def read_pages(reader: Client, html: str) -> tuple[str, int]:
     link = link and link.replace("page=2", "page=1")
     while link:
         html = reader.get(unescape(link)).content.decode()
-        body = re.search(r'<div class="tool-output" dir="auto">(.*?)</div></div>', html, re.DOTALL)
+        body = re.search(r'<div class="tool-output"[^>]*>(.*?)</div></div>', html, re.DOTALL)
         assert body is not None
         text, count = text + unescape(re.sub("<[^>]*>", "", body[1])), count + 1
         following = re.search(r'rel="next" href="([^"]*)"', html)
@@ -52,24 +69,24 @@ def read_pages(reader: Client, html: str) -> tuple[str, int]:
     return text, count
 
 
-def test_text_of_five_megabytes_is_folded_and_paged(session: Session, reader: Client) -> None:
+def test_text_of_two_megabytes_is_folded_and_paged(session: Session, reader: Client) -> None:
     ask = [{"kind": "tool_call", "id": "c1", "name": "dump", "args": {"n": 1}}]
     make_message(session=session, role="assistant", blocks=ask)
     secret = "password=hunter2hunter2 "
-    big = "word " * 19_998 + secret + "x " * 200_000 + "THE END" + " y" * 2_250_000
+    big = "word " * 19_998 + secret + "x " * 200_000 + "THE END" + " y" * 750_000
     make_message(session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": big}])
     make_checkpoint(session=session)
     html = get_session_page(reader, session)
     assert len(html) < 40_000
-    assert "Show all · 5.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "Show all · 2.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     whole = get_session_page(reader, session, "messages/0/?v=1")
     assert len(whole) < 200_000
-    assert "Page 2 of 51 · 5.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/messages/0/?v=1"))
+    assert "Page 2 of 21 · 2.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/messages/0/?v=1"))
     text, count = read_pages(reader, whole)
-    assert (count, len(text.replace("‹masked›", ""))) == (51, len(big) - len("hunter2hunter2"))
+    assert (count, len(text.replace("‹masked›", ""))) == (21, len(big) - len("hunter2hunter2"))
     assert "hunter" not in text
     found = reader.get(f"/sessions/{session.pk}/messages/0/?v=1&find=end")
-    assert "Page 6 of 51" in visible_text(found)
+    assert "Page 6 of 21" in visible_text(found)
     assert 'id="found"' in found.content.decode()
     assert reader.get(f"/sessions/{session.pk}/messages/0/?v=1&text=0123&page=7").status_code == 200
 

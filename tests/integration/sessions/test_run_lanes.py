@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -5,7 +6,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
-from checkpoints.models import AuditEvent, Checkpoint, Run, Session
+from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall
 from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors import run_lanes
@@ -188,10 +189,27 @@ def test_label_of_a_short_bar_is_beside_it(session: Session) -> None:
     make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
     drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
     assert drawing
+    assert not drawing.needs_milliseconds
+    assert replace(drawing, end=drawing.start).needs_milliseconds
     short, long = drawing.rows[0].bars
     assert (short.label, short.beside) == ("refund_card", True)
     assert short.label_x > short.x + short.width
     assert (long.label, long.beside) == ("", False)
+
+
+def test_expected_calls_have_labels_only_if_all_of_a_run_have_room(session: Session) -> None:
+    for number, (status, tool) in enumerate(
+        ((CallStatus.COMPLETED, "look"), (CallStatus.FAILED, "pay"), (CallStatus.COMPLETED, "t" * 200))
+    ):
+        times = {"issued_at": later(2 + 3 * number), "settled_at": later(3 + 3 * number)}
+        make_call(session=session, call_id=str(number), tool=tool, status=status, **times)
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
+    assert drawing
+    assert [bar.label for bar in drawing.rows[0].bars] == ["", "pay", ""]
+    ToolCall.objects.filter(call_id="2").update(tool="send")
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_timeline_of_newest_runs(session.pk))
+    assert drawing
+    assert [bar.label for bar in drawing.rows[0].bars] == ["look", "pay", "send"]
 
 
 def test_label_of_a_wait_fits_its_width(session: Session) -> None:

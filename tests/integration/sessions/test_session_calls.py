@@ -1,5 +1,6 @@
 """Pages with tool calls, plan and history of a session."""
 
+import csv
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -77,7 +78,7 @@ def test_shell_command_is_shown_without_the_folder_that_it_changes_to(session: S
         assert 'title="/srv/work/platform/services/billing/src/main"' in shown
 
 
-def test_exit_code_of_a_failed_command_stands_beside_the_status(session: Session, reader: Client) -> None:
+def test_exit_code_of_a_failed_command_is_the_status_of_its_call(session: Session, reader: Client) -> None:
     results = {
         "c1": ("shell", '{"output":"fatal","metadata":{"exit_code":128}}'),
         "c2": ("shell", '{"output":"a","metadata":{"exit_code":0}}'),
@@ -97,15 +98,26 @@ def test_exit_code_of_a_failed_command_stands_beside_the_status(session: Session
         )
     for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
         words = visible_text(reader.get(address))
-        assert re.findall(r" (c\d) (?:Refund for a broken lamp refund-desk )?Completed(?: (exit \d+))?", words) == [
-            ("c5", ""),
-            ("c4", ""),
+        assert re.findall(r" (c\d) (?:Refund for a broken lamp refund-desk )?(Completed|exit \d+)", words) == [
+            ("c5", "exit 4"),
+            ("c4", "Completed"),
             ("c3", "exit 2"),
-            ("c2", ""),
+            ("c2", "Completed"),
             ("c1", "exit 128"),
         ]
-    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert re.findall(r"completed (exit \d+)", words) == ["exit 128", "exit 2"]
+        for status, calls in (("failed", ["c5", "c3", "c1"]), ("completed", ["c4", "c2"])):
+            words = visible_text(reader.get(f"{address}?status={status}"))
+            assert re.findall(r" (c\d) (?:Refund for a broken lamp refund-desk )?(?:Completed|exit)", words) == calls
+    page = reader.get(f"/sessions/{session.pk}/timeline/")
+    assert re.findall(r"Tool call (exit \d+|completed)", visible_text(page)) == [
+        *("exit 128", "completed", "exit 2", "completed", "exit 4"),
+    ]
+    rates = visible_text(reader.get("/calls/"))
+    assert "shell 2 1 (50 %) 1 (50 %)" in rates
+    exported = b"".join(reader.get("/calls/export/")).decode()
+    assert [(line["call"], line["exit_code"]) for line in csv.DictReader(exported.splitlines()) if line["tool"]] == [
+        *(("c5", "4"), ("c4", ""), ("c3", "2"), ("c2", "0"), ("c1", "128")),
+    ]
 
 
 def test_decision_stands_below_the_status_and_its_link_beside_it(session: Session, client: Client) -> None:
@@ -188,7 +200,7 @@ def test_lists_of_calls_say_why_a_call_failed_and_its_page_shows_the_whole_error
         assert len(errors[1]) == 140
     page = reader.get(f"/sessions/{session.pk}/calls/{imported.pk}/").content.decode()
     assert '<span class="small muted">+1 −1</span>' in page
-    assert '<div class="res failed"><div class="tool-output">Exit code 1\nFAILED' in page
+    assert re.search(r'<div class="res failed"><div class="tool-output"[^>]*>Exit code 1\nFAILED', page)
     assert "Answer of the tool" not in page
     for address in (f"/sessions/{session.pk}/calls/{paid.pk}/", f"/review/calls/{paid.pk}/"):
         words = visible_text(reader.get(address))
@@ -225,6 +237,15 @@ def test_call_page_shows_all_attempts(session: Session, reader: Client) -> None:
     assert "refund re_9" in visible_text(reader.get(f"/sessions/{session.pk}/calls/{second.pk}/"))
 
 
+def test_call_page_compares_changed_arguments_with_those_that_were_asked_for(session: Session, reader: Client) -> None:
+    call = make_call(session=session, args={"amount": 5}, status=CallStatus.COMPLETED, asked_args_digest="a" * 64)
+    for revision, amount in enumerate((51, 50)):
+        evidence = to_canonical_json({"args_before": to_canonical_json({"amount": amount})})
+        make_decision(call=call, kind=DecisionKind.EDIT, evidence=evidence, revision=revision)
+    page = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    assert "The arguments were changed. Compared with what the model asked for: amount before 51 now 5 " in page
+
+
 def test_evidence_is_linked_only_for_web_addresses(session: Session, reader: Client) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED)
     make_decision(call=call, evidence='{"link":"https://bank.example/#1"}', revision=1)
@@ -243,9 +264,28 @@ def test_plan_is_readable_and_complete(session: Session, reader: Client) -> None
     page = visible_text(reader.get(f"/sessions/{session.pk}/plan/"))
     assert "Plan of version 1 1 of 2 steps done" in page
     assert "Goal Refund" in page
-    assert "✓ Find done" in page
+    assert re.search(r"✓ Find done in v1, ", page)
     assert "○ Pay on fire" in page
     assert '"status": "on fire"' in page
+
+
+def test_plan_links_the_versions_that_gave_its_steps_their_states(session: Session, reader: Client) -> None:
+    def save(*states: str) -> None:
+        names = ("Find", "Pay", "Pay", "Mail")
+        steps = [{"text": name, "status": state} for name, state in zip(names, states, strict=False)]
+        make_checkpoint(session=session, plan={"steps": steps} if states else None)
+
+    for states in (
+        ("done", "todo", "todo"),
+        ("done", "doing", "todo"),
+        (),
+        ("done", "done", "todo"),
+        ("done", "done", "todo", "todo"),
+    ):
+        save(*states)
+    html = reader.get(f"/sessions/{session.pk}/plan/").content.decode()
+    steps = html.partition('<ol class="steps">')[2].partition("</ol>")[0].split("</li>")[:-1]
+    assert [re.findall(r"\?v=(\d+)", step) for step in steps] == [["1"], ["4"], [], ["5"]]
 
 
 @pytest.mark.parametrize(("plan", "words"), [(None, "This session has no plan."), ({}, "The plan is empty.")])

@@ -228,22 +228,34 @@ def test_filters_are_kept_on_the_next_page(reader: Client) -> None:
     assert len(listed(reader, following(reader, "/sessions/?agent=desk"))) == 1
 
 
-def test_open_page_keeps_its_order_and_counts_newer_sessions(reader: Client) -> None:
+def test_open_page_keeps_its_order_and_new_sessions_come_to_a_short_list(reader: Client) -> None:
     older, newer = at(1), at(2)
     Session.objects.filter(pk=older.pk).update(updated_at=THEN + timedelta(minutes=9), title="Changed")
-    fresh = at(5)
     address = f"/sessions/?rows={newer.pk},{older.pk}"
     assert listed(reader, address) == [newer.pk, older.pk]
-    page = visible_text(reader.get(address))
-    assert "Changed" in page
-    assert "Show 1 session with newer activity" in page
+    assert "Changed" in visible_text(reader.get(address))
+    fresh = at(5)
+    assert listed(reader, address) == [fresh.pk, newer.pk, older.pk]
+    assert "3 sessions" in visible_text(reader.get(address))
+    assert "newer activity" not in visible_text(reader.get(address))
+    assert listed(reader, f"{address}&sort=started-asc") == [newer.pk, older.pk, fresh.pk]
     assert listed(reader) == [older.pk, fresh.pk, newer.pk]
 
 
+def test_open_page_of_a_long_list_keeps_its_order_and_counts_newer_sessions(reader: Client) -> None:
+    for minute in range(session_rows.PAGE + 1):
+        at(minute)
+    displayed = listed(reader)
+    fresh = at(session_rows.PAGE + 9)
+    address = f"/sessions/?rows={','.join(map(str, displayed))}"
+    assert listed(reader, address) == displayed
+    assert "Show 1 session with newer activity" in visible_text(reader.get(address))
+    assert listed(reader)[0] == fresh.pk
+
+
 def test_open_page_shows_no_session_of_another_workspace(reader: Client) -> None:
-    foreign = make_session(workspace=make_workspace(slug="other"))
-    make_session()
-    assert listed(reader, f"/sessions/?rows={foreign.pk}") == []
+    foreign, own = make_session(workspace=make_workspace(slug="other")), make_session()
+    assert listed(reader, f"/sessions/?rows={foreign.pk}") == [own.pk]
 
 
 def test_empty_installation_is_explained(reader: Client) -> None:
@@ -257,6 +269,10 @@ def test_empty_result_is_reported(reader: Client) -> None:
     page = visible_text(reader.get("/sessions/?agent=nowhere"))
     assert "No session matches the filters." in page
     assert "No sessions yet" not in page
+    assert "Enter complete names of agents, labels, tools and people." in page
+    assert "Export CSV" not in page
+    page = visible_text(reader.get("/sessions/?status=failed"))
+    assert "No session matches the filters. Changes of the last seconds may be missing." in page
 
 
 @pytest.mark.parametrize("wanted", [SessionFilter(), SessionFilter(among=(ANY, ANY))])

@@ -59,7 +59,7 @@ def test_drawn_items_have_links_and_titles(session: Session, reader: Client) -> 
     assert turn in html
 
 
-@pytest.mark.parametrize(("host", "pid", "worked"), [(IMPORTED_RUN_HOST, 0, "20 s"), ("worker-3", 4127, "1 min")])
+@pytest.mark.parametrize(("host", "pid", "worked"), [(IMPORTED_RUN_HOST, 0, "20 s"), ("worker-3", 4127, "1 min 20 s")])
 def test_turn_of_a_transcript_starts_when_the_person_asks(reader: Client, host: str, pid: int, worked: str) -> None:
     session = make_session()
     make_run(session=session, started_at=THEN, heartbeat_at=THEN + timedelta(seconds=100), host=host, pid=pid)
@@ -86,6 +86,18 @@ def test_list_has_the_same_items(session: Session, reader: Client) -> None:
     assert "Wait for a decision about drop_rows Waits for a person waiting for a person " in words
 
 
+def test_decided_call_tells_what_became_of_it(session: Session, reader: Client) -> None:
+    interrupted_at = THEN + timedelta(seconds=20)
+    pk = call(session, 10, status=CallStatus.INTERRUPTED, interrupted_at=interrupted_at, settled_at=None)
+    row = r'<tr( class="unknown")?><td class="time(?:(?!</tr>).)*chip (\w+)">Tool call</span></td><td>([^<]*)'
+    assert re.findall(row, page(reader, session)) == [(' class="unknown"', "unknown", "outcome unknown")]
+    make_decision(
+        call=ToolCall.objects.get(pk=pk), kind=DecisionKind.MARK_FAILED, created_at=THEN + timedelta(seconds=29)
+    )
+    ToolCall.objects.filter(pk=pk).update(status=CallStatus.FAILED, settled_at=THEN + timedelta(seconds=29))
+    assert re.findall(row, page(reader, session)) == [("", "off", "unknown for 19 s, then: It did not happen")]
+
+
 def test_calls_of_one_tool_are_told_apart_by_their_arguments(session: Session, reader: Client) -> None:
     call(session, 10, tool="bash", args={"command": "ls -la"})
     altered = call(session, 20, tool="bash", args={"command": "rm -r <old>"})
@@ -102,6 +114,16 @@ def test_running_call_of_a_transcript_has_no_duration() -> None:
     items = [list_timeline_items.build_timeline_item(call, 1, texts) for call in calls]
     assert [item.has_known_duration for item in items] == [False, True]
     assert [item.title for item in items] == ["Bash: running", "Bash: running, 2.0 s"]
+
+
+def test_call_of_a_transcript_with_one_time_has_no_duration(session: Session, reader: Client) -> None:
+    call(session, 10, settled_at=THEN + timedelta(seconds=10), issued_at=THEN + timedelta(seconds=10))
+    html = page(reader, session)
+    assert "<title>refund_card: completed</title>" in html
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "refund_card amount 40.00, currency EUR, order 17 Tool call completed – 1" in words
+    make_checkpoint(session=session)
+    assert "<title>refund_card: completed</title>" in reader.get(f"/sessions/{session.pk}/").content.decode()
 
 
 def test_call_without_a_result_is_not_drawn_as_done(session: Session, reader: Client) -> None:
@@ -182,6 +204,10 @@ def test_merged_items_are_counted_and_link_to_a_zoom(session: Session, reader: C
     found = re.search(r'<a href="(\?from=[^"]*)" tabindex="-1"><title>(\d+) entries \(Tool call: \d+\)</title>', html)
     assert found
     assert sum(map(int, re.findall(r"<title>(\d+) entries", html))) == 12
+    assert "A coloured edge marks a group that contains a failure." not in page(reader, session)
+    last = THEN + timedelta(seconds=50)
+    call(session, 12, issued_at=last, settled_at=last, status=CallStatus.FAILED)
+    assert "A coloured edge marks a group that contains a failure." in page(reader, session)
 
 
 def test_groups_of_many_calls_are_rows_that_lead_to_their_calls(

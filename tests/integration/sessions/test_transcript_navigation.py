@@ -83,6 +83,18 @@ def test_outline_shows_the_nearest_of_many_prompts(
     assert "2 messages before the first prompt" in visible_text(reader.get(f"/sessions/{finished.pk}/"))
 
 
+def test_search_without_a_result_stays_where_the_reader_is(finished: Session, reader: Client) -> None:
+    address = f"/sessions/{finished.pk}/"
+    stayed = reader.get(address, {"find": "zzqqy", "here": "20"})
+    assert stayed.headers["Location"] == f"{address}?v=1&find=zzqqy&at=20#m-20"
+    html = reader.get(f"{address}?v=1&find=zzqqy&at=20").content.decode()
+    assert " data-found-nothing " in html
+    opened = reader.get(address, {"find": "zzqqy"})
+    assert "No message of version 1 contains “zzqqy”." in visible_text(opened)
+    for shown in ('id="newest"', "before the first prompt"):
+        assert shown in opened.content.decode()
+
+
 def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, reader: Client) -> None:
     start = datetime.fromisoformat("2026-02-14T21:50:30+00:00")  # 22:50 in Berlin
     for minutes in (0, 20, 100, 3 * 1440):
@@ -90,8 +102,8 @@ def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, rea
     make_checkpoint(session=session)
     reader.cookies["harness_zone"] = "Europe/Berlin"
 
-    def led(where: str) -> str:
-        location = reader.get(f"/sessions/{session.pk}/jump/", {"where": where}).headers["Location"]
+    def led(where: str, **here: str) -> str:
+        location = reader.get(f"/sessions/{session.pk}/jump/", {"where": where} | here).headers["Location"]
         return location.partition("?v=1&")[2]
 
     places = {
@@ -109,10 +121,15 @@ def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, rea
     assert {where: led(where) for where in places} == {
         where: f"at={position}#m-{position}" for where, position in places.items()
     }
-    assert [led(where) for where in ("25:00", "soon")] == ["at=0&none=place#m-0"] * 2
-    assert "neither a time nor a message number" in visible_text(reader.get(f"/sessions/{session.pk}/?at=0&none=place"))
+    assert [led(where, here="2") for where in ("25:00", "soon")] == [
+        f"at=2&none=place&where={typed}#m-2" for typed in ("25%3A00", "soon")
+    ]
+    newest = reader.get(f"/sessions/{session.pk}/jump/", {"where": "soon"}, follow=True)
+    assert newest.redirect_chain == [(f"/sessions/{session.pk}/?none=place&where=soon", 302)]
+    assert "neither a time nor a message number" in visible_text(newest)
+    assert 'name="where" value="soon" aria-invalid="true"' in newest.content.decode()
     Session.objects.update(has_times=False)
-    assert led("22:50") == "at=0&none=time#m-0"
+    assert led("22:50", here="0") == "at=0&none=time&where=22%3A50#m-0"
     without_times = visible_text(reader.get(f"/sessions/{session.pk}/?at=0&none=time"))
     assert "have no times" in without_times
     assert "22:50:30" not in without_times
@@ -136,8 +153,57 @@ def test_choice_of_content_kinds_is_remembered(
     assert "in 1,200 · out 34" in visible_text(response)
 
 
+def test_versions_state_the_tokens_of_messages_that_state_none(session: Session, reader: Client) -> None:
+    address = f"/sessions/{session.pk}/"
+    make_message(session=session, role="assistant", text="One.")
+    make_checkpoint(session=session, usage='{"input_tokens":100,"output_tokens":10}')
+    make_message(session=session, role="assistant", text="Two.")
+    make_message(session=session, role="assistant", text="Three.")
+    make_checkpoint(session=session, usage='{"input_tokens":1300,"output_tokens":44}')
+    assert re.search(r'data-reading="tokens" aria-pressed="false" hidden>', reader.get(address).content.decode())
+    Session.objects.update(total_tokens=1344)
+    page = reader.get(address)
+    assert re.search(r'data-reading="tokens" aria-pressed="false">', page.content.decode())
+    text = visible_text(page)
+    assert "Tokens of version 1: in 100 · out 10" in text
+    assert text.count("Tokens of version") == 2
+    assert text.index("Three.") < text.index("Tokens of version 2: in 1,200 · out 34")
+    usage = {"input_tokens": 5, "output_tokens": 6}
+    make_message(session=session, body={"role": "assistant", "content": "Four.", "usage": usage})
+    make_checkpoint(session=session, usage='{"input_tokens":1305,"output_tokens":50}')
+    assert visible_text(reader.get(address)).count("Tokens of version") == 2
+    make_message(session=session, role="assistant", text="Five.")
+    assert "Tokens of version 1" not in visible_text(reader.get(f"{address}?v=3&before=1"))
+
+
+def test_session_without_prompts_opens_with_its_first_message(session: Session, reader: Client) -> None:
+    for number in range(60):
+        make_message(session=session, role="assistant", text=f"Message {number}.")
+    make_checkpoint(session=session)
+    response = reader.get(f"/sessions/{session.pk}/")
+    found = positions(response.content.decode())
+    assert (found[0], found[1], found[-1]) == (0, 36, 59)
+    text = visible_text(response)
+    assert "35 messages are folded here" in text
+    assert "Go to the first message" in text
+
+
+def test_commands_name_their_folder_only_if_the_session_began_in_another_one(session: Session, reader: Client) -> None:
+    for number, folder in enumerate(("/srv/app", "/srv/app/web")):
+        args = {"command": ["ls"], "workdir": folder}
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "shell", "args": args}
+        make_message(session=session, body={"role": "assistant", "blocks": [call]})
+    make_checkpoint(session=session)
+    address = f"/sessions/{session.pk}/"
+    assert re.findall(r"in (/srv\S*) \$ ls", visible_text(reader.get(address))) == ["/srv/app", "/srv/app/web"]
+    Session.objects.update(metadata=to_canonical_json({"working_directories": ["/srv/app", "/srv/app/web"]}))
+    assert re.findall(r"in (/srv\S*) \$ ls", visible_text(reader.get(address))) == ["/srv/app/web"]
+
+
 def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Session, reader: Client) -> None:
-    for number, (mode, status) in enumerate((("plan", CallStatus.ISSUED), ("bypass", CallStatus.DISCARDED))):
+    for number, (mode, status) in enumerate(
+        (("plan", CallStatus.ISSUED), ("bypass", CallStatus.DISCARDED), ("bypass", CallStatus.COMPLETED))
+    ):
         args = {"zebra": 1, "apple": number}
         call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": args}
         source = {"context": {"permission_mode": mode}}
@@ -148,7 +214,7 @@ def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Sess
         )
     make_checkpoint(session=session)
     assert "Imported" not in visible_text(reader.get(f"/sessions/{session.pk}/"))
-    metadata = {"import": {"format": "codex"}, "permission_modes": ["plan", "bypass"]}
+    metadata = {"import": {"format": "codex"}, "permission_modes": ["plan, read-only", "bypass"]}
     Session.objects.update(metadata=to_canonical_json(metadata))
     text = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (text.count("Imported"), text.count("· imported")) == (1, 0)
@@ -156,6 +222,8 @@ def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Sess
     assert "Mirrored from Claude Agent SDK" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     first, second = text.index("No result in the file yet"), text.index("Discarded no result in the file")
     assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
+    assert "Permissions, one after the other: plan, read-only; bypass" in text
+    assert text.count("permissions: ") == 2  # the third call has the mode of the second
     number = ToolCall.objects.latest("pk").pk
     for path in (
         f"/sessions/{session.pk}/",

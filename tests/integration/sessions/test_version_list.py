@@ -205,7 +205,7 @@ def test_query_count_is_independent_of_the_versions(
     for number in range(count):
         rewrite(session, 0, str(number))
         make_checkpoint(session=session)
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(16):
         reader.get(f"/sessions/{session.pk}/versions/")
 
 

@@ -453,6 +453,7 @@ def test_only_a_reader_who_can_decide_an_overdue_call_is_offered_to(session: Ses
         client.force_login(make_user(name=role.value, role=role))
         page = client.get("/calls/").content.decode()
         offers[role] = re.findall(r'href="/review/calls/(\d+)/">(Decide|View)<', page)
+        assert page.count("needs an admin") == (role == Role.APPROVER)
     names = {role: [name for pk, name in found if int(pk) == overdue.pk] for role, found in offers.items()}
     assert names == {
         Role.AUDITOR: ["View"],

@@ -40,7 +40,7 @@ def test_wrong_password_is_reported_and_the_name_kept(client: Client, alice: Use
 
 
 def test_sign_in_without_a_password_names_the_field(client: Client, alice: User) -> None:
-    assert "Enter a value for “Password”." in visible_text(client.post("/accounts/login/", {"username": "alice"}))
+    assert "Enter the password." in visible_text(client.post("/accounts/login/", {"username": "alice"}))
 
 
 def test_sign_out_ends_the_session(client: Client, alice: User) -> None:

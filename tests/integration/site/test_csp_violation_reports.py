@@ -71,6 +71,6 @@ def test_development_pages_are_absent_in_production(client: Client) -> None:
 
 
 def test_csp_reports_are_sent_only_in_development() -> None:
-    targets = "s.CONTENT_SECURITY_POLICY['DIRECTIVES'].get('report-uri')"
+    targets = "s.SITE_CONTENT_SECURITY_POLICY.get('report-uri')"
     assert shown(targets) == "None"
     assert shown(targets, HARNESS_DEBUG="1") == "['/development/policy/report/']"

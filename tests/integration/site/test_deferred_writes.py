@@ -44,9 +44,9 @@ def test_value_can_be_read_until_it_is_written() -> None:
 
 def test_forgotten_values_are_not_written() -> None:
     seen: list[Any] = []
-    writes: DeferredWrites[int, str] = DeferredWrites("values", seen.append)
+    writes: DeferredWrites[int, str] = DeferredWrites("forgotten values", seen.append)
     writes.write_later(1, "a")
-    (timer,) = (thread for thread in threading.enumerate() if thread.name == "deferred values")
+    (timer,) = (thread for thread in threading.enumerate() if thread.name == "deferred forgotten values")
     deferred_writes.discard_all_waiting_values()
     timer.join(30)
     assert not timer.is_alive()

@@ -45,6 +45,7 @@ def test_loop_is_explained(
         response = site(RequestFactory().get("/sessions/", headers=headers))
         assert isinstance(response, HttpResponse)
         assert (response.status_code, words in response.content.decode()) == (status, True)
+        assert hasattr(response, "_has_been_logged") is (status == 500), "Django logs no line for each request"
     assert len(caplog.messages) == (status == 500), "the log gets one line"
 
 

@@ -1,6 +1,7 @@
 """The sweep thread of the web process."""
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from checkpoints.peers import sweep_lost_runs_and_deadlines as peers_sweep
 from harness_site.asgi import application
 from harness_site.live import lost_run_and_deadline_sweep_task
 from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, pause
+from tests.support.processes import PATIENCE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 
@@ -33,10 +35,9 @@ async def served_until(condition: Callable[[], bool]) -> None:
     async def receive() -> dict[str, Any]:
         if (message := next(messages, None)) is not None:
             return {"type": message}
-        for _ in range(5000):
-            if await database_sync_to_async(condition)():
-                break
-        assert await database_sync_to_async(condition)()
+        deadline = time.monotonic() + PATIENCE
+        while not await database_sync_to_async(condition)():
+            assert time.monotonic() < deadline
         return {"type": "lifespan.shutdown"}
 
     async def send(message: dict[str, Any]) -> None:

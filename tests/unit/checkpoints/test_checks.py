@@ -60,6 +60,17 @@ def test_unsafe_setting_is_reported_with_a_hint(
     assert all("checkpoints.database_url.database_from_url" in hint for hint in hints.values())
 
 
+def test_hint_about_atomic_requests_names_what_to_do_in_each_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    hint = found(monkeypatch, default={**POSTGRESQL, "ATOMIC_REQUESTS": True})["W001"]
+
+    remedies = (
+        "transaction.non_atomic_requests",
+        'SILENCED_SYSTEM_CHECKS = ["checkpoints.W001"]',
+        "Checkpointer(using",
+    )
+    assert [remedy for remedy in remedies if remedy not in hint] == []
+
+
 def test_settings_in_the_sqlite_hints_pass_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     hints = found(monkeypatch, default=PLAIN)
     advised: dict[str, Any] = {}

@@ -29,6 +29,7 @@ _PATCH = (
         ("", {"a": None}, "Unnamed tool: a –"),
         ("many", dict.fromkeys("abcdefgh", 1), "Many: a 1, b 1, c 1, d 1, e 1, f 1, and 2 more"),
         ("long", {"text": "word " * 40}, f"Long: text {('word ' * 12)[:59]}…"),
+        ("post", {"body": "word " * 40, "to": "blog"}, f"Post: to blog, body {('word ' * 12)[:59]}…"),
         ("broken", "not json", "Broken: not json"),
         ("shell", {"command": ["bash", "-lc", "git status -sb"], "workdir": "."}, "Shell: git status -sb, workdir ."),
         ("shell", {"command": ["git", "commit", "-m", "a b"]}, "Shell: git commit -m 'a b'"),

@@ -17,13 +17,17 @@ NOW = datetime(2026, 11, 21, 10, 42, 7, tzinfo=UTC)
         (9.97, "10.0 s"),
         (42, "42 s"),
         (60, "1 min"),
+        (65.9, "1 min 5 s"),
+        (599.9, "9 min 59 s"),
+        (600, "10 min"),
         (3599, "59 min"),
         (5999, "1 h 39 min"),
         (7200, "2 h"),
         (7259, "2 h"),
-        (86399, "23 h 59 min"),
+        (86399, "23 h"),
         (86400, "1 day"),
-        (200000, "2 days"),
+        (200000, "2 days 7 h"),
+        (864000, "10 days"),
     ],
 )
 def test_duration(seconds: float, words: str) -> None:
@@ -31,7 +35,20 @@ def test_duration(seconds: float, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(60, "1 min"), (61, "2 min"), (5_300, "2 h"), (3_600, "1 h"), (0.2, "1 s")]
+    ("seconds", "words"),
+    [
+        (60, "1 min"),
+        (60.1, "1 min 1 s"),
+        (290, "4 min 50 s"),
+        (599.5, "10 min"),
+        (601, "11 min"),
+        (3_599, "1 h"),
+        (3_600, "1 h"),
+        (5_300, "1 h 29 min"),
+        (86_390, "1 day"),
+        (0.2, "1 s"),
+        (0, "0 s"),
+    ],
 )
 def test_limit_of_a_duration_is_rounded_up(seconds: float, words: str) -> None:
     assert formatting.format_duration_rounded_up(seconds) == words

@@ -139,7 +139,7 @@ def test_copied_json_is_compact_if_indentation_would_dominate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_clamped"), [("a" * 481, True), ("a" * 480, False), ("a\n" * 8, True), ("a\n" * 7, False)]
+    ("text", "is_clamped"), [("a" * 801, True), ("a" * 800, False), ("a\n" * 13, True), ("a\n" * 12, False)]
 )
 def test_long_text_is_complete_and_has_a_control_where_nothing_is_folded(text: str, is_clamped: bool) -> None:
     html = mask_and_render_json_tree({"note": text}, limit=None, fold=False).html

@@ -41,6 +41,13 @@ def test_line_breaks_are_kept() -> None:
     assert mask_and_render_markdown("one\ntwo") == "<p>one<br>\ntwo</p>\n"
 
 
+def test_indentation_of_pasted_code_is_kept() -> None:
+    html = mask_and_render_markdown("import {\n  Lamp,\n\tpassword:\n   Hunter1x\n}\n- a\n  b")
+    assert "import {<br>\n&nbsp;&nbsp;Lamp,<br>\n&nbsp;&nbsp;&nbsp;&nbsp;password:<br>\n" in html
+    assert "Hunter" not in html
+    assert "<li>a<br>\nb</li>" in html  # the item's own indentation
+
+
 def test_headings_are_below_those_of_the_page() -> None:
     assert mask_and_render_markdown("# a\n### b\n###### c") == "<h3>a</h3>\n<h4>b</h4>\n<h5>c</h5>\n"
     assert mask_and_render_markdown("### a") == "<h3>a</h3>\n"

@@ -79,6 +79,8 @@ def test_secret_is_detected_by_the_preceding_name(text: str, shown: str) -> None
         "total_tokens: 1200, max_tokens=4096",
         "call 4111 1111 1111 1112",  # no card: the check digit is wrong
         "0000 0000 0000 0000",
+        "pay DE04 4514 0604 5246 1416 38 today",  # no card, though 4514 0604 5246 1416 would be one
+        "SE96 4514 0604 5246 1416 3800",
         "2026-11-21T10:42:07.118000Z",
         "1234567890123",
         "id 019a6f0e-7d3c-7b1a-9a51-0f3c2d1e4b5a",

@@ -76,7 +76,7 @@ def test_secret_across_two_pages_is_masked_on_both(name: str) -> None:
         assert masker.get_masked_text_slice(text, 0, len(text)) == masker.mask_text(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.sampled_from([*redos_texts.SECRETS]), st.sampled_from([*AROUND])), max_size=4),
     st.data(),

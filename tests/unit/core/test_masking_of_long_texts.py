@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness_site.core.masking import masker, secret_search_window
 from tests.support import redos_texts
-from tests.support.exhaustive_mode import count_examples, mark_all_but_each
+from tests.support.exhaustive_mode import count_examples, mark_all_but_combinations, mark_all_but_each
 from tests.unit.core.test_masking_at_cuts import AROUND, numbered, visible
 
 PAGE = 100_000
@@ -79,7 +79,7 @@ def test_pages_with_a_secret_at_a_border_are_the_masked_text(name: str, kind: st
             assert masker.get_masked_text_slice(text, start, stop) == mask_complete_text(text, start, stop), start
 
 
-@settings(max_examples=count_examples(2), deadline=None)
+@settings(max_examples=count_examples(2))
 @given(
     st.lists(
         st.tuples(
@@ -130,9 +130,12 @@ def test_secret_after_hostile_text_is_masked_on_every_page(noise: str, name: str
             assert shown <= visible(mask_complete_text(text, start, stop)), start
 
 
-@pytest.mark.parametrize("opening", ['password = "', "token='", "<password>", "-----BEGIN PRIVATE KEY-----\n"])
 @pytest.mark.parametrize(
-    "encode", [str, lambda text: "".join(f"%{ord(letter):02x}" for letter in text), "\x1b[?25h".join]
+    ("opening", "encode"),
+    mark_all_but_combinations(
+        ['password = "', "token='", "<password>", "-----BEGIN PRIVATE KEY-----\n"],
+        [str, lambda text: "".join(f"%{ord(letter):02x}" for letter in text), "\x1b[?25h".join],
+    ),
 )
 def test_secret_that_begins_pages_before_is_masked(opening: str, encode: Callable[[str], str]) -> None:
     lines = numbered(70_000, "\n")

@@ -44,7 +44,7 @@ def test_secret_in_the_query_of_another_address_is_hidden(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_access_log_hides_the_secret(name: str) -> None:
     path, written = reverse(name, args=[SECRET]), StringIO()
-    config = copy_config_with_access_log_filter(LOGGING_CONFIG)
+    config = copy_config_with_access_log_filter(LOGGING_CONFIG, "warning")
     [filter_name] = config["handlers"]["access"]["filters"]
     handler = logging.StreamHandler(written)
     handler.setFormatter(AccessFormatter(config["formatters"]["access"]["fmt"], use_colors=False))
@@ -53,4 +53,5 @@ def test_access_log_hides_the_secret(name: str) -> None:
     handler.handle(logging.LogRecord("access", logging.INFO, "", 0, '%s - "%s %s HTTP/%s" %d', request, None))
     assert SECRET not in written.getvalue()
     assert f"GET {path.replace(SECRET, '…')}?next=/ HTTP/1.1" in written.getvalue()
+    assert [config["loggers"][f"uvicorn.{name}"]["level"] for name in ("error", "access")] == ["WARNING", "INFO"]
     assert "filters" not in LOGGING_CONFIG["handlers"]["access"]

@@ -60,6 +60,11 @@ TAIL = "aaaa1111cccc1111ddd"
         ("Authorization: Custom abcdefg1234", f"Authorization: {MASK}"),
         ("https://abcdefghij0123456789@github.example/x", f"https://{MASK}@github.example/x"),
         ("4111.1111.1111.1111", MASK),
+        ("DE05 4514 0604 5246 1416 38", f"DE05 {MASK} 38"),  # no IBAN: the check digits are wrong
+        ("DE04 4514 0604 5246 1416 38 4514 0604 5246 1416", f"DE04 4514 0604 5246 1416 38 {MASK}"),
+        ("No1 4111 1111 1111 1111", f"No1 {MASK}"),
+        ("4111 1111 1111 1111 1st", f"{MASK} 1st"),
+        ("ZZ04 4514 0604 5246 1416 38", f"ZZ04 {MASK} 38"),
         ("4111\u00a01111\u00a01111\u00a01111", MASK),
         ("4111\u20111111\u20111111\u20111111", MASK),
         ("Passwort: Hunter1x", f"Passwort: {MASK}"),

@@ -28,6 +28,9 @@ def told(before: Any, after: Any) -> list[tuple[str, str, str]]:
         ([1, 2], [2, 1], [("it[1]", "changed", "-1|+2"), ("it[2]", "changed", "-2|+1")]),
         ([{"n": 1}, {"n": 2}], [{"n": 3}], [("it[1].n", "changed", "-1|+3"), ("it[2]", "removed", '-{"n": 2}')]),
         ([], [1], [("it[1]", "added", "+1")]),
+        ({"amount": "5187.79"}, {"amount": "5187.8"}, [("it.amount", "changed", "-5,187.79|+5,187.80")]),
+        ({"amount": "20.0"}, {"amount": "20.00"}, [("it.amount", "changed", '-"20.0"|+"20.00"')]),
+        ({"amount": 17}, {"amount": "17"}, [("it.amount", "changed", '-17|+"17"')]),
     ],
 )
 def test_only_the_changed_items_of_a_list_are_listed(

@@ -13,7 +13,7 @@ from harness_site.mcp_server import tools
 from harness_site.review import decision_options
 
 KINDS = set(RULES) - HOOK_KINDS
-CARD_STYLES = Path(__file__).parents[3] / "static" / "css" / "card.css"
+FORM_STYLES = Path(__file__).parents[3] / "static" / "css" / "decision_card" / "form.css"
 
 
 def test_signature_of_each_kind_says_which_statuses_may_follow() -> None:
@@ -37,7 +37,7 @@ def test_mcp_tool_takes_each_kind_of_decision() -> None:
 
 
 def test_style_sheet_shows_the_effect_of_each_kind_that_is_chosen() -> None:
-    styles = CARD_STYLES.read_text()
+    styles = FORM_STYLES.read_text()
     assert [kind for kind in KINDS if f'[value="{kind}"]:checked) .consequence.{kind}' not in styles] == []
 
 

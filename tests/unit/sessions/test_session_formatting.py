@@ -6,6 +6,7 @@ from checkpoints.formats.parse_message_parts import ImagePart
 from checkpoints.sessions.display_status import Standing
 from harness_site.sessions import message_media_sources, session_formatting
 from harness_site.sessions.message_media_sources import ImageSource
+from harness_site.sessions.templatetags import harness_tools
 
 
 @pytest.mark.parametrize(
@@ -140,3 +141,9 @@ def test_text_without_json_structure(text: str) -> None:
 
 def test_text_with_json_structure() -> None:
     assert session_formatting.parse_json_container(' {"a": [1]}') == {"a": [1]}
+
+
+def test_only_a_whole_share_is_100_percent() -> None:
+    shares = (None, 0, 0.001, 0.5, 0.994, 0.9968, 1)
+    shown = ["–", "0 %", "< 1 %", "50 %", "99 %", "> 99 %", "100 %"]
+    assert [harness_tools.format_share_or_dash(share) for share in shares] == shown

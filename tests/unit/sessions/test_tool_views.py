@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, TextPart
+from checkpoints.formats.shell_command_results import split_output_and_exit_code
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
-from harness_site.sessions.tool_views.shell_commands import split_output_and_exit_code
 from harness_site.sessions.tool_views.tool_view_registry import build_first_fitting_tool_view
 from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolView
 from harness_site.sessions.touched_files.touched_files import (
@@ -44,7 +44,7 @@ def test_command_is_shown_with_output_and_exit_code() -> None:
     assert (shown.kind, shown.content["command"], str(shown.content["output"])) == ("command", "pytest -q", "1 failed")
     assert shown.chip == ("bad", "exit 1")
     codex = view("shell", {"command": ["bash", "-lc", "ls"]}, '{"output":"a\\n","metadata":{"exit_code":0}}')
-    assert (codex.content["command"], str(codex.content["output"]), codex.chip) == ("ls", "a\n", ("ok", "exit 0"))
+    assert (codex.content["command"], str(codex.content["output"]), codex.chip) == ("ls", "a\n", None)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_commands_of_an_editor_with_an_open_file_are_shown_as_files_and_differen
     ((line,),) = edited.content["files"][0].hunks
     assert (line.sign, line.number) == ("ins", 11)
     rejected = view("edit", {"command": command}, "Your proposed edit has introduced errors", is_error=True)
-    assert (rejected.target, rejected.chip) == ("", ("bad", "Error"))
+    assert (rejected.target, rejected.chip) == ("", ("bad", "Failed"))
     assert view("create", {"path": "/w/c.py", "file_text": "x = 1"}, "Done").target == "/w/c.py"
     assert view("open", {"command": "open a.py"}, "File a.py not found").kind == "command"
     assert view("edit", {"command": "edit the text"}, "Usage").target == ""

@@ -27,7 +27,15 @@ def test_each_series_is_scaled_to_its_maximum() -> None:
         ("Messages", "4", ""),
     ]
     assert [dot.y for dot in drawn.strips[0].dots] == [78.0, 43.0, 8.0]
+    first, second, third = (dot.x for dot in drawn.strips[0].dots)
+    assert drawn.strips[0].line == f"M{first} 78.0H{second}V43.0H{third}V8.0"
+    assert [[(tick.y, tick.text) for tick in strip.ticks] for strip in drawn.strips] == [
+        [(78.0, "0"), (8.0, "$1.00")],
+        [(78.0, "0"), (43.0, "20"), (8.0, "40")],
+        [(78.0, "0"), (43.0, "2"), (8.0, "4")],
+    ]
     assert drawn.strips[1].dots[1].title == "Version 2: 20"
+    assert drawn.strips[1].dotted_versions == {1, 2, 3}
     assert drawn.strips[2].words == "Messages: 1 at version 1, 4 at version 3, at most 4."
 
 
@@ -48,7 +56,7 @@ def test_many_points_have_no_dots_but_have_tooltips() -> None:
         grown(*[(str(number), number, number) for number in range(POINTS)])
     )
     strip = drawn.strips[0]
-    assert (len(strip.dots), strip.dotted) == (POINTS, False)
+    assert (len(strip.dots), strip.dotted_versions) == (POINTS, frozenset())
     assert all(dot.left <= dot.x <= dot.left + dot.width <= version_charts.WIDTH for dot in strip.dots)
     assert all(abs(dot.left + dot.width - after.left) < 0.2 for dot, after in pairwise(strip.dots))
 
@@ -68,3 +76,9 @@ def test_totals_are_steps_at_the_times_of_the_versions() -> None:
     assert tokens.dotted_versions == {1, 2}
     assert chart.labels == drawing.labels
     assert version_charts.list_names_beside_time_charts(growth) == ("Tokens", "30", "Messages", "3")
+
+
+def test_drops_of_the_number_of_messages_are_listed() -> None:
+    growth = grown((None, None, 5), (None, None, 9), (None, None, 2), (None, None, 2), (None, None, 1))
+    drops = version_charts.list_message_drops(growth)
+    assert [(drop.previous, drop.version, drop.count) for drop in drops] == [(2, 3, 7), (4, 5, 1)]

@@ -1,6 +1,7 @@
 """Consistency of styles, templates and icons."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from harness_site.sessions.html_export import _STYLES
 
 ROOT = Path(__file__).parents[3]
-STYLES = sorted((ROOT / "static" / "css").glob("*.css"))
+STYLE_FOLDER = ROOT / "static" / "css"
+STYLES = sorted(STYLE_FOLDER.rglob("*.css"))
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 LAYERS = "@layer reset, tokens, base, layout, components, pages, touch;"
 
@@ -17,13 +19,13 @@ def test_css_layers_are_ordered_once() -> None:
     assert [path.name for path in STYLES if LAYERS in path.read_text()] == ["tokens.css"]
 
 
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: str(path.relative_to(STYLE_FOLDER)))
 def test_colours_are_defined_as_tokens(path: Path) -> None:
     if path.name != "tokens.css":
         assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?=[^{]*;)", path.read_text()) == []
 
 
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: str(path.relative_to(STYLE_FOLDER)))
 def test_every_used_token_is_defined(path: Path) -> None:
     defined = set(re.findall(r"(--[\w-]+):", "".join(style.read_text() for style in STYLES)))
     assert set(re.findall(r"var\((--[\w-]+)", path.read_text())) - defined == set()
@@ -40,16 +42,17 @@ CODE = "".join(
 WORDS = set(re.findall(r"[\w-]+", CODE))
 
 
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: str(path.relative_to(STYLE_FOLDER)))
 def test_every_class_and_id_of_a_style_is_used(path: Path) -> None:
     selectors = re.findall(r"([^{};]+)\{", re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL))
     named = set(re.findall(r"[.#]([a-zA-Z][\w-]*)", "".join(selectors)))
     assert {name for name in named - WORDS if not name.startswith(COMPOSED_CLASSES)} == set()
 
 
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: str(path.relative_to(STYLE_FOLDER)))
 def test_every_style_is_linked_or_exported(path: Path) -> None:
-    assert path.stem in _STYLES or f"{{% static 'css/{path.name}' %}}" in CODE
+    name = path.relative_to(STYLE_FOLDER).with_suffix("").as_posix()
+    assert name in _STYLES or f"{{% static 'css/{name}.css' %}}" in CODE
 
 
 def test_exported_pages_have_the_styles_of_session_pages_in_their_order() -> None:
@@ -59,6 +62,42 @@ def test_exported_pages_have_the_styles_of_session_pages_in_their_order() -> Non
     assert [name for name in _STYLES if name in names] == names
 
 
+#: Classes that the rules of the card name only together with others, and that other pages use without those.
+SHARED_CLASSES = {"reason", "withdraw"}
+CARD_STYLES = [path for path in STYLES if path.parent.name == "decision_card"]
+
+
+def _list_classes(paths: Iterable[Path]) -> set[str]:
+    rules = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in paths), flags=re.DOTALL)
+    return set(re.findall(r"\.([a-zA-Z][\w-]*)", "".join(re.findall(r"([^{};]+)\{", rules))))
+
+
+def _list_included_templates(name: str) -> set[str]:
+    text = (ROOT / "templates" / name).read_text()
+    return {name}.union(*map(_list_included_templates, re.findall(r'{% include "([\w/]+\.html)"', text)))
+
+
+def test_decision_card_alone_loads_its_styles_before_those_of_sessions() -> None:
+    linking = {path.relative_to(ROOT / "templates").as_posix(): path.read_text() for path in TEMPLATES}
+    assert {name for name, text in linking.items() if "css/decision_card/" in text} == {"review/card.html"}
+    head, _, after = linking["review/card.html"].partition("parts/session_stylesheets.html")
+    assert sorted(re.findall(r"css/decision_card/(\w+)\.css", head)) == [path.stem for path in CARD_STYLES]
+    assert "css/decision_card/" not in after
+
+
+def test_classes_of_the_decision_card_are_of_no_other_page() -> None:
+    of_card = _list_classes(CARD_STYLES) - _list_classes(path for path in STYLES if path not in CARD_STYLES)
+    assert {"call-origin", "consequence", "hand-over"} <= of_card
+    parts = _list_included_templates("review/card.html")
+    elsewhere = {
+        (path.relative_to(ROOT / "templates").as_posix(), name)
+        for path in TEMPLATES
+        for value in re.findall(r'class="([^"]*)"', re.sub(r"{{.*?}}|{%.*?%}", "", path.read_text()))
+        for name in of_card & set(value.split())
+    }
+    assert {(path, name) for path, name in elsewhere if path not in parts and name not in SHARED_CLASSES} == set()
+
+
 def test_both_themes_define_the_same_colours() -> None:
     tokens = (ROOT / "static" / "css" / "tokens.css").read_text()
     assert (
@@ -66,6 +105,21 @@ def test_both_themes_define_the_same_colours() -> None:
         == len(re.findall(r"#[0-9a-f]{3,8}", tokens)) / 2
     )
     assert re.findall(r": #", tokens) == []
+
+
+#: Tags of elements that scroll by themselves and have no links.
+SCROLLABLE = re.compile(r'<\w+[^>]*? class="(?:tool-output|terminal|diff)[ "][^>]*>')
+
+
+def test_what_scrolls_is_reached_by_keyboard() -> None:
+    scrollable = [
+        (path.name, tag)
+        for path in TEMPLATES
+        if path.name != "text_page.html"  # the text is as high as it has to be, so the page scrolls
+        for tag in SCROLLABLE.findall(path.read_text())
+    ]
+    assert "compared_part.html" in dict(scrollable)
+    assert [(name, tag) for name, tag in scrollable if 'tabindex="0"' not in tag] == []
 
 
 def test_every_icon_is_in_the_sprite() -> None:

@@ -33,6 +33,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Checkpoint, Decision, Message, Run, ToolCall
+from checkpoints.models.tool_call import is_failed_command
 from checkpoints.models.transcript import PROMPT_ROLES
 from checkpoints.versions.save_cadence import ENDING_PHASES
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
@@ -74,7 +75,8 @@ class Stretch(NamedTuple):
 
     A lost call ends when the loss was detected, an unanswered one when it was given up or its run ended, a wait when
     it was decided. Completed calls that began shortly after each other may be one stretch: `number` counts them, and
-    `tool` and `call_pk` are those of one of them. A wait that `goes_on` ends now.
+    `tool` and `call_pk` are those of one of them. A wait that `goes_on` ends now. `exit_code` is that of a shell
+    command which failed, although its tool completed the call.
     """
 
     kind: str
@@ -84,6 +86,7 @@ class Stretch(NamedTuple):
     call_pk: int
     number: int = 1
     goes_on: bool = False
+    exit_code: int | None = None
 
 
 class VersionMark(NamedTuple):
@@ -161,6 +164,7 @@ class LoggedCallRow(NamedTuple):
     issued: int
     interrupted: int | None
     settled: int | None
+    exit_code: int | None
     number: int = 1
 
 
@@ -317,7 +321,7 @@ def select_call_rows_newest_first() -> QuerySet[ToolCall, tuple[Any, ...]]:
     """
     times = (Instant(name) for name in ("issued_at", "interrupted_at", "settled_at"))
     calls = ToolCall.objects.order_by("-step", "-pk")
-    return calls.values_list("pk", cast_field_to_text("run"), "tool", "status", *times)
+    return calls.values_list("pk", cast_field_to_text("run"), "tool", "status", *times, "exit_code")
 
 
 @cache
@@ -447,6 +451,8 @@ def _build_stretch_of_call(call: LoggedCallRow, lane: Lane) -> Stretch:
             call.pk,
         )
     if call.settled is not None:
+        if is_failed_command(call.status, call.exit_code):
+            return Stretch("failed", call.issued, call.settled, call.tool, call.pk, exit_code=call.exit_code)
         kind = _SPAN_KINDS.get(call.status, "ran")
         return Stretch(kind, call.issued, call.settled, call.tool, call.pk, call.number)
     return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)

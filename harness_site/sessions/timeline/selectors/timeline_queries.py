@@ -73,7 +73,8 @@ def query_calls_in_time_grouping_short_ones(
     The calls of a group belong to one run. Calls with the keys `decided`, and those that took longer than a group,
     failed, were interrupted or have no outcome yet are groups of one.
     """
-    is_grouped = Q(status=CallStatus.COMPLETED, interrupted_at=None, took__lt=size.microseconds) & ~Q(pk__in=decided)
+    has_succeeded = Q(status=CallStatus.COMPLETED, interrupted_at=None) & (Q(exit_code=None) | Q(exit_code=0))
+    is_grouped = has_succeeded & Q(took__lt=size.microseconds) & ~Q(pk__in=decided)
     calls = ToolCall.objects.filter(_build_overlap_condition(since, until, "issued_at", "settled_at"), session=session)
     groups = (
         calls.alias(took=Instant("settled_at") - Instant("issued_at"))
@@ -90,11 +91,12 @@ def query_calls_in_time_grouping_short_ones(
             start=Instant(Min("issued_at")),
             interrupted=Instant(Max("interrupted_at")),
             end=Instant(Max("settled_at")),
+            any_code=Max("exit_code"),
             number=Count("*"),
         )
     )
     run = _TextOfGroupKey("run", TextField())
-    columns = "first", run, "any_tool", "any_status", "start", "interrupted", "end", "number"
+    columns = "first", run, "any_tool", "any_status", "start", "interrupted", "end", "any_code", "number"
     return groups.order_by("-start", "-first").values_list(*columns)[:most]
 
 

@@ -13,6 +13,13 @@ from tests.integration.checkpoints.peers.test_resume_task import (
 from tests.integration.checkpoints.resume.test_gate import *  # noqa: F403
 from tests.integration.checkpoints.sessions.test_session_handle import *  # noqa: F403
 from tests.integration.checkpoints.tools.test_dispatch import *  # noqa: F403
+from tests.integration.checkpoints.tools.test_foreign_tool_guard import started as started  # fixture
+from tests.integration.checkpoints.tools.test_foreign_tool_guard import (
+    test_open_call_keeps_its_key_in_later_steps_and_forks as test_open_call_keeps_its_key_in_later_steps_and_forks,
+)
+from tests.integration.checkpoints.tools.test_foreign_tool_guard import (
+    test_policy_call_keeps_the_rejection_of_an_open_call as test_policy_call_keeps_the_rejection_of_an_open_call,
+)
 from tests.integration.checkpoints.tools.test_outcomes import (
     test_ambiguous_error_needs_review_and_never_runs_again as test_ambiguous_error_needs_review_and_never_runs_again,
 )

@@ -26,6 +26,7 @@ from harness_site.api.models import ApiWrite
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 from tests.support.http_server import HttpServer
+from tests.support.processes import PATIENCE, wait_until
 
 
 def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -214,9 +215,14 @@ def test_agent_waits_at_the_gate_for_a_decision(
     approver = SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="approver"))
     (call,) = approver.pending_decisions()
     arguments = {"actor": "", "reason": "The bank has it.", "revision": call["revision"]}
-    decide = threading.Timer(0.3, lambda: approver.confirm_landed("s", "c1", "paid", **arguments))
+
+    def decide_once_agent_waits() -> None:
+        wait_until(lambda: bool(caplog.messages))
+        approver.confirm_landed("s", "c1", "paid", **arguments)
+
+    decide = threading.Thread(target=decide_once_agent_waits)
     decide.start()
-    point = open_checkpointer().resume("s", wait=True, timeout=30)
+    point = open_checkpointer().resume("s", wait=True, timeout=PATIENCE)
     decide.join()
     assert point.replayable["c1"].content == "paid"
     assert caplog.messages == ["Session 's' waits until a person decides about: pay (c1)."]

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, tool
 from checkpoints.archive import row_serializers, session_file_reader_and_writer
 from checkpoints.exceptions import (
+    ApprovalRequired,
     FileNotWritten,
     ReviewRequired,
     SessionNotFound,
 )
 from checkpoints.formats import digests
-from checkpoints.models import AuditEvent, Session, Workspace
+from checkpoints.models import AuditEvent, Session, ToolCall, Workspace
 from checkpoints.peers import Join, PeerCall
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.archive import session_histories
@@ -27,6 +28,31 @@ from tests.integration.checkpoints.session_setups import (
     text_message,
 )
 from tests.support.processes import database_url
+
+
+def test_exit_codes_are_copied_to_forks_and_found_again_at_an_import(open_checkpointer: Open, path: Path) -> None:
+    cp = start_session(open_checkpointer())
+    cp.record_tool_call_issued("s", "call_1", "shell", {"command": "make deploy"}, "key")
+    cp.record_tool_call_result("s", "call_1", "Exit code 2", True)
+    cp.save_checkpoint("s", conversation("a"))
+    cp.fork_session("s", "fork")
+    export_delete_and_import(cp, path)
+
+    assert sorted(ToolCall.objects.values_list("session__session_id", "exit_code")) == [("fork", 2), ("s", 2)]
+    assert '"exit_code"' not in path.read_text()
+
+
+def test_answer_of_a_person_has_no_exit_code_also_after_an_import(open_checkpointer: Open, path: Path) -> None:
+    cp = start_session(open_checkpointer())
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+    registry.add(tool(name="shell", requires_approval=True)(lambda command: "never"))
+    with pytest.raises(ApprovalRequired):
+        registry.dispatch("shell", {"command": "make deploy"}, "call_1")
+    cp.respond_call("s", "call_1", "Exit code 2", actor="alice", revision=1)
+    assert registry.dispatch("shell", {"command": "make deploy"}, "call_1").content == "Exit code 2"
+    assert ToolCall.objects.get().exit_code is None
+    export_delete_and_import(cp, path)
+    assert list(ToolCall.objects.values_list("status", "exit_code")) == [("completed", None)]
 
 
 def test_import_restores_the_exported_session(open_checkpointer: Open, path: Path) -> None:

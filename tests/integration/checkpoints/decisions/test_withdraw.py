@@ -22,7 +22,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
 
 
@@ -68,6 +68,18 @@ def test_unused_decision_is_withdrawn_and_repeated(cp: SyncCheckpointer, open_ch
     with pytest.raises(AlreadyDecided, match="It did not happen"):  # not the decision that was withdrawn
         taker.mark_failed("s", "call_1", actor="bob", reason="Late.", revision=revision)
     assert call_statuses() == [("call_1", 1, "failed")]
+
+
+def test_exit_code_is_that_of_the_result_in_force(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    start_session(cp).record_tool_call_issued("s", "call_1", "shell", {"command": "make deploy"}, "key")
+    taker = lose_run(open_checkpointer, "s")
+    (call,) = taker.pending_tool_calls("s")
+    taker.release_session("s")
+    decide = {"actor": "alice", "reason": "I looked.", "revision": call["revision"]}
+    taker.confirm_landed("s", "call_1", "Exit code 2", **decide)
+    assert ToolCall.objects.get().exit_code == 2
+    withdraw(taker, call["revision"] + 1)
+    assert ToolCall.objects.get().exit_code is None
 
 
 def test_decision_is_used_by_a_run_that_passed_the_gate(cp: SyncCheckpointer, open_checkpointer: Open) -> None:

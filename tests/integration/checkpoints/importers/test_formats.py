@@ -397,6 +397,7 @@ def test_stated_duration_is_used_when_call_and_result_have_the_same_time(
     result = {"type": "function_call_output", "call_id": "x", "output": output}
     read_sample(cp, tmp_path, [CODEX[0], line(2, "response_item", call), line(2, "response_item", result)])
     logged = ToolCall.objects.get()
+    assert logged.exit_code == 0
     assert logged.settled_at is not None
     assert (logged.settled_at - logged.issued_at).total_seconds() == 0.4
 

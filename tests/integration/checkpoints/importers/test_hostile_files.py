@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
@@ -122,7 +122,7 @@ def write_sample_conversation(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(FIELDS), any_value), min_size=1, max_size=4))
 def test_any_value_in_any_claude_code_field_is_imported_without_an_error(
     cp: SyncCheckpointer, changes: list[tuple[int, str, Any]]
@@ -163,7 +163,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic"])
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(MESSAGE_FIELDS), any_value), min_size=1, max_size=4))
 def test_any_value_in_any_message_field_is_imported_without_an_error(
     cp: SyncCheckpointer, name: str, changes: list[tuple[int, str, Any]]

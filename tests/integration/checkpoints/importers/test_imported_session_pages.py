@@ -87,7 +87,7 @@ def test_edit_without_a_result_is_not_shown_as_done(
     assert "before it repeats it. Edit lamp.py" in fork
     assert "A process works on this session" not in fork
     assert "the plan" not in fork
-    assert "Copied to the fork 2 messages the agent, title, labels and metadata Not copied" in fork
+    assert "Copied to the fork 2 messages the agent, labels and metadata Not copied" in fork
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
     page = reader.get(url())

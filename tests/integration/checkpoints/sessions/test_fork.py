@@ -8,6 +8,7 @@ import pytest
 from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.exceptions import (
     InvalidIdentifier,
+    InvalidInput,
     ReviewRequired,
     SessionExists,
     SessionNotFound,
@@ -54,6 +55,16 @@ def test_fork_is_a_session_with_the_forked_version(origin: SyncCheckpointer) -> 
         assert first[key] == source[key]
     row = Session.objects.get(session_id="fork")
     assert (row.forked_from_id, row.forked_version) == (Session.objects.get(session_id="origin").pk, 2)
+
+
+def test_title_of_a_fork_is_the_given_one_or_that_of_its_original(origin: SyncCheckpointer) -> None:
+    Session.objects.update(title="Refund")
+    origin.fork_session("origin", "fork")
+    origin.fork_session("origin", "named", title="With a\nvoucher")
+    titles = dict(Session.objects.values_list("session_id", "title"))
+    assert titles == {"origin": "Refund", "fork": "Refund", "named": "With a voucher"}
+    with pytest.raises(InvalidInput):
+        origin.fork_session("origin", "other", title=7)  # type: ignore[arg-type]
 
 
 def test_first_process_of_a_fork_is_run_1(origin: SyncCheckpointer) -> None:

@@ -120,6 +120,8 @@ def test_session_of_a_live_run_is_busy(open_checkpointer: Open) -> None:
         row = Run.objects.get(pk=run.pk)
         assert (caught.value.last_seen, caught.value.lease_ends) == (row.heartbeat_at, row.lease_expires_at)
         assert caught.value.owner == f"run 1 on {run.host} (pid {run.pid})"
+        advice = str(caught.value).partition(" UTC. ")[2]
+        assert advice.startswith("Try again when that run has finished or, if its process was killed, when the lease")
     assert runs() == [(1, "running")]
 
 

@@ -136,8 +136,8 @@ def test_policies_are_found_by_name(started: SyncCheckpointer) -> None:
     assert ToolCall.objects.get(tool="unheard_of").side_effects == "mutate"
 
 
-def test_policy_call_keeps_an_open_call_in_a_later_step_and_in_a_fork(
-    started: SyncCheckpointer, open_checkpointer: Open
+def test_open_call_keeps_its_key_in_later_steps_and_forks(
+    started: SyncCheckpointer, approver: SyncCheckpointer, open_checkpointer: Open
 ) -> None:
     policies = ToolPolicies({"send_*": {"requires_approval": True}}, idempotency="call")
     mail = Mailer("sent", "sent again")
@@ -147,7 +147,7 @@ def test_policy_call_keeps_an_open_call_in_a_later_step_and_in_a_fork(
 
     def approve(call_id: str) -> None:
         call = ToolCall.objects.get(session__session_id="s", status="awaiting_approval")
-        started.approve_call("s", call_id, actor="alice", reason="Read.", revision=call.revision)
+        approver.approve_call("s", call_id, actor="alice", reason="Read.", revision=call.revision)
 
     with pytest.raises(ApprovalRequired):
         send(started)
@@ -174,13 +174,13 @@ def test_policy_call_keeps_an_open_call_in_a_later_step_and_in_a_fork(
     assert len(mail.asked) == 2
 
 
-def test_policy_call_keeps_the_rejection_of_an_open_call(started: SyncCheckpointer) -> None:
+def test_policy_call_keeps_the_rejection_of_an_open_call(started: SyncCheckpointer, approver: SyncCheckpointer) -> None:
     policies = ToolPolicies({"send_*": {"requires_approval": True}}, idempotency="call")
     with pytest.raises(ApprovalRequired):
         guard(started, "s", "send_mail", {}, "call_1", Mailer(), policies=policies)
     started.save_checkpoint("s", [{"role": "assistant", "content": "It waits."}], None, 0)
     call = ToolCall.objects.get()
-    started.reject_call("s", "call_1", actor="alice", reason="Not needed.", message="No.", revision=call.revision)
+    approver.reject_call("s", "call_1", actor="alice", reason="Not needed.", message="No.", revision=call.revision)
     result = guard(started, "s", "send_mail", {}, "call_1", Mailer(), policies=policies)
     assert (result.content, result.is_error) == ("No.", True)
 

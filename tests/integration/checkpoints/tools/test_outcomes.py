@@ -265,3 +265,27 @@ def test_unknown_answer_of_a_hook_leaves_the_decision_to_a_person(cp: SyncCheckp
     with pytest.raises(ReviewRequired):
         act(only(cp, raises(TimeoutError()), verify=lambda args: Unknown("the bank is closed")))
     assert call_statuses() == [("call_1", 1, "interrupted")]
+
+
+def test_exit_code_of_a_shell_command_is_stored_with_its_result(cp: SyncCheckpointer) -> None:
+    start_session(cp)
+    registry = ToolRegistry(
+        [
+            tool(name="shell")(lambda: {"output": "fatal", "metadata": {"exit_code": 128}}),
+            tool(name="act")(lambda: "Exit code 2"),
+        ],
+        cp,
+        "s",
+    )
+    for number, name in enumerate(("shell", "act")):
+        registry.dispatch(name, {}, f"call_{number}")
+    cp.record_tool_call_issued("s", "call_4", "exec", {}, "key")
+    cp.record_tool_call_result("s", "call_4", "Exit code: 0\nOutput:\na", True)
+    cp.record_tool_call_issued("s", "call_5", "exec", {}, "other")
+    cp.record_tool_call_result("s", "call_5", "Exit code: 5", True, step=0)
+    assert list(ToolCall.objects.order_by("pk").values_list("tool", "status", "exit_code")) == [
+        ("shell", "completed", 128),
+        ("act", "completed", None),
+        ("exec", "completed", 0),
+        ("exec", "completed", 5),
+    ]

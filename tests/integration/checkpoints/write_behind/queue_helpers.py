@@ -16,6 +16,11 @@ SHORT_TIMEOUT = 0.2  # seconds to wait for a database that takes nothing
 LONG_TIMEOUT = 60.0  # seconds that are enough on a busy machine
 
 
+def wait_long_for_database(writer: SyncWriteBehind) -> None:
+    """Let a writer with a short timeout wait for a database that takes versions again, however busy the machine is."""
+    writer._behind.flush_timeout = LONG_TIMEOUT
+
+
 def version_lengths() -> list[int]:
     """Return the number of messages of each version, in order."""
     return list(Checkpoint.objects.order_by("version").values_list("length", flat=True))

@@ -15,12 +15,12 @@ from checkpoints.exceptions import (
 from checkpoints.models import Session, ToolCall
 from tests.integration.checkpoints.session_setups import conversation
 from tests.integration.checkpoints.write_behind.queue_helpers import (
-    LONG_TIMEOUT,
     SHORT_TIMEOUT,
     MakeWriter,
     make_payment_tools,
     save_behind,
     version_lengths,
+    wait_long_for_database,
 )
 from tests.integration.checkpoints.write_behind.slow_database import locked_sessions
 
@@ -49,7 +49,7 @@ def test_tool_does_not_run_on_a_version_that_cannot_be_written(cp: SyncCheckpoin
             cp.workflow("s", "w")
         assert (registry.dispatch("look", {"order": 1}, "call_3").is_error, ran) == (False, [-1])
         assert [each["messages"] for each in caught.value.unsaved] == [1]
-    writer.flush(timeout=LONG_TIMEOUT)
+    wait_long_for_database(writer)
     assert (registry.dispatch("pay", {"order": 1}, "call_1").is_error, ran) == (False, [-1, 1])
     assert (version_lengths(), ToolCall.objects.get().step) == ([1], 1)
 
@@ -87,6 +87,7 @@ def test_session_is_not_completed_while_versions_are_not_durable(cp: SyncCheckpo
         with pytest.raises(NotDurable):
             cp.finish_session("s", "completed", "done")
     assert Session.objects.get().status == "active"
+    wait_long_for_database(writer)
     cp.finish_session("s", "completed", "done")
     assert (version_lengths(), Session.objects.get().status) == ([1], "completed")
 
@@ -99,6 +100,7 @@ def test_finish_and_pause_report_versions_that_are_not_durable(make_writer: Make
         with pytest.raises(NotDurable) as caught:
             save_behind(writer, "ab", phase=phase)
         assert [each["phase"] for each in caught.value.unsaved] == ["turn", phase]
+    wait_long_for_database(writer)
     assert save_behind(writer, "abc", phase=phase).durable is True
     assert version_lengths() == [1, 2, 3]
 

@@ -117,7 +117,7 @@ def test_snapshot_is_saved_after_its_interval(make_writer: MakeWriter) -> None:
     ticket = save_behind(writer, "ab")
 
     wait_until(lambda: ticket.durable)
-    assert version_lengths() == [2]
+    assert version_lengths()[-1] == 2  # the first one is saved too, if its interval is over before the second one comes
 
 
 def test_intent_writes_withheld_snapshots(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:

@@ -26,6 +26,7 @@ from tests.integration.checkpoints.write_behind.queue_helpers import (
     MakeWriter,
     save_behind,
     version_lengths,
+    wait_long_for_database,
 )
 from tests.integration.checkpoints.write_behind.slow_database import locked_sessions
 from tests.support.processes import database_url, wait_until
@@ -59,6 +60,7 @@ def test_queue_that_stays_full_refuses_versions(make_writer: MakeWriter) -> None
         save_behind(writer, "ab")
         with pytest.raises(NotDurable, match="the queue is full"):
             save_behind(writer, "abc")
+    wait_long_for_database(writer)
     writer.flush()
     assert version_lengths() == [1, 2]
 

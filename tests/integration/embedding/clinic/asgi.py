@@ -1,17 +1,11 @@
+"""The ASGI application that docs/embedding.md gives to a project."""
+
 import os
 from typing import Any
 
+from tests.docs.page_files import files_of
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.integration.embedding.clinic.settings")
-
-from django.core.asgi import get_asgi_application
-
-_pages: Any = get_asgi_application()
-
-# What follows needs the apps to be loaded.
-from channels.routing import ProtocolTypeRouter  # noqa: E402
-
-from harness_site.live.routing import build_websocket_application  # noqa: E402
-from harness_site.live.server_lifespan import handle_lifespan  # noqa: E402
-
-_all: Any = {"http": _pages, "websocket": build_websocket_application(), "lifespan": handle_lifespan}
-application = ProtocolTypeRouter(_all)
+_names: dict[str, Any] = {}
+exec(files_of("embedding.md")["shop/asgi.py"], _names)  # noqa: S102 - the page is part of the project
+application = _names["application"]

@@ -53,7 +53,7 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "middleware in another order", {"MIDDLEWARE": [*present.MIDDLEWARE[1:], present.MIDDLEWARE[0]]}
     for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER", "EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY"):
         yield name, {name: None}
-    for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE"):
+    for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE", "ACCOUNT_FORMS", "MFA_FORMS"):
         yield name, {name: None}
     yield "CHANNEL_LAYERS", {"CHANNEL_LAYERS": {}}
     for name in ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER"):
@@ -70,7 +70,6 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "STATICFILES_DIRS", {"STATICFILES_DIRS": []}
     for name, label in (("agents elsewhere", "checkpoints"), ("accounts elsewhere", "auth")):
         yield name, {"DATABASE_ROUTERS": [OtherDatabase(label)]}
-    yield "CONTENT_SECURITY_POLICY", {"CONTENT_SECURITY_POLICY": None}
     yield "ASGI_APPLICATION", {"ASGI_APPLICATION": None}
     yield "default cache", {"CACHES": {}}
     yield "CACHES", {"CACHES": {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}}

@@ -9,6 +9,15 @@ from typing import Any
 
 import django
 
+#: Headers of the pages of the site that the pages of the project do not get.
+ADDED_HEADERS = (
+    "Cache-Control",
+    "Content-Language",
+    "Content-Security-Policy",
+    "Cross-Origin-Resource-Policy",
+    "Permissions-Policy",
+)
+
 
 def main() -> None:
     django.setup()
@@ -116,10 +125,34 @@ def typed_sign_in() -> list[Any]:
 
 def neighbours() -> dict[str, Any]:
     """Pages of the clinic itself, which ask nobody to sign in and take what headers they like."""
+    from django.contrib.auth.models import User
     from django.test import Client
 
-    response = Client().get("/prices/")
-    return {"prices": [response.status_code, response.headers.get("Cache-Control")]}
+    from harness_site.display.display_preferences import LANGUAGE_KEY
+    from harness_site.display.time_zones import SESSION_KEY as TIME_ZONE_KEY
+
+    client = Client()
+    client.force_login(User.objects.get(username="owner"))
+    session = client.session
+    session[TIME_ZONE_KEY], session[LANGUAGE_KEY] = "Asia/Tokyo", "de"
+    session.save()
+    stranger = Client()
+    return {
+        "page of the site": look(client, "/harness/review/"),
+        "zone": client.get("/zone/", headers={"Accept-Language": "de"}).content.decode(),
+        "prices": look(stranger, "/prices/"),
+        "admin": look(client, "/admin/auth/user/1/change/"),
+        "below the prefix": look(stranger, "/harness/opening-hours/"),
+        "nowhere": look(stranger, "/harness/nowhere/"),
+        "sign-in of the clinic": look(stranger, "/inactive/"),
+        "own policy": look(stranger, "/own-policy/"),
+    }
+
+
+def look(client: Any, path: str) -> list[Any]:
+    """The status of a page, and those headers that the site gives to its own."""
+    response = client.get(path)
+    return [response.status_code, {name: value for name, value in response.headers.items() if name in ADDED_HEADERS}]
 
 
 async def live() -> bool:

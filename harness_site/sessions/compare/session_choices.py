@@ -1,0 +1,82 @@
+"""Sessions that the page of a comparison offers as the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import Final
+
+from checkpoints.sessions.session_list_filters import SessionFilter
+from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.core.masking.masker import use_masking_rules_with_extra_values
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.unreadable_rows_and_quarantine import convert_rows_or_mark_unreadable, skip_unreadable_records
+from harness_site.search import passage_search
+from harness_site.search.models import Kind
+from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.selectors import session_list_pages, session_rows
+from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.sessions.session_formatting import shorten_uuids
+
+#: Number of sessions that are offered.
+OFFERED: Final = 10
+_LONGEST_NAME: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChoice:
+    """A session to compare with, masked for the reader. `name` is its title, or its id if it has none."""
+
+    pk: int
+    name: str
+    session_id: str
+    short_id: str
+    agent: str
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChoices:
+    """Sessions that match what was typed, or the newest ones if nothing was. `has_more` says that others match too."""
+
+    typed: str
+    sessions: tuple[SessionChoice, ...]
+    has_more: bool
+
+
+def load_session_choices(workspace_id: int, typed: str, *, without: Collection[int]) -> SessionChoices:
+    """Load the sessions whose title, id or agent has all typed words, newest first, or the newest sessions of all.
+
+    The sessions with the keys `without` are left out.
+    """
+    typed = typed.strip()
+    query = SearchQuery.parse(typed)
+    limit = OFFERED + 1 + len(without)
+    if query:
+        found = passage_search.search_sessions(workspace_id, query, kind=Kind.SESSION)
+        exact_match = session_rows.find_session_pk(workspace_id, typed)
+        pks = [] if exact_match is None else [exact_match]
+        pks += [passage.session_id for passage in found.passages]
+    else:
+        newest = session_list_pages.load_partial_sessions_after_cursor(workspace_id, SessionFilter(), limit)
+        pks = [session.pk for session in newest]
+    offered = [pk for pk in dict.fromkeys(pks) if pk not in without]
+    rows = session_rows.load_session_rows_in_order_of_pks(workspace_id, tuple(offered[:OFFERED]))
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(offered[:OFFERED])
+
+    def build_choice(row: SessionRow) -> SessionChoice:
+        with use_masking_rules_with_extra_values(secrets.get(row.pk, ())):
+            session_id = mask_and_reveal_hidden(row.session_id)
+            return SessionChoice(
+                pk=row.pk,
+                name=shorten_text(mask_and_reveal_hidden(row.title), _LONGEST_NAME) or session_id,
+                session_id=session_id,
+                short_id=shorten_uuids(session_id),
+                agent=mask_and_reveal_hidden(row.agent),
+                updated_at=row.updated_at if row.has_times else None,
+            )
+
+    choices = convert_rows_or_mark_unreadable(rows, build_choice, "session", attrgetter("pk"))
+    return SessionChoices(typed, tuple(skip_unreadable_records(choices)), len(offered) > OFFERED)

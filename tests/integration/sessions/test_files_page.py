@@ -1,0 +1,74 @@
+"""Page of the files that the calls of a session touched."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import Session
+from tests.support.factories import make_call, make_session
+from tests.support.page_text import visible_text
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def session() -> Session:
+    """Make a session that edited and read one file, wrote a longer one, and read a third."""
+    session = make_session()
+    edit = {"file_path": "src/shop/lamp.py", "old_string": "off", "new_string": "on"}
+    calls = (
+        ("Read", {"file_path": "src/shop/lamp.py"}, CallStatus.COMPLETED),
+        ("Edit", edit, CallStatus.COMPLETED),
+        ("Edit", edit, CallStatus.FAILED),
+        ("Write", {"file_path": "src/b.py", "content": "1\n2\n3\n"}, CallStatus.COMPLETED),
+        ("Read", {"file_path": "docs/a.md"}, CallStatus.COMPLETED),
+    )
+    for number, (tool, args, status) in enumerate(calls):
+        make_call(session=session, call_id=f"c{number}", tool=tool, args=args, status=status)
+    return session
+
+
+def find_paths(client: Client, session: Session, query: str = "") -> list[str]:
+    html = client.get(f"/sessions/{session.pk}/files/{query}").content.decode()
+    return re.findall(r'<th scope="row"[^>]*>(?:<a[^>]*>)?([^<]*)', html.replace("<wbr>", ""))
+
+
+def test_calls_of_a_file_are_counted_and_unfold(session: Session, reader: Client) -> None:
+    response = reader.get(f"/sessions/{session.pk}/files/")
+    html = response.content.decode()
+    assert html.count("<summary>1 edit · 1 read · 1 not counted</summary>") == 2  # in the list and above the difference
+    assert "changed by Edit" in visible_text(response)
+
+
+def test_files_are_sorted(session: Session, reader: Client) -> None:
+    lamp, other, read = "src/shop/lamp.py", "src/b.py", "docs/a.md"
+    assert find_paths(reader, session) == [lamp, other, read]
+    assert find_paths(reader, session, "?order=path") == [read, other, lamp]
+    assert find_paths(reader, session, "?order=changes") == [other, lamp, read]
+    assert find_paths(reader, session, "?order=calls") == [lamp, other, read]
+    assert find_paths(reader, session, "?order=unknown") == [lamp, other, read]
+
+
+def test_paths_are_searched(session: Session, reader: Client) -> None:
+    assert find_paths(reader, session, "?path=SRC") == ["src/shop/lamp.py", "src/b.py"]
+    html = reader.get(f"/sessions/{session.pk}/files/?path=lamp+shop").content.decode()
+    assert "1 of 3 files." in html
+    assert re.findall(r'id="file-(\d)"', html) == ["0"]
+    assert "No path contains “vase”." in visible_text(reader.get(f"/sessions/{session.pk}/files/?path=vase"))
+
+
+def test_small_changes_are_counted_and_sorted_beside_one_that_is_too_large_to_be_counted(
+    session: Session, reader: Client
+) -> None:
+    large = {"file_path": "large.txt", "old_string": "a\n" * 90_000, "new_string": "b\n" * 90_000}
+    longest = {"file_path": "c.py", "content": "1\n" * 9}
+    for name, args in (("Edit", large), ("Write", longest)):
+        make_call(session=session, call_id=args["file_path"], tool=name, args=args, status=CallStatus.COMPLETED)
+    assert find_paths(reader, session, "?order=changes") == [
+        *("large.txt", "c.py", "src/b.py", "src/shop/lamp.py", "docs/a.md"),
+    ]
+    page = visible_text(reader.get(f"/sessions/{session.pk}/files/?order=changes"))
+    assert "large.txt changed" in page
+    assert "c.py +9" in page

@@ -1,0 +1,48 @@
+"""Functions that save sessions as agents do, for processes that `Site.run` starts."""
+
+from typing import Any
+
+from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
+
+#: Name of a tool that is as long as names can be.
+LONG_TOOL = "order_" + "badge" * 15
+
+
+def save_transcript(database: str, texts: list[str]) -> None:
+    """Save a version of the session `live-transcript` that has the texts as messages."""
+    roles = "assistant", "user", "assistant"
+    messages = [{"id": f"m{number}", "role": roles[number], **_as_blocks(text)} for number, text in enumerate(texts)]
+    with SyncCheckpointer.open(database) as checkpointer:
+        checkpointer.start_session("live-transcript", "Tell me more")
+        checkpointer.save_checkpoint("live-transcript", messages, None, 0)
+
+
+def save_tall_transcript(database: str, title: str, prompt_every: int) -> None:
+    """Save 60 messages of 30 lines, of which each `prompt_every`-th is a prompt."""
+    content = _as_blocks("\n\n".join(f"Line {number}" for number in range(30)))
+    roles = ["user" if number % prompt_every == 0 else "assistant" for number in range(60)]
+    messages = [{"id": f"m{number}", "role": role, **content} for number, role in enumerate(roles)]
+    with SyncCheckpointer.open(database) as checkpointer:
+        checkpointer.start_session(title.replace(" ", "-"), title)
+        checkpointer.save_checkpoint(title.replace(" ", "-"), messages, None, 0)
+
+
+def save_long_names(database: str) -> None:
+    """Save a session whose names are as long as names can be, with a call that needs two approvals."""
+    registry = ToolRegistry()
+
+    @registry.tool(name=LONG_TOOL, requires_approval=True, approvals=2, decide_within=3000)
+    def order(number: str) -> str:
+        return number
+
+    with SyncCheckpointer(database) as checkpointer:
+        try:
+            with checkpointer.session("s" + "x" * 254, "Word" * 50, agent="agent" * 14, registry=registry) as session:
+                session.append([{"role": "user", "content": "W" * 300}])
+                session.dispatch(LONG_TOOL, {"number": "N" * 400}, call_id="c" * 255)
+        except exceptions.ApprovalRequired:
+            pass
+
+
+def _as_blocks(text: str) -> dict[str, Any]:
+    return {"blocks": [{"kind": "text", "text": text}]}
