@@ -1,5 +1,7 @@
 """Forks, also without JavaScript."""
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.e2e import page_actions
@@ -54,6 +56,7 @@ def test_back_after_a_corrected_form_shows_the_form_again(
     page.get_by_label("Version", exact=True).select_option("2")
     expect(page.get_by_role("heading", name="Fork from version 2")).to_be_visible()
     expect(page.get_by_role("textbox", name="Title of the new session")).to_have_value("What if")
+    expect(page).to_have_url(re.compile(r"/fork/\?v=2$"))
     page.get_by_role("textbox", name="Id of the new session").fill(f"order-{order_number}")
     page.get_by_role("button", name="Create the fork").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose an id that is not taken.")

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
+from django_htmx.http import push_url
 
 from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
@@ -38,6 +39,9 @@ class ForkForm(forms.Form):
     session_id = forms.CharField(max_length=MAX_LENGTH, strip=False, label=gettext_lazy("Id of the new session"))
     title = forms.CharField(max_length=TITLE_LENGTH, required=False, label=gettext_lazy("Title of the new session"))
 
+    #: Id that the form proposed. Another version has another one, unless a person typed an id of their own.
+    suggested_id = forms.CharField(required=False, widget=forms.HiddenInput)
+
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         set_field_labels_styles_and_errors(self)
@@ -46,8 +50,6 @@ class ForkForm(forms.Form):
         self.fields["session_id"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
         if self.is_bound:  # shown again for a correction
             self.fields["session_id"].widget.attrs["autofocus"] = True
-        else:  # a typed title stays when another version is chosen
-            self.fields["title"].widget.attrs["hx-preserve"] = "true"
 
 
 @require_http_methods(["GET", "POST"])
@@ -61,22 +63,8 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     if request.method == "GET":
         origin = _get_requested_version_or_404(request, head)
-        origin_name = mask_text(head.row.session_id).replace(MASK, "masked")
-        unused_id = fork_list_and_preview.find_unused_fork_id(
-            request.membership.workspace_id, origin_name, origin.version
-        )
-        return _render_fork_page(
-            request,
-            head,
-            origin,
-            ForkForm(
-                initial={
-                    "version": origin.version,
-                    "session_id": unused_id,
-                    "title": mask_and_reveal_hidden(head.row.title),
-                }
-            ),
-        )
+        form = ForkForm(initial=_build_initial_values_and_keep_typed_ones(request, head, origin))
+        return push_url(_render_fork_page(request, head, origin, form), f"{request.path}?v={origin.version}")
     if not request.membership.has_role(Role.APPROVER):
         raise RoleTooSmall(request.membership, Role.APPROVER)
     form = ForkForm(request.POST)
@@ -90,6 +78,22 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
             status=422,
         )
     return _create_fork_and_redirect(request, head, form)
+
+
+def _build_initial_values_and_keep_typed_ones(
+    request: MemberRequest, head: SessionHead, origin: Version
+) -> dict[str, object]:
+    """Return the first values of the form; what a person typed before choosing another version stays."""
+    origin_name = mask_text(head.row.session_id).replace(MASK, "masked")
+    unused_id = fork_list_and_preview.find_unused_fork_id(request.membership.workspace_id, origin_name, origin.version)
+    typed_id = request.GET.get("session_id", "")[:MAX_LENGTH]
+    is_typed = typed_id and typed_id != request.GET.get("suggested_id", "")
+    return {
+        "version": origin.version,
+        "session_id": typed_id if is_typed else unused_id,
+        "suggested_id": unused_id,
+        "title": request.GET.get("title", mask_and_reveal_hidden(head.row.title))[:TITLE_LENGTH],
+    }
 
 
 def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: ForkForm) -> HttpResponse:

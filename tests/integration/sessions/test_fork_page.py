@@ -221,6 +221,16 @@ def test_form_that_a_script_has_sent_is_answered_with_the_address_of_the_fork(
     assert approver.post(path(session), sent, headers={"HX-Request": "true"}).status_code == 422
 
 
+def test_another_version_keeps_what_was_typed_and_renames_a_suggested_id(session: Session, approver: Client) -> None:
+    typed = {"v": "2", "session_id": "my own", "suggested_id": "origin-fork-v1", "title": "What if"}
+    fields = approver.get(path(session), typed).context["form"].initial
+    assert (fields["version"], fields["session_id"], fields["title"]) == (2, "my own", "What if")
+    suggested = typed | {"session_id": "origin-fork-v1"}
+    answer = approver.get(path(session), suggested, headers={"HX-Request": "true"})
+    assert answer.context["form"].initial["session_id"] == "origin-fork-v2"
+    assert answer.headers["HX-Push-Url"] == f"{path(session)}?v=2"
+
+
 def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None:
     approver.post(path(session), {"version": 1, "session_id": "copy"})
     copy = Session.objects.get(session_id="copy")
