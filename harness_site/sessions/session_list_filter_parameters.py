@@ -22,6 +22,8 @@ from harness_site.search.query_terms import SearchQuery
 
 #: Longest text parameter in characters; longer ones are cut.
 LONGEST: Final = 200
+#: Parameters of the range of costs.
+COST_PARAMETERS: Final = ("least", "most")
 #: Upper bound of an amount: the column holds twelve digits before the point.
 _MAX_AMOUNT: Final = Decimal(10**12)
 #: An amount with a decimal point, or with a decimal comma: three digits after a comma may also be thousands.

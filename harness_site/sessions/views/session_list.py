@@ -21,6 +21,7 @@ from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_list_filter_parameters import (
+    COST_PARAMETERS,
     LONGEST,
     count_given_filters,
     describe_invalid_filters_by_parameter,
@@ -51,10 +52,13 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
     times = TimeRange.parse_query(request.GET)
+    errors = describe_invalid_filters_by_parameter(request.GET)
     common = {
         "wanted": filters,
         "given_filters": count_given_filters(request.GET),
-        "filter_errors": describe_invalid_filters_by_parameter(request.GET),
+        "filter_errors": errors,
+        "cost_errors": [errors[name] for name in COST_PARAMETERS if name in errors],
+        "other_errors": [sentence for name, sentence in errors.items() if name not in COST_PARAMETERS],
         "times": times,
         # An absent parameter is an empty text: for a name that is missing, a template fails several times.
         "asked": defaultdict(str, request.GET.dict()),

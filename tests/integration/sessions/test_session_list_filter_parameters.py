@@ -295,6 +295,16 @@ def test_invalid_filter_is_ignored_and_named(reader: Client, query: str, sentenc
     assert ("Save this view" in page) is (query == "sort=cost&after=2025-01-01~1")
 
 
+def test_error_of_a_cost_is_below_the_range_of_costs(reader: Client) -> None:
+    made()
+    page = reader.get("/sessions/?least=1,500&status=nix").content.decode()
+    top, below = page.split('<details class="more-filters"')
+    assert re.findall("“(.*?)” is not", top) == ["nix"]
+    assert re.findall("“(.*?)” is not", below) == ["1,500"]
+    assert 'name="least"' in below.partition('aria-describedby="cost-errors"')[0].rpartition("<input")[2]
+    assert 'id="cost-errors"' in below
+
+
 def test_every_list_filter_is_saved_in_views() -> None:
     page = {"rows", "after", "newest", "then", "before", "within"}
     asked = QueryDict("&".join(f"{name}=1" for name in FILTERS["sessions"]))
