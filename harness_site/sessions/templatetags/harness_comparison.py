@@ -199,6 +199,7 @@ def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[st
         "args": card.call.args,
         "view": view,
         "has_body": view is not None
+        and view.has_template
         and (compared_call.is_shown_with_result or view.kind in _KINDS_SHOWN_WITHOUT_RESULT),
         "state": state,
         "reason": ""

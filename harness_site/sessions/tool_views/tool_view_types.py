@@ -94,6 +94,11 @@ class ToolView:
     size: int = 0
 
     @property
+    def has_template(self) -> bool:
+        """Whether the view displays the call itself; if not, it only names it."""
+        return bool(self.kind)
+
+    @property
     def template_name(self) -> str:
         return f"sessions/tools/{self.kind}.html"
 

@@ -317,6 +317,22 @@ def test_command_is_shown_as_in_the_transcript(session: Session, reader: Client)
     assert not any(raw in words for raw in ("-lc", "exit_code", "duration_seconds"))
 
 
+def test_call_of_an_mcp_server_shows_its_arguments_and_its_result(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    for number, has_result in enumerate((True, False)):
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "mcp__mail__send_mail", "args": {"order": 17 + number}}
+        make_message(session=session, body={"role": "assistant", "blocks": [call]})
+        if has_result:
+            result = {"kind": "tool_result", "call_id": f"c{number}", "content": "Sent."}
+            make_message(session=session, role="tool", blocks=[result])
+    make_checkpoint(session=session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert re.findall(r"send_mail ?MCP server mail ?(\w*) order (\d+)( Sent\.)?", words) == [
+        ("Completed", "17", " Sent."),
+        ("", "18", ""),
+    ]
+
+
 def test_unfolded_messages_have_anchors_also_if_they_are_results_in_their_calls(
     session: Session, reader: Client
 ) -> None:
