@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any
 
 from django.db.models import QuerySet
@@ -16,6 +16,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
+from harness_site.review.claims_and_presence import list_undecided_calls_handed_to
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import format_outage_title
 from harness_site.review.selectors import outage_groups, queue_order
@@ -37,7 +38,8 @@ class CallToDecideRow:
 
     `agents` names the agent of these calls, or says how many agents there are. `deadline` is None unless it is over or
     within the next day, and `is_urgent` says whether it is over or within the next hour. `is_own` says whether the
-    reader may decide now, and `needs_admin` whether the deadline has passed for this reader.
+    reader may decide now, `needs_admin` whether the deadline has passed for this reader, and `is_handed` whether a
+    colleague has handed the call, or one of the calls, over to them.
     """
 
     call: ToolCall | None
@@ -49,6 +51,7 @@ class CallToDecideRow:
     is_urgent: bool
     is_own: bool
     needs_admin: bool
+    is_handed: bool
     title: str = ""
     address: str = ""
     agents: str = ""
@@ -58,9 +61,9 @@ class CallToDecideRow:
         return len(self.call_pks)
 
     @property
-    def sort_key(self) -> tuple[bool, bool, datetime]:
-        """Sort key: what the reader may decide, then what is due within a day, then what has waited longest."""
-        return not self.is_own, self.deadline is None, self.deadline or self.since
+    def place_in_queue(self) -> tuple[bool, bool, datetime]:
+        """Sort key of the queue: what is due within a day, then outages, then what has waited longest."""
+        return self.deadline is None, self.deadline is None and self.call is not None, self.deadline or self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,10 @@ class CallsToDecideFirst:
 def load_calls_to_decide_first(
     reader: Membership, waiting: CallsByDecider, agent: str = "", *, limit: int
 ) -> CallsToDecideFirst:
-    """List the calls to decide first with three queries. Calls that were interrupted together are one row.
+    """List the calls to decide first with four queries. Calls that were interrupted together are one row.
+
+    The order is that of the review queue: what was handed to the reader, what is due within a day, and then by turns
+    what was interrupted and what awaits approval. What the reader may not decide comes last.
 
     With `agent`, only the calls of this agent count, and each is a row, as in the queue.
 
@@ -92,12 +98,14 @@ def load_calls_to_decide_first(
     overdue_for_admins = frozenset([] if reader.role == Role.ADMIN else overdue)
     others = waiting.pks_of_others | overdue_for_admins
     can_decide = reader.has_role(Role.APPROVER)
+    handed = frozenset(list_undecided_calls_handed_to(reader))
     outages = [] if agent else outage_groups.list_open_outages(reader.workspace)[: outage_groups.MOST_GROUPS]
     grouped = frozenset(chain.from_iterable(outage.call_pks for outage in outages))
     due = [pk for pk in deadlines if pk not in grouped]
     own_due = [pk for pk in due if pk not in others][:limit]
     # Beside these, only calls that the reader cannot decide may be due within a day.
     candidates = {*own_due, *[pk for pk in due if pk in others][:limit], *sorted(others - grouped)[:limit]}
+    candidates.update(handed - grouped)
     found = _query_chosen_and_longest_waiting_calls(calls, candidates, grouped | others, limit)
     rows = [
         CallToDecideRow(
@@ -110,17 +118,29 @@ def load_calls_to_decide_first(
             _is_urgent(deadlines.get(call.pk), now),
             can_decide and call.pk not in others,
             call.pk in overdue_for_admins,
+            call.pk in handed,
         )
         for call in found
     ]
-    rows += [_build_outage_row(outage, deadlines, others, now, can_decide=can_decide) for outage in outages]
-    rows.sort(key=lambda row: row.sort_key)
-    first_of_admins = next((row for row in rows if row.needs_admin), None)
-    # As in the queue, what only an admin can decide comes after what the reader can; the most urgent has a place.
-    if first_of_admins is not None and first_of_admins not in rows[:limit]:
-        rows.insert(limit - 1, first_of_admins)
+    rows += [_build_outage_row(outage, deadlines, others, handed, now, can_decide=can_decide) for outage in outages]
     number = len(overdue)
-    return CallsToDecideFirst(_add_agents(rows[:limit]), BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT))
+    own, of_others = [row for row in rows if row.is_own], [row for row in rows if not row.is_own]
+    ordered = [*_order_rows_as_in_queue(own), *_order_rows_as_in_queue(of_others)]
+    return CallsToDecideFirst(
+        _add_agents(ordered[:limit]),
+        BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
+    )
+
+
+def _order_rows_as_in_queue(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
+    """Order the rows; the queue has a tab for interrupted calls and one for the others, which take turns here."""
+    rows = sorted(rows, key=lambda row: row.place_in_queue)
+    handed = [row for row in rows if row.is_handed]
+    due = [row for row in rows if not row.is_handed and row.deadline is not None]
+    left = [row for row in rows if not row.is_handed and row.deadline is None]
+    turns = zip_longest([row for row in left if row.is_interrupted], [row for row in left if not row.is_interrupted])
+    by_turns = (sorted(filter(None, turn), key=lambda row: row.since) for turn in turns)
+    return [*handed, *due, *chain.from_iterable(by_turns)]
 
 
 def _add_agents(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
@@ -163,7 +183,13 @@ def _query_chosen_and_longest_waiting_calls(
 
 
 def _build_outage_row(
-    outage: Outage, deadlines: Mapping[int, datetime], others: frozenset[int], now: datetime, *, can_decide: bool
+    outage: Outage,
+    deadlines: Mapping[int, datetime],
+    others: frozenset[int],
+    handed: frozenset[int],
+    now: datetime,
+    *,
+    can_decide: bool,
 ) -> CallToDecideRow:
     deadline = min((deadlines[pk] for pk in outage.call_pks if pk in deadlines), default=None)
     return CallToDecideRow(
@@ -176,6 +202,7 @@ def _build_outage_row(
         _is_urgent(deadline, now),
         can_decide and any(pk not in others for pk in outage.call_pks),
         False,
+        not handed.isdisjoint(outage.call_pks),
         format_outage_title(outage),
         build_outage_page_url(outage),
     )

@@ -87,6 +87,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "own_share": waiting.own if waiting.has_calls_of_other_deciders and not agent else None,
         "first_rows": first_calls.rows,
         "oldest": min((row.since for row in first_calls.rows), default=None),
+        "is_one_urgent": any(row.is_urgent for row in first_calls.rows),
+        "is_one_due": any(row.deadline is not None for row in first_calls.rows),
         "more_undecided": undecided.number > sum(row.number for row in first_calls.rows),
         "overdue": first_calls.overdue,
         "sums": sums,

@@ -35,10 +35,12 @@ from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from harness_site.accounts.models import Membership
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.overview import charts, current_session_counts, periods, totals, views
 from harness_site.overview.templatetags import harness_overview
 from harness_site.overview.totals import SessionTotals
+from harness_site.review.models import Claim
 from harness_site.search import (
     call_and_decision_sums,
     daily_session_sums_recount,
@@ -106,7 +108,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
-    with django_assert_num_queries(25):
+    with django_assert_num_queries(26):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
@@ -231,7 +233,34 @@ def test_overdue_call_comes_first_then_what_the_reader_may_decide_and_an_outage_
         make_call(session=make_session(), tool=f"mail-{number}", interrupted_at=THEN)
     assert "All 12 calls" in list_rows()[0]
     reader.force_login(make_user(name="alan", role=Role.APPROVER))
-    assert "needs an admin" in list_rows()[1][-1]  # it has a place among more calls than are listed
+    assert "needs an admin" not in "".join(list_rows()[1])  # more of what the approver can decide than is listed
+
+
+def test_calls_to_decide_first_begin_with_what_was_handed_over_and_tabs_of_the_queue_take_turns(
+    reader: Client,
+) -> None:
+    asked, later, *_others = (
+        make_call(
+            session=make_session(),
+            status=CallStatus.AWAITING_APPROVAL,
+            interrupted_at=None,
+            issued_at=THEN - timedelta(hours=9 - number),
+        )
+        for number in range(6)
+    )
+    single = make_call(session=make_session(), tool="push", interrupted_at=THEN - timedelta(hours=1))
+    for number in range(2):
+        make_call(session=make_session(), tool="charge", interrupted_at=THEN + timedelta(seconds=number))
+    handed = make_call(session=make_session(), tool="mail", interrupted_at=THEN)
+    member, now = Membership.objects.get(user__username="alice"), datetime.now(UTC)
+    Claim.objects.create(call=handed, member=member, since=now, seen_at=now, handed_by="maya")
+
+    page = reader.get("/overview/").content.decode()
+    listed = page.partition('<h2 id="decide-first">Decide first</h2>')[2].partition("</section>")[0]
+    links = re.findall(r'<a href="([^"]*)" dir="auto">', listed)
+    assert links.pop(2).startswith("/review/outages/?tool=charge&amp;")
+    assert links == [f"/review/calls/{call.pk}/" for call in (handed, asked, later, single)]
+    assert "handed to you" in listed.partition("</li>")[0]
 
 
 @pytest.mark.parametrize(
