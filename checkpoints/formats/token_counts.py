@@ -67,8 +67,16 @@ class TokenCounts:
             return None
         return (self.cache_read or 0) / self.whole_input if self.whole_input else None
 
+    def has_fallen_since(self, earlier: TokenCounts) -> bool:
+        """Return whether a number is lower than in `earlier`, as in totals that began again."""
+        pairs = zip((*self._get_kinds(), self.total), (*earlier._get_kinds(), earlier.total), strict=True)
+        fallen = (now is not None and now < (before or 0) for now, before in pairs)
+        return any(fallen) or (self.has_kinds and self.other < earlier.other)
+
     def subtract(self, earlier: TokenCounts) -> TokenCounts:
-        """Return what was added since `earlier`."""
+        """Return what was added since `earlier`; no number if one has fallen, as all may have begun again."""
+        if self.has_fallen_since(earlier):
+            return TokenCounts()
         return TokenCounts(
             _subtract_earlier_if_known(self.input, earlier.input),
             _subtract_earlier_if_known(self.output, earlier.output),

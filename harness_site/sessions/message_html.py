@@ -95,6 +95,9 @@ def _render_tokens(entry: MessageEntry) -> SafeString:
     if entry.version_tokens is None:
         return SafeString("")
     label = _("Tokens of version %(number)s:") % {"number": entry.version}
+    if entry.version_tokens == TokenCounts():
+        title = _("The agent’s totals went down in this version, so what it used is unknown.")
+        return build_html('<p class="tokens">{} <span title="{}">–</span></p>', label, title)
     return build_html('<p class="tokens">{} {}</p>', label, _render_token_counts(entry.version_tokens))
 
 

@@ -25,7 +25,8 @@ _MAX_COMPARED: Final = 20_000
 class TurnUsage:
     """Usage that one version added, in US dollars, and what the session had `spent` then; None if unknown.
 
-    `model` is the one that the version names; empty if it names none or several.
+    `model` is the one that the version names; empty if it names none or several. `have_totals_fallen` tells that the
+    totals of the version are lower than those before it, so that what it used is unknown.
     """
 
     version: int
@@ -34,6 +35,7 @@ class TurnUsage:
     cost: Decimal | None
     spent: Decimal | None
     model: str
+    have_totals_fallen: bool
 
     @property
     def has_known_zero_usage(self) -> bool:
@@ -77,6 +79,11 @@ class UsagePage:
         """Whether a turn on this page states its tokens or its cost, or is known to have used nothing."""
         stated = any(turn.tokens.total is not None or turn.cost is not None for turn in self.turns)
         return stated or self.free_turns > 0
+
+    @property
+    def have_totals_fallen(self) -> bool:
+        """Whether the totals of a turn on this page are lower than those before it."""
+        return any(turn.have_totals_fallen for turn in self.turns)
 
     @property
     def has_token_counts(self) -> bool:
@@ -193,12 +200,16 @@ def _compute_turn_usage_since_previous_version(
     version, at, usage, spent = row
     parsed_usage, total = _parse_usage_or_empty(usage), parse_cost(spent) if knows_cost else None
     tokens, cost, model = parse_token_counts(parsed_usage), total, parsed_usage.get("model")
+    have_totals_fallen = False
     if earlier:
         _version, _at, previous_usage, previous_spent = earlier[0]
-        tokens = tokens.subtract(parse_token_counts(_parse_usage_or_empty(previous_usage)))
-        previous = parse_cost(previous_spent)
-        cost = None if cost is None else cost - (previous or Decimal())
-    return TurnUsage(version, at, tokens, cost, total, model if isinstance(model, str) else "")
+        previous_tokens = parse_token_counts(_parse_usage_or_empty(previous_usage))
+        previous = parse_cost(previous_spent) or Decimal()
+        has_cost_fallen = cost is not None and cost < previous
+        have_totals_fallen = has_cost_fallen or tokens.has_fallen_since(previous_tokens)
+        tokens = tokens.subtract(previous_tokens)
+        cost = None if cost is None or has_cost_fallen else cost - previous
+    return TurnUsage(version, at, tokens, cost, total, model if isinstance(model, str) else "", have_totals_fallen)
 
 
 def _parse_usage_or_empty(stored: str | None) -> dict[str, Any]:

@@ -99,7 +99,8 @@ class MessageEntry:
     """One message. `version` is the first version that contains it; None if that version was deleted.
 
     `usage` is what the message says about the tokens of its request; empty if it says nothing. `version_tokens` is what
-    its version added to those of the session, if it ends the version and no message of that has a usage of its own.
+    its version added to those of the session, if it ends the version and no message of that has a usage of its own; it
+    has no counts if the totals went down.
     `answer_time` is the
     time that the agent took for a message of its own, since the message before; None for other messages, and where a
     new run or another branch begins. `previous_at` is the time of the message that is shown before it.

@@ -356,20 +356,25 @@ def load_tokens_added_by_versions(
 ) -> dict[int, TokenCounts]:
     """Return what each of these versions added to the tokens of its session, in one query.
 
-    Versions that state no tokens or added none are left out, and so are those whose predecessor is gone,
-    and the first one of a fork, which has the tokens of its original.
+    A version whose totals are lower than those before it has no counts: what it added is unknown. Versions
+    that state no tokens or added none are left out, and so are those whose predecessor is gone, and the first one of a
+    fork, which has the tokens of its original.
     """
     if not versions:
         return {}
     numbers = {*versions, *(version - 1 for version in versions)}
     rows = Checkpoint.objects.filter(session=session_pk, version__in=numbers, usage__isnull=False)
     counts = {version: _parse_tokens(usage) for version, usage in rows.values_list("version", "usage")}
-    added = {
-        version: counts[version].subtract(counts.get(version - 1, TokenCounts()))
+    totals = {
+        version: (counts.get(version - 1, TokenCounts()), counts[version])
         for version in versions
         if version in counts and ((version == 1 and not is_fork) or version - 1 in counts)
     }
-    return {version: tokens for version, tokens in added.items() if tokens.total}
+    return {
+        version: added
+        for version, (before, after) in totals.items()
+        if (added := after.subtract(before)).total or after.has_fallen_since(before)
+    }
 
 
 def parse_total_tokens(stored: str | None) -> int | None:

@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Any
 
 import pytest
@@ -137,3 +138,19 @@ def test_most_expensive_turn_is_none_whose_earlier_versions_are_deleted(client: 
     show(10, "0.10")
     assert "Most expensive" not in show(20, "0.50")
     assert "Most expensive: v21, $0.03 (6 % of all)" in show(21, "0.53")
+
+
+def test_turn_whose_totals_went_down_has_dashes_and_later_ones_count_from_there(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.06")
+    make_messages(session=session, texts=["a"])
+    for input_tokens, output, spent in ((900, 120, "0.02"), (1000, 30, "0.05"), (1010, 45, "0.06"), (2, 1, "0.01")):
+        usage = json.dumps({"input_tokens": input_tokens, "output_tokens": output})
+        make_checkpoint(session=session, budget_spent_usd=spent, usage=usage)
+    response = client.get(f"/sessions/{session.pk}/costs/")
+    rows = visible_text(response).partition("Cost so far")[2]
+    assert re.search(r"v4 .* – – – – \$0\.01 v3 .* 10 15 25 \$0\.01 \$0\.06 v2 .* – – – \$0\.03 \$0\.05 v1", rows)
+    assert "Where the agent’s totals went down, what the version used is unknown" in rows
+    assert response.content.decode().count("so what it used is unknown.") == 2
+    assert "−" not in rows
+    assert "– tokens" in visible_text(client.get(f"/sessions/{session.pk}/versions/"))

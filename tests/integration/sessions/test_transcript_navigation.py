@@ -1,5 +1,6 @@
 """Start of a finished session, outline, jumps to times, and hidden kinds of content."""
 
+import json
 import re
 from datetime import datetime, timedelta
 from typing import Any
@@ -174,6 +175,19 @@ def test_versions_state_the_tokens_of_messages_that_state_none(session: Session,
     assert visible_text(reader.get(address)).count("Tokens of version") == 2
     make_message(session=session, role="assistant", text="Five.")
     assert "Tokens of version 1" not in visible_text(reader.get(f"{address}?v=3&before=1"))
+
+
+def test_version_whose_totals_went_down_has_a_dash_for_its_tokens(session: Session, reader: Client) -> None:
+    for text, input_tokens, output in (("One.", 900, 120), ("Two.", 1000, 30), ("Three.", 1010, 45)):
+        usage = {"input_tokens": input_tokens, "output_tokens": output}
+        make_message(session=session, role="assistant", text=text)
+        make_checkpoint(session=session, usage=json.dumps(usage))
+    Session.objects.update(total_tokens=1055)
+    page = reader.get(f"/sessions/{session.pk}/")
+    text = visible_text(page)
+    assert "Tokens of version 2: –" in text
+    assert 'so what it used is unknown.">–</span>' in page.content.decode()
+    assert "Tokens of version 3: in 10 · out 15" in text
 
 
 def test_session_without_prompts_opens_with_its_first_message(session: Session, reader: Client) -> None:

@@ -115,3 +115,11 @@ def test_share_of_the_cache_is_a_part_of_the_whole_input() -> None:
     assert (counts.whole_input, counts.cache_hit_ratio) == (1050, 900 / 1050)
     assert parse_token_counts({"input_tokens": 5}).cache_hit_ratio is None
     assert parse_token_counts({"cache_read_input_tokens": 0}).cache_hit_ratio is None
+
+
+def test_difference_is_unknown_if_any_count_went_down() -> None:
+    earlier = TokenCounts(input=900, output=120, total=1020)
+    assert TokenCounts(1000, 130, total=1130).subtract(earlier) == TokenCounts(100, 10, total=110)
+    assert TokenCounts(1000, 30, total=1030).subtract(earlier) == TokenCounts()
+    assert TokenCounts(1000, 130, total=1130).subtract(TokenCounts(900, 120, total=1100)) == TokenCounts()
+    assert not earlier.has_fallen_since(TokenCounts())
