@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from allauth.usersessions.models import UserSession
@@ -29,6 +29,12 @@ def end_user_sessions(user: User, *, but: str | None = None) -> int:
     for session in sessions:
         session.end()
     return len(sessions)
+
+
+def is_user_active_in_another_session(user: User, but: str | None, *, since: datetime) -> bool:
+    """Return whether a page was open after `since` in another valid session of `user` than that with the key `but`."""
+    sessions = UserSession.objects.filter(user=user, last_seen_at__gt=since)
+    return any(session.exists() for session in sessions if session.session_key != but)
 
 
 def record_user_session_activity(session_key: str | None) -> None:

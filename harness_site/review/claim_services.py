@@ -65,9 +65,9 @@ def release_claim_made_by_member(call: ToolCall, *, by: Membership, request: Htt
             record_claim_event_and_notify_pages(AuditKind.RELEASED, call, by, request)
 
 
-def release_all_claims_of_user(user: User, *, request: HttpRequest) -> None:
-    """Release all claims of a user in every workspace."""
-    claims = Claim.objects.filter(member__user=user).select_related("member__user", "member__workspace")
+def release_claims_made_by_user(user: User, *, request: HttpRequest) -> None:
+    """Release the claims that a user has made, in every workspace; calls that were handed over to them stay theirs."""
+    claims = Claim.objects.filter(member__user=user, handed_by="").select_related("member__user", "member__workspace")
     members_by_call = {row.call_id: row.member for row in claims}
     calls = ToolCall.objects.filter(pk__in=members_by_call).select_related("session", "workspace")
     for call in calls.order_by("pk"):

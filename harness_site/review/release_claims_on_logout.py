@@ -1,4 +1,7 @@
-"""Receiver of Django's logout signal: releases the user's claims on calls."""
+"""Receiver of Django's logout signal: releases the claims on calls that the user has made.
+
+Who still works in another browser keeps them: the open pages there extend them, and the others expire.
+"""
 
 from typing import Any
 
@@ -6,7 +9,10 @@ from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_out
 from django.http import HttpRequest
 
+from checkpoints.db import clock
+from harness_site.accounts.user_sessions import is_user_active_in_another_session
 from harness_site.review import claim_services
+from harness_site.review.claims_and_presence import CLAIMED_FOR
 
 
 def connect_logout_receiver() -> None:
@@ -14,5 +20,7 @@ def connect_logout_receiver() -> None:
 
 
 def _release_claims_on_logout(*, request: HttpRequest, user: User | None, **_: Any) -> None:
-    if user is not None:
-        claim_services.release_all_claims_of_user(user, request=request)
+    if user is None:
+        return
+    if not is_user_active_in_another_session(user, request.session.session_key, since=clock.now() - CLAIMED_FOR):
+        claim_services.release_claims_made_by_user(user, request=request)

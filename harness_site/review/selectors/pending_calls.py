@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -124,6 +124,20 @@ def list_keys_of_pending_page_and_count_next(
     )
     keys = list(page_query.values_list("pk", flat=True)[: 2 * limit])
     return keys[:limit], len(keys[limit:])
+
+
+def drop_calls_that_filters_hide(
+    workspace: Workspace, statuses_by_pk: Mapping[int, CallStatus], filters: CallFilters
+) -> dict[int, CallStatus]:
+    """Keep those of these calls, given by key with their status, that match; one query for each status."""
+    found = {
+        pk
+        for status in set(statuses_by_pk.values())
+        for pk in query_pending_calls(workspace, status, filters)
+        .filter(pk__in=sorted(statuses_by_pk))
+        .values_list("pk", flat=True)
+    }
+    return {pk: status for pk, status in statuses_by_pk.items() if pk in found}
 
 
 def list_first_due_calls_and_count_urgent(

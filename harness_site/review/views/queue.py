@@ -72,6 +72,8 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     }
     selected = request.GET.get("tab", "")
     handed = claims_and_presence.list_undecided_calls_handed_to(request.membership)
+    if filters and handed:
+        handed = pending_calls.drop_calls_that_filters_hide(request.membership.workspace, handed, filters)
     tab = _get_selected_or_default_tab(selected, counts, due, handed)
     tab_context = (
         _load_decided_context(request, filters, query_filters)

@@ -93,6 +93,17 @@ def test_calls_handed_to_the_reader_come_first_in_the_tab_that_opens(people: dic
     assert url(handed) not in list_calls("bob")
 
 
+def test_number_of_calls_handed_to_the_reader_counts_those_that_match_the_filters(people: dict[str, Client]) -> None:
+    handed = lost_call()
+    make_call(session=make_session(session_id="order-18"), tool="send_mail")
+    people["alice"].post(f"{url(handed)}hand-over/", {"to": "bob"})
+    shown = {
+        tool: "1 for you" in visible_text(people["bob"].get(f"/review/?tool={tool}"))
+        for tool in (handed.tool, "send_mail")
+    }
+    assert shown == {handed.tool: True, "send_mail": False}
+
+
 def test_handover_leads_onward_and_is_undone_by_the_member_who_made_it(people: dict[str, Client]) -> None:
     call, other_call = lost_call(), lost_call(session_id="order-18")
     assert "You handed" not in visible_text(people["alice"].get(url(call)))

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.models import User
 from django.test import Client
 
 from checkpoints.db import clock
@@ -106,6 +108,32 @@ def test_sign_out_releases_all_claims(people: dict[str, Client], lost: Lost) -> 
     people["alice"].post("/accounts/logout/")
     assert [claim.call_id for claim in Claim.objects.all()] == [calls[1].pk]
     assert told(AuditKind.RELEASED) == [("alice", None)]
+
+
+def test_sign_out_leaves_calls_that_a_colleague_has_handed_over(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["bob"].post(url(call, "hand-over/"), {"to": "alice"})
+    people["alice"].post("/accounts/logout/")
+    assert holder(call) == "alice"
+    assert told(AuditKind.RELEASED) == []
+
+
+def test_sign_out_leaves_the_claims_of_somebody_who_works_in_another_browser(
+    people: dict[str, Client], lost: Lost
+) -> None:
+    call, browsers, alice = lost(), [people["alice"], Client(), Client()], User.objects.get(username="alice")
+    for browser in browsers:
+        browser.force_login(alice)
+        key = browser.session.session_key
+        UserSession.objects.create(user=alice, session_key=key, ip="127.0.0.1", user_agent="Firefox")
+    browsers[0].post(url(call, "claim/"))
+    browsers[1].post("/accounts/logout/")
+    assert holder(call) == "alice"
+    # No page has been open in the other browser for as long as a claim holds.
+    key = browsers[0].session.session_key
+    UserSession.objects.filter(session_key=key).update(last_seen_at=clock.now() - CLAIMED_FOR)
+    browsers[2].post("/accounts/logout/")
+    assert not Claim.objects.exists()
 
 
 def test_claim_expires_without_presence(people: dict[str, Client], lost: Lost) -> None:
