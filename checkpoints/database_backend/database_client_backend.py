@@ -203,6 +203,7 @@ class DatabaseBackend:
             title=title,
             actor=deciding_actor.name,
             actor_kind=deciding_actor.kind,
+            actor_details=deciding_actor.audit_details,
         )
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
@@ -225,6 +226,7 @@ class DatabaseBackend:
             session_id,
             actor=admin.name,
             actor_kind=admin.kind,
+            actor_details=admin.audit_details,
             reason=reason,
             accept_altered=accept_altered,
         )

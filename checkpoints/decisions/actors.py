@@ -48,6 +48,7 @@ class Actor:
         electorate: Function that maps earlier decisions to the people who took them and tells which of them still
         count.
             Without it each actor is a person of its own.
+        address: IP address from which the actor acts, for the audit trail. Empty if it is not known, as in a script.
     """
 
     kind: ActorKind
@@ -55,11 +56,17 @@ class Actor:
     role: Role | None = None
     owner: str = ""
     electorate: Electorate = field(default=map_decisions_to_votes_of_actors, compare=False, repr=False)
+    address: str = field(default="", compare=False)
 
     @property
     def person(self) -> str:
         """Name of the person the actor acts for."""
         return self.owner or self.name
+
+    @property
+    def audit_details(self) -> dict[str, str]:
+        """Details of the actor for an entry of the audit trail, besides the name and the kind."""
+        return {"address": self.address} if self.address else {}
 
     def require_may_decide(self, action: str) -> None:
         """Check that the actor may decide.

@@ -444,6 +444,7 @@ def _record_decision_in_audit_trail(store: Store, session: Session, call: ToolCa
         step=call.step,
         attempt=call.attempt,
         args_digest=call.args_digest,
+        **verdict.actor.audit_details,
     )
 
 

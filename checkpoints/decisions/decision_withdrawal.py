@@ -251,6 +251,7 @@ def _record_withdrawal_in_audit_trail(
         step=call.step,
         attempt=call.attempt,
         args_digest=call.args_digest,
+        **actor.audit_details,
     )
 
 

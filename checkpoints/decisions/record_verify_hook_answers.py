@@ -138,5 +138,6 @@ def request_verify_hook_run(store: Store, target: DecisionTarget, actor: Actor) 
             actor_kind=actor.kind,
             call_id=call.call_id,
             step=call.step,
+            **actor.audit_details,
         )
     return call

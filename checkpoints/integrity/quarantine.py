@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -336,6 +336,7 @@ def release_quarantine(
     *,
     actor: str,
     actor_kind: ActorKind = ActorKind.PERSON,
+    actor_details: Mapping[str, str] | None = None,
     reason: str,
     accept_altered: bool = False,
 ) -> int:
@@ -346,6 +347,7 @@ def release_quarantine(
         session_id: Identifier of the session.
         actor: Name of the admin.
         actor_kind: Kind of the actor.
+        actor_details: Details of the actor that are added to those in the audit trail.
         reason: Why, in a sentence.
         accept_altered: Whether to seal the rows as they are now. Without it, all rows have to match their seals, as
             they do after they were restored from a backup.
@@ -376,6 +378,7 @@ def release_quarantine(
             actor_kind=actor_kind,
             reason=reason,
             accepted=accepted,
+            **(actor_details or {}),
         )
     return accepted
 

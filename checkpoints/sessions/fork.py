@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -48,10 +48,11 @@ def fork_session(
     title: str | None = None,
     actor: str = "fork",
     actor_kind: ActorKind = ActorKind.MACHINE,
+    actor_details: Mapping[str, str] | None = None,
 ) -> int:
     """Create a session whose version 1 is `version` (None: the newest) of another one. Returns 1.
 
-    Its title is `title`, or that of the other one.
+    Its title is `title`, or that of the other one. `actor_details` are added to the details in the audit trail.
 
     No message is copied: the fork's segment branches from the origin's. Calls with side effects are copied, so that
     the fork replays them instead of repeating the effect. Raises `SessionNotFound`, `VersionNotFound`,
@@ -102,7 +103,7 @@ def fork_session(
         fork.head_segment = segment
         fork.status = _get_status_of_fork(undecided)
         fork.save(using=store.using, update_fields=["head_segment", "status"])
-        _record_fork_events(store, origin, fork, source.version, undecided, actor, actor_kind)
+        _record_fork_events(store, origin, fork, source.version, undecided, actor, actor_kind, actor_details)
     return 1
 
 
@@ -233,6 +234,7 @@ def _record_fork_events(
     undecided: Sequence[ToolCall],
     actor: str,
     actor_kind: ActorKind,
+    actor_details: Mapping[str, str] | None = None,
 ) -> None:
     """Record the fork in both sessions, and in the fork that each of its undecided calls is interrupted there.
 
@@ -249,6 +251,7 @@ def _record_fork_events(
             forked=fork.session_id,
             version=version,
             other=related.pk,
+            **(actor_details or {}),
         )
     look_up_and_lock_rows.increment_session_revision(store, fork.pk)
     Session.objects.using(store.using).filter(pk=origin.pk).update(revision=F("revision") + 1)

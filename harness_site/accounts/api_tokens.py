@@ -178,10 +178,10 @@ def _load_token_field_values_cached(row: tuple[Any, ...]) -> tuple[Any, ...] | N
     return ApiToken.objects.filter(pk=row[0]).values_list(*FIELDS).first()
 
 
-def build_token_actor(token: ApiToken) -> Actor:
+def build_token_actor(token: ApiToken, *, address: str = "") -> Actor:
     """Build the actor of a token, for example “token nightly”, which cannot be mistaken for a person.
 
-    Where several people have to agree, it counts as the person who created it.
+    Where several people have to agree, it counts as the person who created it. `address` is that of the client.
     """
     return Actor(
         ActorKind.TOKEN,
@@ -189,6 +189,7 @@ def build_token_actor(token: ApiToken) -> Actor:
         token.equivalent_member_role,
         owner=voter_eligibility.get_token_owner_name_or_empty(token),
         electorate=voter_eligibility.build_eligible_vote_mapper(token.workspace),
+        address=address,
     )
 
 

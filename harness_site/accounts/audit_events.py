@@ -19,6 +19,12 @@ NOBODY: Final = "unknown"
 _METHODS: Final = {"password": "password", "socialaccount": "single sign-on", "link": "sign-in link"}
 
 
+def find_client_address(request: HttpRequest) -> str:
+    """Find the IP address of the client of a request, as entries of the audit trail name it."""
+    address: str = get_adapter().get_client_ip(request)
+    return address
+
+
 def record_member_event(
     membership: Membership, kind: AuditKind, *, request: HttpRequest, session_pk: int | None = None, **details: Any
 ) -> None:
@@ -71,7 +77,7 @@ def _append_person_event_in_workspaces(
     sessions: Iterable[int | None],
     details: dict[str, Any],
 ) -> None:
-    address = get_adapter().get_client_ip(request)
+    address = find_client_address(request)
     for workspace in workspaces:
         insert_unchained_events.record_event_for_each_session(
             "default",

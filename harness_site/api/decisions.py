@@ -18,6 +18,7 @@ from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.accounts.api_tokens import build_token_actor
+from harness_site.accounts.audit_events import find_client_address
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.calls import encode_masked_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_response_as_storable
@@ -56,7 +57,7 @@ def decide(
     body: request_schemas.Decide,
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    actor = build_token_actor(request.token)  # type: ignore[attr-defined]
+    actor = build_token_actor(request.token, address=find_client_address(request))  # type: ignore[attr-defined]
     if body.kind == "verify":
         outcome = checkpointer.verify_call(session_id, call_id, actor=actor, step=body.step, attempt=body.attempt)
         return mark_response_as_storable(build_json_response({"outcome": outcome}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from allauth.account.adapter import get_adapter
 from django.http import HttpRequest
 
 from checkpoints.audit import insert_unchained_events
@@ -12,6 +11,7 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Session
 from harness_site.accounts.api_tokens import build_token_actor
+from harness_site.accounts.audit_events import find_client_address
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.audit.session_read_audit_middleware import ONCE_IN
 
@@ -40,5 +40,5 @@ def record_session_read_unless_recent_or_agent(
         [session.pk],
         actor=name,
         actor_kind=ActorKind.TOKEN,
-        details={**details, "address": get_adapter().get_client_ip(request)},
+        details={**details, "address": find_client_address(request)},
     )

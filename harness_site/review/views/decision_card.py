@@ -18,7 +18,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
 from checkpoints.models import Decision, ToolCall
-from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts import audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import (
     MemberRequest,
@@ -217,10 +217,15 @@ def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
 
 
 def build_decision_actor(request: MemberRequest) -> Actor:
-    """Return the reader as the actor of decisions."""
+    """Return the reader as the actor of decisions, with the address of the request."""
     membership = request.membership
-    electorate = build_eligible_vote_mapper(membership.workspace)
-    return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
+    return Actor(
+        ActorKind.PERSON,
+        membership.user.get_username(),
+        Role(membership.role),
+        electorate=build_eligible_vote_mapper(membership.workspace),
+        address=audit_events.find_client_address(request),
+    )
 
 
 def render_decision_card(

@@ -17,6 +17,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH
 from checkpoints.sessions.new_session_fields import TITLE_LENGTH
+from harness_site.accounts import audit_events
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
@@ -102,7 +103,12 @@ def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: F
     title = form.cleaned_data["title"]
     if not title or title == mask_and_reveal_hidden(head.row.title):
         title = None  # the title of the original, also the part that is masked for this reader
-    actor = Actor(ActorKind.PERSON, request.membership.user.get_username(), Role(request.membership.role))
+    actor = Actor(
+        ActorKind.PERSON,
+        request.membership.user.get_username(),
+        Role(request.membership.role),
+        address=audit_events.find_client_address(request),
+    )
     try:
         SyncCheckpointer(workspace=workspace.slug).fork_session(
             head.row.session_id, name, version=version, title=title, actor=actor

@@ -18,6 +18,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import parse_quarantine_of_row
+from harness_site.accounts import audit_events
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
@@ -91,7 +92,12 @@ def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, 
     try:
         SyncCheckpointer(workspace=request.membership.workspace.slug).release_quarantine(
             head.row.session_id,
-            actor=Actor(ActorKind.PERSON, request.membership.user.get_username(), Role(request.membership.role)),
+            actor=Actor(
+                ActorKind.PERSON,
+                request.membership.user.get_username(),
+                Role(request.membership.role),
+                address=audit_events.find_client_address(request),
+            ),
             reason=form.cleaned_data["reason"],
             accept_altered=form.cleaned_data["accept_altered"],
         )

@@ -1,15 +1,20 @@
 """Decisions recorded on the card through the library."""
 
 import json
+import re
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
 
 from checkpoints.client import SyncCheckpointer
-from checkpoints.enums import CallStatus, Role, SessionStatus
+from checkpoints.enums import ActorKind, CallStatus, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import AuditEvent, Decision, ToolCall
+from harness_site.accounts.models import TokenRole
+from tests.integration.review.payment_agents import awaiting
+from tests.support.api_client import ApiClient, make_token
 from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
 from tests.support.page_text import visible_text
 
@@ -228,3 +233,40 @@ def test_next_resume_uses_the_decision(alice: Client, form: dict[str, object]) -
         "approve_rerun": {},
     }
     assert answers == expected[str(form["kind"])]
+
+
+def find_addresses() -> list[tuple[str, str | None, str | None]]:
+    """Return actor, decision and address of each entry of the audit trail that a person or a token caused."""
+    entries = AuditEvent.objects.exclude(actor_kind=ActorKind.MACHINE).order_by("pk").values_list("actor", "details")
+    read = [(actor, json.loads(details)) for actor, details in entries]
+    return [(actor, details.get("decision"), details.get("address")) for actor, details in read if "call_id" in details]
+
+
+def test_entry_of_a_decision_names_the_address_of_the_client(alice: Client) -> None:
+    session = make_session(session_id="order-17", status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session, status=RunStatus.WAITING, lease=timedelta(hours=1))
+    call = make_call(session=session, verifiable=True)
+    alice.post(f"{url(call)}verify/", REMOTE_ADDR="198.51.100.7")
+    alice.post(url(call), FAILED, REMOTE_ADDR="198.51.100.8")
+    alice.post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Too early."}, REMOTE_ADDR="198.51.100.9")
+    token = ApiClient(make_token(TokenRole.APPROVER))
+    assert token.post(f"/sessions/order-17/calls/{call.call_id}/decision", {**FAILED, "revision": 3}).status_code == 200
+    assert find_addresses() == [
+        ("alice", None, "198.51.100.7"),
+        ("alice", "mark_failed", "198.51.100.8"),
+        ("alice", "withdraw", "198.51.100.9"),
+        ("token nightly", "mark_failed", "127.0.0.1"),
+    ]
+
+
+def test_entries_of_a_vote_and_of_changed_arguments_name_the_address_of_the_client(alice: Client) -> None:
+    call = awaiting(approvals=2)
+    changed = {"kind": "edit", "args": '{"amount": "5.00", "order": 17}', "reason": "A typing error.", "revision": 1}
+    preview = alice.post(url(call), changed).content.decode()
+    shown = re.findall(r'name="shown" value="(\w+)"', preview)[0]
+    alice.post(url(call), {**changed, "shown": shown}, REMOTE_ADDR="198.51.100.7")
+    bob = Client()
+    bob.force_login(make_user(name="bob"))
+    approved = {"kind": "approve", "reason": "As ordered.", "revision": 2}
+    bob.post(url(call), approved, REMOTE_ADDR="198.51.100.8")
+    assert find_addresses() == [("alice", "edit", "198.51.100.7"), ("bob", "approve", "198.51.100.8")]

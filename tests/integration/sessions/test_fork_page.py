@@ -1,5 +1,6 @@
 """The fork page: preview, permissions and result."""
 
+import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -208,6 +209,7 @@ def test_fork_is_created_and_recorded_with_its_author(session: Session, approver
         (session.pk, "alice", "person"),
         (copy.pk, "alice", "person"),
     ]
+    assert all(json.loads(event.details)["address"] == "127.0.0.1" for event in told)
     assert "alice forked origin at v1 into copy" in visible_text(approver.get(f"/sessions/{session.pk}/history/"))
 
 

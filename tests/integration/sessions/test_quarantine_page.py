@@ -91,7 +91,8 @@ def test_admin_releases_a_session_with_a_reason(client: Client, call: ToolCall) 
     assert admin.post(page, {"reason": "Restored."}).status_code == 302
     assert Session.objects.get(pk=session.pk).quarantined_at is None
     event = AuditEvent.objects.get(kind="quarantine_released")
-    assert (event.actor, json.loads(event.details)["reason"]) == ("admin", "Restored.")
+    details = json.loads(event.details)
+    assert (event.actor, details["reason"], details["address"]) == ("admin", "Restored.", "127.0.0.1")
     assert "admin released origin from quarantine" in visible_text(admin.get("/audit/"))
 
 
