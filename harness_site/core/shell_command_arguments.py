@@ -1,4 +1,4 @@
-"""Shell command in the arguments of a call."""
+"""Shell command in the arguments of a call, and the directory that it runs in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from typing import Any, Final
 _WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"})
 #: Largest number of characters of the words of a command that are quoted.
 _MAX_QUOTED_CHARS: Final = 20_000
+
+_DIRECTORIES: Final = ("workdir", "cwd", "directory", "dir_path")
+
+
+def get_working_directory_or_empty(args: Mapping[str, Any]) -> str:
+    """Return the directory that arguments say a call runs in; empty if they name none."""
+    return next((args[name] for name in _DIRECTORIES if isinstance(args.get(name), str) and args[name]), "")
 
 
 def find_command_argument_name_or_empty(args: Mapping[str, Any]) -> str:

@@ -11,8 +11,14 @@ from typing import Any, Final, Literal
 ChangeKind = Literal["edited", "written", "deleted", "moved"]
 #: Names of arguments that hold the path, the old and the new text.
 PATHS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path", "filename", "file", "target_file")
-_OLD: Final = ("old_string", "oldString", "old_str", "oldText", "old_text", "search")
-_NEW: Final = ("new_string", "newString", "new_str", "newText", "new_text", "replace", "insert_text")
+_OLD: Final = (
+    *("old_string", "oldString", "old_str", "oldText", "old_text", "old_content", "oldContent", "old_code", "old"),
+    *("search", "find", "original"),
+)
+_NEW: Final = (
+    *("new_string", "newString", "new_str", "newText", "new_text", "new_content", "newContent", "new_code", "new"),
+    *("replace", "replacement", "replace_with", "updated", "insert_text"),
+)
 _CONTENTS: Final = ("content", "contents", "file_text", "text", "code_edit")
 #: Largest number of changes and of hunks that one call is read for.
 _MAX_CHANGES: Final = 200

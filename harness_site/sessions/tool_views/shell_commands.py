@@ -11,9 +11,13 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats.shell_command_results import split_output_and_exit_code
 from harness_site.core.rendering import ansi_colors
-from harness_site.core.shell_command_arguments import get_command_without_shell_wrapper_or_empty
+from harness_site.core.shell_command_arguments import (
+    get_command_without_shell_wrapper_or_empty,
+    get_working_directory_or_empty,
+)
 from harness_site.sessions.session_formatting import format_exit_code
 from harness_site.sessions.tool_views import file_edits
+from harness_site.sessions.tool_views.file_paths import resolve_path
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Commands that display the files that they name, and what a name of a file has.
@@ -52,9 +56,7 @@ def build_command_view(use: ToolUse) -> ToolView | None:
         note=use.mask_line_for_display(use.get_first_text_argument_or_empty("description", "justification")),
         content={
             "command": shown.text,
-            "folder": use.mask_line_for_display(
-                use.get_first_text_argument_or_empty("workdir", "cwd", "directory", "dir_path")
-            ).removeprefix("."),
+            "folder": use.mask_line_for_display(get_working_directory_or_empty(use.args)).removeprefix("."),
             "output": ansi_colors.render_ansi_as_html(returned.text) if output.strip() else "",
             "is_silent": use.result is not None and not output.strip(),
         },
@@ -90,21 +92,31 @@ def build_background_command_view(use: ToolUse) -> ToolView | None:
 
 
 def list_files_displayed_by_command(command: str) -> list[str]:
-    """List the files that a command displays, as far as its words name them: `sed -n 1,80p a.py`, `cat a.py b.py`."""
+    """List the files that a command displays, as far as its words name them: `sed -n 1,80p a.py`, `cat a.py b.py`.
+
+    Their paths count from where the command starts, so those of `cd src && cat a.py` are `src/a.py`.
+    """
     if len(command) > _MAX_READ_COMMAND_CHARS:
         return []
     command = _ERROR_REDIRECTION.sub("", command)
     if ">" in command or "<<" in command:
         return []
     files: list[str] = []
+    directory = ""
     for part in re.split(r"&&|;|\n", command):
         try:
             words = shlex.split(part.partition("|")[0])
         except ValueError:  # the command was split inside of quotes
             continue
         name = words[0] if words else ""
+        if name == "cd":
+            target = words[1] if len(words) == 2 else ""
+            if target != ".." and not _FILE_NAME.fullmatch(target):  # where the rest runs is not known
+                break
+            directory = resolve_path(target, directory)
         if name in _READERS and (name != "sed" or "-n" in words):
-            files += [word for word in _list_operands(name, words[1:]) if _FILE_NAME.fullmatch(word)]
+            named = [word for word in _list_operands(name, words[1:]) if _FILE_NAME.fullmatch(word)]
+            files += [resolve_path(word, directory) for word in named]
     return list(dict.fromkeys(files))
 
 

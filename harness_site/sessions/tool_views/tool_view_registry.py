@@ -38,10 +38,16 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
     (PATCH_TOOLS, file_edits.build_patch_view),
     (("notebookedit", "notebook_edit", "*_notebook*"), notebooks.build_notebook_edit_view),
     (
-        ("multiedit", "edit", "edit_*", "*_edit", "replace", "str_replace*", "*_replace", "search_replace"),
+        (
+            *("multiedit", "edit", "edit_*", "*_edit", "editfile", "update_file", "modify_file", "change_file"),
+            *("replace", "replace_*", "*_replace", "str_replace*"),
+        ),
         file_edits.build_edit_view,
     ),
-    (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), file_edits.build_write_view),
+    (
+        ("write", "write_*", "*_write", "writefile", "create_file", "save_file", "str_replace*"),
+        file_edits.build_write_view,
+    ),
     (("create", "open", "edit", "insert", "goto", "scroll_*"), swe_agent_editor.build_editor_command_view),
     (("submit",), file_edits.build_submitted_patch_view),
     (

@@ -12,7 +12,10 @@ from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.shell_command_results import is_shell_command_tool
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import is_failed_command
-from harness_site.core.shell_command_arguments import get_command_without_shell_wrapper_or_empty
+from harness_site.core.shell_command_arguments import (
+    get_command_without_shell_wrapper_or_empty,
+    get_working_directory_or_empty,
+)
 from harness_site.sessions.tool_views import (
     file_change_parsing,
     file_edits,
@@ -23,6 +26,7 @@ from harness_site.sessions.tool_views import (
     tool_view_registry,
 )
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
+from harness_site.sessions.tool_views.file_paths import resolve_path
 
 #: Largest number of calls, and of characters of their arguments, that are read for one page.
 MAX_CALLS: Final = 2_000
@@ -94,8 +98,11 @@ class TouchedFiles:
     is_complete: bool
 
 
-def load_touched_files(session_pk: int) -> TouchedFiles:
-    """Load the files from the logged calls of a session, in two queries."""
+def load_touched_files(session_pk: int, directory: str) -> TouchedFiles:
+    """Load the files from the logged calls of a session, in two queries.
+
+    Relative paths count from the directory of their call, and that one from `directory`, which is empty if unknown.
+    """
     calls = ToolCall.objects.filter(session=session_pk)
     tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_tool_touch_files(name)]
     columns = "pk", "tool", "issued_at", "args", "status", "exit_code"
@@ -108,7 +115,7 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
         open_path = _add_call_to_files_and_get_open_path(
-            files, (pk, tool, issued_at), parse_json_or_return_text(args), (status, exit_code), open_path
+            files, (pk, tool, issued_at), parse_json_or_return_text(args), (status, exit_code), (directory, open_path)
         )
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
@@ -127,22 +134,24 @@ def _add_call_to_files_and_get_open_path(
     call: tuple[int, str, datetime],
     args: Any,
     outcome: tuple[str, int | None],
-    open_path: str,
+    directory_and_open_path: tuple[str, str],
 ) -> str:
     """Add a call to the files that it touched; return the path of the file that an editor has open after it.
 
-    `outcome` is its status and its exit code.
+    `outcome` is its status and its exit code. The directory is that of the session.
     """
     pk, tool, issued_at = call
+    directory, open_path = directory_and_open_path
     if isinstance(args, str):
         args = {"input": args}
     if not isinstance(args, dict):
         return open_path
+    directory = resolve_path(get_working_directory_or_empty(args), directory) or directory
     uses_editor = swe_agent_editor.build_editor_command_view in tool_view_registry.list_view_builders_of_tool(tool)
     for found in iterate_file_reads_and_changes(tool, args):
-        change = found if found.path else replace(found, path=open_path)
-        if not change.path:  # the log does not say which file was open
+        if not (path := resolve_path(found.path, directory) or open_path):  # the log does not say which file was open
             continue
+        change = replace(found, path=path, moved_to=resolve_path(found.moved_to, directory))
         is_read = not change.hunks and change.kind == "edited"
         file_call = FileCall(pk, tool, issued_at, is_read, *outcome)
         if uses_editor and file_call.is_applied:

@@ -22,6 +22,7 @@ from harness_site.sessions.session_lookup import (
 )
 from harness_site.sessions.tool_views import diff_lines, file_edits
 from harness_site.sessions.tool_views.file_edits import ShownFile
+from harness_site.sessions.tool_views.file_paths import make_path_relative
 from harness_site.sessions.tool_views.tool_view_types import ToolUse
 from harness_site.sessions.touched_files import touched_files
 from harness_site.sessions.touched_files.touched_files import FileCall, TouchedFile
@@ -85,8 +86,8 @@ class FileRow:
 def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
     """Show every file that the calls of a session touched; with `file`, the net change of one of them completely."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    touched = touched_files.load_touched_files(pk)
     folders = read_session_environment(head.stored).folders
+    touched = touched_files.load_touched_files(pk, folders[0] if len(folders) == 1 else "")
     wanted = parse_number_parameter_or_none(request, "file")
     budget = _CharacterBudget(_MAX_COMPARED_CHARS)
     search = request.GET.get("path", "")[:_MAX_SEARCH_LENGTH].strip()
@@ -157,7 +158,7 @@ def _find_and_sort_files(
     found = [
         (number, path, file)
         for number, file in enumerate(files)
-        if (path := use.mask_line_for_display(_make_path_relative(file.path, folders)))
+        if (path := use.mask_line_for_display(make_path_relative(file.path, folders)))
         and all(word in path.casefold() for word in words)
     ]
     match order:
@@ -235,11 +236,3 @@ def _build_file_row(
         summary_of_calls=_format_summary_of_calls(file.calls),
         is_folded=is_folded,
     )
-
-
-def _make_path_relative(path: str, folders: tuple[str, ...]) -> str:
-    for folder in folders:
-        prefix = folder.rstrip("/") + "/"
-        if path.startswith(prefix) and len(path) > len(prefix):
-            return path[len(prefix) :]
-    return path

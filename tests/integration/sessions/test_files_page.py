@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import CallStatus
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from tests.support.factories import make_call, make_session
 from tests.support.page_text import visible_text
@@ -72,3 +73,31 @@ def test_small_changes_are_counted_and_sorted_beside_one_that_is_too_large_to_be
     page = visible_text(reader.get(f"/sessions/{session.pk}/files/?order=changes"))
     assert "large.txt changed" in page
     assert "c.py +9" in page
+
+
+def test_relative_paths_count_from_the_directory_of_the_call_or_of_the_session(reader: Client) -> None:
+    session = make_session(metadata=to_canonical_json({"working_directories": ["/srv/shop"]}))
+    calls: tuple[tuple[str, dict[str, object]], ...] = (
+        ("shell", {"command": "cat a.py", "workdir": "/srv/shop/src"}),
+        ("shell", {"command": "cat src/a.py b.py", "workdir": "."}),
+        ("shell", {"command": "cat ../src/a.py", "dir_path": "docs"}),
+        ("edit_file", {"path": "src/a.py", "old": "off", "new": "on"}),
+        ("Read", {"file_path": "/srv/shop/src/a.py"}),
+    )
+    for number, (tool, args) in enumerate(calls):
+        make_call(session=session, call_id=f"c{number}", tool=tool, args=args, status=CallStatus.COMPLETED)
+    assert find_paths(reader, session) == ["src/a.py", "b.py"]
+    assert "1 edit · 4 reads" in visible_text(reader.get(f"/sessions/{session.pk}/files/"))
+
+
+def test_relative_path_stays_if_the_session_had_several_directories(reader: Client) -> None:
+    session = make_session(metadata=to_canonical_json({"working_directories": ["/srv/shop", "/srv/mail"]}))
+    for number, path in enumerate(("a.py", "/srv/mail/b.py")):
+        make_call(session=session, call_id=f"c{number}", tool="Read", args={"path": path}, status=CallStatus.COMPLETED)
+    assert find_paths(reader, session) == ["a.py", "b.py"]
+
+
+def test_page_does_not_say_that_no_file_was_named(reader: Client) -> None:
+    session = make_session()
+    make_call(session=session, tool="Reformat", args={"path": "a.py"}, status=CallStatus.COMPLETED)
+    assert "This page found no file in the tool calls." in visible_text(reader.get(f"/sessions/{session.pk}/files/"))

@@ -70,6 +70,25 @@ def test_edit_is_shown_as_a_word_difference() -> None:
     assert (shown.target, shown.chip) == ("/w/a.py", ("ok", "+1 −1"))
 
 
+@pytest.mark.parametrize(
+    ("tool", "old", "new"),
+    [
+        ("edit_file", "old", "new"),
+        ("edit_file", "old_text", "new_text"),
+        ("replace_in_file", "search", "replacement"),
+        ("update_file", "find", "replace_with"),
+    ],
+)
+def test_edit_is_recognised_by_near_names_of_its_arguments(tool: str, old: str, new: str) -> None:
+    args = {"path": "src/a.py", old: "x = 1", new: "x = 2"}
+    shown = view(tool, args, "Done.")
+    assert (shown.kind, shown.target, shown.chip) == ("diff", "src/a.py", ("ok", "+1 −1"))
+    assert list(iterate_file_reads_and_changes(tool, args)) == [
+        FileChange("src/a.py", "edited", (Hunk("x = 1", "x = 2"),))
+    ]
+    assert view(tool, {"path": "src/a.py", new: "x = 2"}) is None
+
+
 def test_markup_in_a_difference_is_escaped() -> None:
     lines = diff_lines.build_diff_lines("<b>old</b>", "<script>new</script>", "html")
     assert all("<b>" not in line.html and "<script>" not in line.html for line in lines)
@@ -351,7 +370,10 @@ def test_error_of_a_tool_is_shown_without_its_tag() -> None:
     ("command", "files"),
     [
         (["bash", "-lc", "sed -n '1,80p' src/a.py"], ["src/a.py"]),
-        ("cd app && cat a.py b.txt | head -20", ["a.py", "b.txt"]),
+        ("cd app && cat a.py b.txt | head -20", ["app/a.py", "app/b.txt"]),
+        ("cat a.py && cd /srv/app && cat b.py && cd .. && cat c.py", ["a.py", "/srv/app/b.py", "/srv/c.py"]),
+        ('cat a.py && cd "$HOME" && cat b.py', ["a.py"]),
+        ("cat a.py ./a.py", ["a.py"]),
         ("nl -ba Makefile; tail -n 20 log.txt", ["Makefile", "log.txt"]),
         ("cat > a.py", []),
         ("sed -i 's/a/b/' a.py", []),
