@@ -1,6 +1,6 @@
 """Trace of one call: the known events in order of time, with gaps marked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,12 +9,12 @@ from checkpoints.db import clock
 from checkpoints.decisions.actors import Vote
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason, RunStatus
-from checkpoints.models import ToolCall
+from checkpoints.models import Run, ToolCall
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
 from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_call_outcome
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ApprovalQuestion, RunEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,34 @@ def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
 
 
 def list_call_trace_events(
-    call: ToolCall, evidence: CallEvidence, occasions: RunEvents, votes: Mapping[int, Vote]
+    call: ToolCall,
+    evidence: CallEvidence,
+    occasions: RunEvents,
+    votes: Mapping[int, Vote],
+    runs_before_start: Sequence[Run] = (),
 ) -> list[TraceEvent]:
-    """Build the events of the card's trace section; `votes` has the person of each decision of a call of several."""
+    """Build the events of the card's trace section; `votes` has the person of each decision of a call of several.
+
+    `runs_before_start` are the runs from the one that asked for approval to the one that has started the call.
+    """
     decision_events = list(_build_decision_events(call, evidence, votes))
     if has_never_run(call, evidence):
         return [
-            TraceEvent("asked", call.run.number, call.issued_at),
+            _build_approval_request_event(call, occasions),
             *_build_follow_up_and_decision_events(call, evidence, occasions, decision_events),
             *_build_question_withdrawal_events(call, evidence),
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
-    question = occasions.find_last_approval_request(call.call_id, call.issued_at) if before else None
+    question = find_approval_request_before_start(call, evidence, occasions)
     question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
     if question is not None:
-        before = _sort_by_time([*before, *_list_missed_deadline_events(call, question.at, before[-1].at)], call)
+        missed = _list_missed_deadline_events(call, question.at, before[-1].at)
+        run_events = [
+            *_build_start_events(runs_before_start[1:], "later_run", occasions),
+            *_build_loss_events(runs_before_start[:-1], occasions),
+        ]
+        before = _sort_by_time([*before, *missed, *run_events], call)
     start_events = [
         *question_events,
         *before,
@@ -65,6 +77,54 @@ def list_call_trace_events(
         *_build_interruption_or_settling_events(call, occasions),
     ]
     return [*start_events, *_build_follow_up_and_decision_events(call, evidence, occasions, after)]
+
+
+def find_approval_request_before_start(
+    call: ToolCall, evidence: CallEvidence, occasions: RunEvents
+) -> ApprovalQuestion | None:
+    """Return the last request for approval before the start of a call that people have decided about until then."""
+    if has_never_run(call, evidence) or not any(each.created_at < call.issued_at for each in evidence.decisions):
+        return None
+    return occasions.find_last_approval_request(call.call_id, call.issued_at)
+
+
+def _build_approval_request_event(call: ToolCall, occasions: RunEvents) -> TraceEvent:
+    """Build the event with the time that it also has once the call has run."""
+    question = None if call.is_copied else occasions.find_first_approval_request(call.call_id, call.issued_at)
+    if question is None:
+        return TraceEvent("asked", call.run.number, call.issued_at)
+    return TraceEvent("asked", question.run_number, question.at)
+
+
+def _build_start_events(runs: Sequence[Run], first_kind: str, occasions: RunEvents) -> list[TraceEvent]:
+    return [
+        TraceEvent(
+            "later_run" if index else first_kind,
+            run,
+            run.started_at,
+            takeover=occasions.takeovers.get(run.number - 1),
+        )
+        for index, run in enumerate(runs)
+    ]
+
+
+def _build_loss_events(runs: Sequence[Run], occasions: RunEvents) -> list[TraceEvent]:
+    return [
+        TraceEvent("lost", run, run.ended_at or run.heartbeat_at)
+        for run in runs
+        if run.status == RunStatus.LOST and run.number not in occasions.takeovers
+    ]
+
+
+def _build_probe_request_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[TraceEvent]:
+    """Build the requests for the probe of this attempt, without the last one while it is not answered."""
+    following = evidence.next_attempt
+    requests = [
+        TraceEvent("requested", request, request.at)
+        for request in occasions.probes.get((call.call_id, call.step), [])
+        if call.issued_at <= request.at and (following is None or request.at < following.issued_at)
+    ]
+    return requests[:-1] if call.verify_requested_by else requests
 
 
 def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) -> list[TraceEvent]:
@@ -113,21 +173,10 @@ def _build_follow_up_and_decision_events(
 ) -> list[TraceEvent]:
     never_ran = has_never_run(call, evidence)
     first_kind = "later_run" if never_ran else "took"
-    events = [
-        TraceEvent(
-            "later_run" if index else first_kind,
-            run,
-            run.started_at,
-            takeover=events_of_runs.takeovers.get(run.number - 1),
-        )
-        for index, run in enumerate(evidence.successors)
-    ]
+    events = _build_start_events(evidence.successors, first_kind, events_of_runs)
     # The loss of the run that made the call is part of how it was interrupted.
-    events += [
-        TraceEvent("lost", run, run.ended_at or run.heartbeat_at)
-        for run in [*([call.run] if never_ran else []), *evidence.successors]
-        if run.status == RunStatus.LOST and run.number not in events_of_runs.takeovers
-    ]
+    events += _build_loss_events([*([call.run] if never_ran else []), *evidence.successors], events_of_runs)
+    events += _build_probe_request_events(call, evidence, events_of_runs)
     events += [TraceEvent("late", late, late.received_at) for late in evidence.late_results]
     if evidence.next_attempt is not None:
         events.append(TraceEvent("again", evidence.next_attempt, evidence.next_attempt.issued_at))
@@ -137,7 +186,8 @@ def _build_follow_up_and_decision_events(
         events += _list_missed_deadline_events(call, waiting_since, clock.now() if call.undecided else decided_at)
     events = _sort_by_time([*events, *decision_events], call)
     if call.verify_requested_by:
-        events.append(TraceEvent("requested", call, events_of_runs.probes.get((call.call_id, call.step))))
+        requests = events_of_runs.probes.get((call.call_id, call.step))
+        events.append(TraceEvent("verifying", call, requests[-1].at if requests else None))
     return events
 
 

@@ -35,7 +35,12 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
-from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
+from harness_site.review.call_event_history import (
+    TraceEvent,
+    find_approval_request_before_start,
+    has_never_run,
+    list_call_trace_events,
+)
 from harness_site.review.decision_options import (
     APPROVAL_OF_SEVERAL,
     OUTCOME_KINDS,
@@ -52,6 +57,7 @@ from harness_site.review.question_choices import (
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import call_evidence, pending_calls, pending_calls_by_eligible_decider
 from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
+from harness_site.review.verification_requests import find_answered_request
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
     build_incomplete_agreements_from_votes,
@@ -62,6 +68,7 @@ from harness_site.sessions.selectors.multi_person_approvals import (
 )
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest, RunEvents
 
 _DECIDED: Final = {
     DecisionKind.APPROVE_RERUN: gettext_lazy("One more run approved"),
@@ -236,10 +243,11 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
         ),
         "events": call_or_use_fallback(
             f"What happened to call {call.pk}",
-            lambda: list_call_trace_events(call, seen.evidence, events_of_runs, seen.votes),
+            lambda: _list_events_with_runs_before_start(seen, events_of_runs),
             no_events,
         ),
         "takeovers": events_of_runs.takeovers,
+        "verification_request": _find_request_of_final_decision(seen, events_of_runs),
         "around": call_or_use_fallback(
             f"The conversation around call {call.pk}",
             lambda: load_conversation_around_call(call, decision.created_at if decision else call.settled_at),
@@ -247,6 +255,21 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
         ),
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
     }
+
+
+def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs: RunEvents) -> list[TraceEvent]:
+    call, evidence = seen.call, seen.evidence
+    question = find_approval_request_before_start(call, evidence, events_of_runs)
+    runs = [] if question is None else call_evidence.load_runs_before_start(call, question.run_number)
+    return list_call_trace_events(call, evidence, events_of_runs, seen.votes, runs)
+
+
+def _find_request_of_final_decision(seen: _CallSeenByReader, events_of_runs: RunEvents) -> ProbeRequest | None:
+    """Return the request for the verification that has decided the call, if it was one that somebody asked for."""
+    if seen.decision is None:
+        return None
+    decisions = seen.evidence.decisions[: seen.evidence.decisions.index(seen.decision) + 1]
+    return find_answered_request(decisions, events_of_runs.probes.get((seen.call.call_id, seen.call.step), []))
 
 
 def has_reader_answered(call: ToolCall, reader: Membership) -> bool:

@@ -31,11 +31,17 @@ from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.decision_options import APPROVALS
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
 
 #: Decisions that are the same without a look at the text for the agent.
 _SAME_WITHOUT_RESULT: Final = frozenset(
     {DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.APPROVE_RERUN, DecisionKind.MARK_FAILED}
 )
+#: Answer of a person that says the same as that of a verify hook.
+_ANSWER_OF_PERSON: Final = {
+    DecisionKind.PROBE_LANDED: DecisionKind.CONFIRM_LANDED,
+    DecisionKind.PROBE_NOT_LANDED: DecisionKind.MARK_FAILED,
+}
 #: Sentence that says what was not done.
 NOTHING: Final = gettext_lazy("Your decision was not recorded.")
 
@@ -44,7 +50,8 @@ NOTHING: Final = gettext_lazy("Your decision was not recorded.")
 class DecisionProblem:
     """Problem with a decision; `status` is the HTTP status of the response.
 
-    `is_agreement` is True if somebody else has recorded the same decision, so that nothing is wrong.
+    `is_agreement` is True if nothing is wrong: the same decision is recorded already, or a verification has found what
+    happened before the reader sent an answer.
     """
 
     status: int
@@ -128,12 +135,22 @@ def _is_decision_withdrawable(call: ToolCall) -> bool:
 
 
 def build_problem_of_earlier_decision(
-    decision: Decision, call: ToolCall, *, reader: str, kind: str, result: str | None, is_sent: bool = True
+    decision: Decision,
+    call: ToolCall,
+    *,
+    reader: str,
+    kind: str,
+    result: str | None,
+    is_sent: bool = True,
+    request: ProbeRequest | None = None,
 ) -> DecisionProblem:
     """Describe a decision to the user `reader`, whose answer about `call` comes after it.
 
     `kind` and `result` are the reader's answer; they are empty without one. It is in an open form if not `is_sent`.
+    `request` is the request for the verification whose answer the decision is, if it is one.
     """
+    if decision.actor_kind == ActorKind.HOOK:
+        return _build_problem_of_verification(decision, request, reader=reader, kind=kind, is_sent=is_sent)
     if decision.kind == kind and (kind in _SAME_WITHOUT_RESULT or decision.result_text == result):
         text = (
             _("You gave the same answer at {time}: {decision}.")
@@ -155,6 +172,40 @@ def build_problem_of_earlier_decision(
     session_id = call.session.session_id
     error = AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at)
     return build_decision_problem(error, call, reader=reader, nothing=nothing)
+
+
+def _build_problem_of_verification(
+    decision: Decision, request: ProbeRequest | None, *, reader: str, kind: str, is_sent: bool
+) -> DecisionProblem:
+    """Describe what a verification has found; this is a problem only if the reader has sent another answer."""
+    found = _describe_found_outcome(decision, request, reader)
+    if kind in {"", _ANSWER_OF_PERSON.get(DecisionKind(decision.kind))}:
+        return DecisionProblem(409, found, _("It is recorded, so there is nothing left to do."), is_agreement=True)
+    if is_sent:
+        return _build_conflict_problem(found, str(NOTHING))
+    return DecisionProblem(409, found, _("The answer that you had chosen was not sent."), is_agreement=True)
+
+
+def _describe_found_outcome(decision: Decision, request: ProbeRequest | None, reader: str) -> str:
+    has_happened = decision.kind == DecisionKind.PROBE_LANDED
+    if request is None:
+        return (
+            _("The tool’s own check found that it happened.")
+            if has_happened
+            else _("The tool’s own check found that it did not happen.")
+        )
+    if request.name == reader:
+        return (
+            _("Your verification found that it happened.")
+            if has_happened
+            else _("Your verification found that it did not happen.")
+        )
+    text = (
+        _("The verification for which {name} asked found that it happened.")
+        if has_happened
+        else _("The verification for which {name} asked found that it did not happen.")
+    )
+    return text.format(name=mask_and_reveal_hidden(request.name))
 
 
 def _format_time(moment: datetime) -> str:

@@ -125,6 +125,17 @@ def test_typed_reason_stays_in_view_when_somebody_else_decides(open_cards: Calla
     late.wait_for_function("async (text) => await navigator.clipboard.readText() === text", arg=REASON)
 
 
+def test_answer_without_a_text_leaves_no_form_when_somebody_else_decides(open_cards: Callable[..., list[Page]]) -> None:
+    early, late = open_cards("alice", "bob")
+    page_actions.choose_answer(late, "It happened")
+    page_actions.fill_in_decision(early, "It did not happen", "The customer says so.")
+    page_actions.record_decision(early, "It did not happen")
+
+    expect(late.get_by_role("alert")).to_contain_text("alice decided first, at ")
+    expect(late.get_by_role("heading", name="Not recorded")).to_be_hidden()
+    expect(late.get_by_text("Your text is still here.").last).to_be_hidden()
+
+
 def test_a_decision_without_a_reason_is_not_recorded(
     open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
 ) -> None:

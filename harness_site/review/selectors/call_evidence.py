@@ -140,6 +140,14 @@ def _list_first_runs_after_run_of_call(call: ToolCall) -> list[Run]:
     return list(runs.order_by("number")[:EARLIER_LIMIT])
 
 
+def load_runs_before_start(call: ToolCall, first_number: int) -> list[Run]:
+    """Load the runs from the one with `first_number` to the one that has started the call; a query if these differ."""
+    if first_number >= call.run.number:
+        return []
+    runs = Run.objects.filter(session=call.session_id, number__gte=first_number, number__lt=call.run.number)
+    return [*runs.order_by("number")[:EARLIER_LIMIT], call.run]
+
+
 def _list_calls_with_same_key(call: ToolCall) -> list[ToolCall]:
     if call.key_scope == KeyScope.WORKSPACE:
         return list(_query_calls_with_same_key_in_workspace(call.workspace_id, call.idempotency_key, call.pk))

@@ -271,6 +271,7 @@ def render_decision_card(
             kind=request.GET.get("kind", ""),
             result=None,
             is_sent=False,
+            request=context["verification_request"],
         )
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_evidence_files_cited_for_call(call) if context["known"].decisions else []

@@ -47,6 +47,7 @@ from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ class OutageCallRow:
     witness: LateResultSummary | None
     waiting_run: Run | None
     company: CallClaimsAndPresence
-    #: Time of the last request for its probe.
-    asked_at: datetime | None
+    #: Requests for its probe, oldest first.
+    probe_requests: tuple[ProbeRequest, ...]
     #: Why the reader cannot decide about the call now, if others can; else empty.
     waits_for_others: str
 
@@ -80,6 +81,11 @@ class OutageCallRow:
     def amount(self) -> Amount | None:
         """Amount of the call; None if it has none, or if it is secret to the reader."""
         return find_visible_amount(self.args)
+
+    @property
+    def asked_at(self) -> datetime | None:
+        """Time of the last request for its probe."""
+        return self.probe_requests[-1].at if self.probe_requests else None
 
     @property
     def is_undecided(self) -> bool:
@@ -319,9 +325,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     """Build the rows of a page with the known facts about each call; five queries, more with votes."""
     calls, reader = page.calls, request.membership
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
-    probe_times = takeovers_and_requests_from_audit_trail.load_last_probe_request_times(
-        [call.session_id for call in calls if call.verify_requested_by]
-    )
+    probe_requests = takeovers_and_requests_from_audit_trail.load_probe_requests({call.session_id for call in calls})
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER):
@@ -337,7 +341,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             outage_groups.summarize_agreeing_late_results_of_call(late_results[call.pk]),
             decision_effect_texts.find_run_waiting_for_decision(call.session),
             people.get(call.pk, claims_and_presence.NOBODY),
-            probe_times.get((call.session_id, (call.call_id, call.step))),
+            tuple(probe_requests.get((call.session_id, (call.call_id, call.step)), ())),
             explain_why_reader_cannot_decide(
                 call, multi_person_approvals.list_incomplete_agreements(call, decisions[call.pk], electorate), reader
             ),

@@ -3,7 +3,7 @@
 // meanwhile, calmly where that is the same answer.
 
 import { focusNeededField } from "./focus.js";
-import { findForm, hasInput } from "./forms.js";
+import { findForm, hasInput, hasText } from "./forms.js";
 
 const keepsForm = (elt) => !elt.matches("[data-take-change]") && findForm() !== null && hasInput(findForm());
 
@@ -29,7 +29,10 @@ document.body.addEventListener("htmx:beforeSwap", ({ target, detail }) => {
     document.body.dispatchEvent(new CustomEvent("harness:responseDropped"));
   }
 });
-document.body.addEventListener("htmx:afterSwap", () => restorePlace(places));
+document.body.addEventListener("htmx:afterSwap", () => {
+  findForm()?.toggleAttribute("data-without-text", !hasText(findForm())); // once the call is decided, there is nothing to keep
+  restorePlace(places);
+});
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const heading = document.getElementById("heading");
   if (target.id === "call-events" && heading.textContent !== headingBefore) document.getElementById("announcement").textContent = heading.textContent;

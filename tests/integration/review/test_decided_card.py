@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from checkpoints.enums import CallStatus, DecisionKind, Role, SessionStatus
-from checkpoints.models import Session, ToolCall
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, RunStatus, SessionStatus
+from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.models import Claim
 from tests.integration.review.interrupted_calls import lost_call, page, raw
@@ -235,3 +236,38 @@ def test_message_that_is_the_reason_too_is_shown_once_beside_the_events(reader: 
     decision = page(reader, call).partition("Message to the agent")
     assert "Wrong payee." not in decision[0].rpartition("Decision")[2]
     assert decision[2].startswith(" Wrong payee. The agent gets this message as the error of the call. Back to review")
+
+
+def test_events_before_a_decision_stay_once_the_call_has_run(reader: Client) -> None:
+    session = make_session()
+    first = make_run(session=session, status=RunStatus.LOST, started_at=THEN, ended_at=THEN + timedelta(seconds=1))
+    call = make_call(session=session, run=first, status=CallStatus.AWAITING_APPROVAL)
+    AuditEvent.objects.create(
+        workspace=session.workspace,
+        session=session,
+        kind=AuditKind.APPROVAL_REQUESTED,
+        actor_kind=ActorKind.MACHINE,
+        actor="run 1",
+        details=f'{{"call_id":"{call.call_id}"}}',
+        created_at=call.issued_at + timedelta(milliseconds=1),
+    )
+    started, ended = THEN + timedelta(seconds=2), THEN + timedelta(seconds=3)
+    make_run(session=session, status=RunStatus.LOST, started_at=started, ended_at=ended)
+    last = make_run(session=session, started_at=THEN + timedelta(seconds=4))
+    before = _list_event_texts(reader, call)
+    assert len(before) == 5
+    make_decision(call=call, kind=DecisionKind.APPROVE)
+    ToolCall.objects.filter(pk=call.pk).update(
+        status=CallStatus.COMPLETED, run=last, issued_at=timezone.now(), settled_at=timezone.now()
+    )
+    after = _list_event_texts(reader, call)
+    assert after[: len(before)] == before
+    assert "alice : Approved" in after[len(before)]
+
+
+def _list_event_texts(reader: Client, call: ToolCall) -> list[str]:
+    shown = reader.get(f"/review/calls/{call.pk}/").content.decode()
+    trace = re.search(r'<ol class="trace">(.*?)</ol>', shown, re.DOTALL)
+    assert trace is not None
+    items = re.findall(r'<li class="(?!day)[^"]*">(.*?)</li>', trace[1], re.DOTALL)
+    return [" ".join(re.sub("<[^>]+>", " ", item).split()) for item in items]

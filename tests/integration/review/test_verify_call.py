@@ -1,11 +1,12 @@
 """Verification requested on the card."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, RunStatus, SessionStatus
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, RunStatus, SessionStatus
 from checkpoints.models import AuditEvent, ToolCall
 from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
 from tests.support.page_text import visible_text
@@ -67,3 +68,84 @@ def test_decided_call_is_not_verified(alice: Client) -> None:
     assert "The call is not being verified." in visible_text(response)
     call.refresh_from_db()
     assert call.verify_requested_by == ""
+
+
+def answered(call: ToolCall, kind: DecisionKind = DecisionKind.PROBE_LANDED, **fields: Any) -> None:
+    """Record the answer of the verify hook of a call."""
+    make_decision(call=call, kind=kind, actor="verify hook of refund_card", actor_kind=ActorKind.HOOK, **fields)
+    if kind != DecisionKind.PROBE_UNKNOWN:
+        ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen", "told"),
+    [
+        (DecisionKind.PROBE_LANDED, "", "Your verification found that it happened. It is recorded"),
+        (DecisionKind.PROBE_LANDED, "confirm_landed", "Your verification found that it happened. It is recorded"),
+        (
+            DecisionKind.PROBE_NOT_LANDED,
+            "mark_failed",
+            "Your verification found that it did not happen. It is recorded",
+        ),
+        (DecisionKind.PROBE_LANDED, "mark_failed", "it happened. The answer that you had chosen was not sent."),
+    ],
+)
+def test_verification_with_an_open_form_is_a_success(alice: Client, kind: DecisionKind, chosen: str, told: str) -> None:
+    call = interrupted()
+    alice.post(f"/review/calls/{call.pk}/verify/")
+    answered(call, kind)
+    response = alice.get(f"/review/calls/{call.pk}/", {"seen": "1", "kind": chosen}, headers={"HX-Request": "true"})
+    page = visible_text(response)
+    assert told in page
+    assert '<div class="note ok decided-elsewhere" role="status">' in response.content.decode()
+    assert "decided first" not in page
+    assert "verified on request of alice" in page
+
+
+def test_verification_names_who_asked_for_it(alice: Client) -> None:
+    call = interrupted()
+    bob = Client()
+    bob.force_login(make_user(name="bob"))
+    bob.post(f"/review/calls/{call.pk}/verify/")
+    answered(call)
+    page = visible_text(alice.get(f"/review/calls/{call.pk}/", {"seen": "1"}, headers={"HX-Request": "true"}))
+    assert "The verification for which bob asked found that it happened." in page
+    assert "verified on request of bob" in page
+
+
+def test_answer_at_the_start_of_a_process_is_on_request_of_nobody(alice: Client) -> None:
+    call = interrupted()
+    alice.post(f"/review/calls/{call.pk}/verify/")
+    answered(call, DecisionKind.PROBE_UNKNOWN)
+    answered(call)
+    page = visible_text(alice.get(f"/review/calls/{call.pk}/", {"seen": "1"}, headers={"HX-Request": "true"}))
+    assert "The tool’s own check found that it happened." in page
+    assert "on request of" not in page
+
+
+def test_other_answer_after_a_verification_is_refused(alice: Client) -> None:
+    call = interrupted()
+    answered(call)
+    sent = {"kind": "mark_failed", "reason": "It is not there.", "revision": 1}
+    response = alice.post(f"/review/calls/{call.pk}/", sent)
+    assert response.status_code == 409
+    page = visible_text(response)
+    assert "The tool’s own check found that it happened. Your decision was not recorded." in page
+    assert "Your text It is not there." in page
+
+
+def test_request_stays_in_the_events_once_it_is_answered(alice: Client) -> None:
+    call = interrupted()
+    alice.post(f"/review/calls/{call.pk}/verify/")
+    answered(call, DecisionKind.PROBE_UNKNOWN, reason="No answer.")
+    ToolCall.objects.update(verify_requested_by="")
+    alice.post(f"/review/calls/{call.pk}/verify/")
+    request = "alice asked the run to verify the call"
+    page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
+    assert page.count(request) == 2
+    assert page.count(f"{request}; the tool’s own check has not answered yet") == 1
+    answered(call)
+    ToolCall.objects.update(verify_requested_by="")
+    page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
+    assert page.count(request) == 2
+    assert "has not answered yet" not in page

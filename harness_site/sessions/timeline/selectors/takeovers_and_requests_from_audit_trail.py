@@ -42,28 +42,40 @@ class ApprovalQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """The request of `name` for the probe of a call."""
+
+    name: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RunEvents:
     """Takeovers by the number of the run that lost its session; approval requests by call id, oldest first."""
 
     takeovers: dict[int, Takeover] = field(default_factory=dict)
     asked: dict[str, list[ApprovalQuestion]] = field(default_factory=dict)
-    #: Time of the last probe request of a call, by call id and step.
-    probes: dict[ProbeKey, datetime] = field(default_factory=dict)
+    #: Probe requests by call id and step, oldest first.
+    probes: dict[ProbeKey, list[ProbeRequest]] = field(default_factory=dict)
 
     def find_last_approval_request(self, call_id: str, before: datetime) -> ApprovalQuestion | None:
         """Return the last approval request for a call before a moment."""
         return next((question for question in reversed(self.asked.get(call_id, [])) if question.at <= before), None)
+
+    def find_first_approval_request(self, call_id: str, since: datetime) -> ApprovalQuestion | None:
+        """Return the first approval request for a call since a moment."""
+        return next((question for question in self.asked.get(call_id, []) if question.at >= since), None)
 
 
 def load_takeovers_approval_and_probe_requests(session_pk: int) -> RunEvents:
     """Load the events of a session, in one query."""
     takeovers: dict[int, Takeover] = {}
     questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)
-    probes: dict[ProbeKey, datetime] = {}
+    probes: defaultdict[ProbeKey, list[ProbeRequest]] = defaultdict(list)
     for kind, actor, stored_details, created_at in reversed(list(_query_takeover_and_request_events(session_pk))):
         run, details = _RUN.fullmatch(actor), _parse_event_details_or_empty(stored_details)
         if kind == AuditKind.VERIFY_REQUESTED:
-            probes[_get_probe_key(details)] = created_at
+            probes[_get_probe_key(details)].append(ProbeRequest(actor, created_at))
             continue
         if run is None:
             continue
@@ -72,7 +84,7 @@ def load_takeovers_approval_and_probe_requests(session_pk: int) -> RunEvents:
             takeovers[number] = Takeover(number, created_at, _parse_event_time(details.get("last_seen")))
         else:
             questions[str(details.get("call_id"))].append(ApprovalQuestion(number, created_at))
-    return RunEvents(takeovers, dict(questions), probes)
+    return RunEvents(takeovers, dict(questions), dict(probes))
 
 
 def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
@@ -86,11 +98,13 @@ def _select_takeover_approval_and_probe_events() -> QuerySet[AuditEvent, tuple[s
     return events.values_list("kind", "actor", "details", "created_at")
 
 
-def load_last_probe_request_times(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], datetime]:
-    """Load the time of the last probe request by session and call, in one query."""
+def load_probe_requests(sessions: Iterable[int]) -> dict[tuple[int, ProbeKey], list[ProbeRequest]]:
+    """Load the probe requests by session and call, oldest first, in one query."""
     events = AuditEvent.objects.filter(session__in=sessions, kind=AuditKind.VERIFY_REQUESTED).order_by("pk")
-    rows = events.values_list("session_id", "details", "created_at")
-    return {(session, _get_probe_key(_parse_event_details_or_empty(details))): at for session, details, at in rows}
+    requests: defaultdict[tuple[int, ProbeKey], list[ProbeRequest]] = defaultdict(list)
+    for session, actor, details, at in events.values_list("session_id", "actor", "details", "created_at"):
+        requests[session, _get_probe_key(_parse_event_details_or_empty(details))].append(ProbeRequest(actor, at))
+    return dict(requests)
 
 
 def _get_probe_key(details: dict[str, Any]) -> ProbeKey:
