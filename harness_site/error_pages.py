@@ -16,6 +16,7 @@ from django.views.decorators.csrf import requires_csrf_token
 from checkpoints.db import clock
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.translated_enum_choices import translate_label
+from harness_site.accounts.page_reader import refuse_page_of_other_reader
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.core import formatting
 from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
@@ -92,6 +93,9 @@ def _is_caused_by_unavailable_database(error: BaseException | None) -> bool:
 
 
 def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    # A sign-in as another user replaces the token, too.
+    if (refusal := refuse_page_of_other_reader(request)) is not None:
+        return refusal
     if not request.headers.get("HX-Request"):
         # People without an account use the pages below /accounts/, so there a missing sign-in explains nothing.
         is_signed_out = not request.user.is_authenticated and not request.path.startswith(

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
+from harness_site.accounts.page_reader import refuse_page_of_other_reader
 from harness_site.core.site_requests import is_site_request
 
 
@@ -13,7 +14,7 @@ class SignInRequired(LoginRequiredMiddleware):
     """Middleware that requires a login for the site's views, but not for those of a host project.
 
     An HTMX request gets 401 instead of the login form, so that a page whose session has ended keeps its content and
-    what was typed into it.
+    what was typed into it. A request from a page that was rendered for another reader is refused.
     """
 
     def get_login_url(self, view_func: Callable[..., HttpResponseBase]) -> str:
@@ -36,4 +37,4 @@ class SignInRequired(LoginRequiredMiddleware):
                 status=401,
                 content_type="text/plain; charset=utf-8",
             )
-        return login_response
+        return login_response or refuse_page_of_other_reader(request)

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
+from harness_site.accounts.page_reader import format_reader_key
 from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_user_session_activity
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
@@ -21,7 +22,7 @@ from harness_site.live.websocket_access import find_viewer_membership
 TRUSTED_SECONDS = 5.0
 #: Maximum number of missed changes that are sent singly; above it the page reloads everything.
 MISSED_LIMIT = 200
-#: Code with which a socket is closed whose reader is signed out or no member.
+#: Code with which a socket is closed whose reader is signed out, no member, or has another workspace or role by now.
 SIGNED_OUT = 4401
 
 
@@ -39,6 +40,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             await self.close(SIGNED_OUT)
             return
         self._workspace: int = membership.workspace_id
+        self._reader = format_reader_key(membership)
         # Channels removes this consumer from these groups when the socket closes.
         self.groups = [EVERYBODY, get_channel_group_name(self._workspace)]
         for group in self.groups:
@@ -68,7 +70,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         if monotonic() < self._trusted_until:
             return True
         membership = await self._load_viewer_membership_and_record_activity()
-        return membership is not None and membership.workspace_id == self._workspace
+        return membership is not None and format_reader_key(membership) == self._reader
 
     async def _load_viewer_membership_and_record_activity(self) -> Membership | None:
         self._trusted_until = monotonic() + TRUSTED_SECONDS

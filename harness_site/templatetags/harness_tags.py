@@ -25,6 +25,7 @@ from django.utils.translation import gettext as _
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind
 from checkpoints.models import Decision, ToolCall
+from harness_site.accounts import page_reader
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
@@ -446,6 +447,9 @@ def find_reader_membership(context: Context) -> Membership | None:
     if request is None or not hasattr(request, "user"):
         return None
     return getattr(request, "membership", None) or find_request_membership(request)
+
+
+register.simple_tag(page_reader.format_reader_key, name="page_reader")
 
 
 @register.simple_tag(name="unmasking_state", takes_context=True)

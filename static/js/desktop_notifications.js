@@ -6,7 +6,8 @@ import { gettext } from "./translations.js";
 const STORAGE_KEY = "notify";
 const button = document.getElementById("notify");
 const notifiedTags = new Set();
-const since = document.getElementById("live")?.dataset.shown;
+const live = document.getElementById("live");
+const since = live?.dataset.shown;
 
 const isSupported = () => "Notification" in window && Notification.permission !== "denied";
 const isEnabled = () => isSupported() && Notification.permission === "granted" && window.localStorage.getItem(STORAGE_KEY) === "on";
@@ -35,7 +36,7 @@ function notify({ tag, title, body, url }) {
 }
 
 async function fetchNews(address) {
-  const answer = await fetch(`${address}?since=${encodeURIComponent(since)}`, { headers: { "HX-Request": "true" } });
+  const answer = await fetch(`${address}?since=${encodeURIComponent(since)}`, { headers: { "HX-Request": "true", "Harness-Reader": live.dataset.reader } });
   if (answer.ok) (await answer.json()).news.forEach(notify);
 }
 

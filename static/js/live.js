@@ -8,7 +8,8 @@ const POLL_INTERVAL = 5000;
 const HEARTBEAT_TIMEOUT = 25000; // the server speaks every ten seconds
 const LIVE_PARTS = "[hx-trigger*='live:']";
 const FETCH_TIMEOUT = 20000; // milliseconds, so that a dead connection does not block the next fetch
-const HANDLED_STATUSES = [401, 403, 409, 422]; // refusals that the page shows itself
+const OTHER_READER = 412; // the page was rendered for another user, workspace or role; the text of the response says which
+const HANDLED_STATUSES = [401, 403, 409, OTHER_READER, 422]; // refusals that the page shows itself
 
 const SUBMIT_TIMEOUT = 20000; // milliseconds until a form without a response is reported
 
@@ -16,7 +17,7 @@ const live = document.getElementById("live");
 const tabs = new BroadcastChannel("harness"); // reports a sign-in or sign-out to the other tabs
 const statusElement = document.getElementById("stale");
 const pendingEvents = new Map();
-const state = { socket: null, connected: false, connecting: true, signedOut: false, failure: "", failedForm: null };
+const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", failure: "", failedForm: null };
 const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
 let lastMessageAt = Date.now();
@@ -64,6 +65,7 @@ function statusMessage() {
     const problem = connectionProblem();
     if (problem) return problem;
   }
+  if (state.otherReader) return state.otherReader;
   if (state.signedOut) return gettext("You are signed out.");
   if (!navigator.onLine) return gettext("You are offline — showing the state at %(time)s.", { time });
   if (!state.connected && !state.connecting && !(shownAt > lostAt)) return gettext("Connection lost — showing the state at %(time)s.", { time });
@@ -81,6 +83,7 @@ function formatTime(moment) {
 
 /** Return the problem that keeps forms from being recorded, which is also shown beside their buttons. */
 function connectionProblem() {
+  if (state.otherReader) return state.otherReader;
   if (state.signedOut) return gettext("You are signed out. Your text stays here.");
   if (!navigator.onLine) return gettext("You are offline. Your text stays here; send it when you are back online.");
   return state.failure;
@@ -110,12 +113,22 @@ function renderMessage(place, text) {
   if (place.dataset.text === key) return;
   place.dataset.text = key;
   place.textContent = text;
-  if (!text || !state.signedOut) return;
+  const link = text && createRemedyLink();
+  if (link) place.append(" ", link);
+}
+
+/** Create the link to what ends a problem that a new attempt does not end; null for other problems. */
+function createRemedyLink() {
   const link = document.createElement("a");
-  link.href = live.dataset.login;
-  link.target = "_blank";
-  link.textContent = gettext("Sign in in another tab");
-  place.append(" ", link);
+  if (state.otherReader) {
+    link.href = window.location.pathname + window.location.search; // without a fragment, which would only scroll
+    link.textContent = gettext("Reload this page");
+  } else if (state.signedOut) {
+    link.href = live.dataset.login;
+    link.target = "_blank";
+    link.textContent = gettext("Sign in in another tab");
+  } else return null;
+  return link;
 }
 
 function onOpen(event) {
@@ -139,8 +152,9 @@ function onClose(event) {
 
 function onResponse({ elt, xhr, successful, requestConfig }) {
   const part = elt.matches(LIVE_PARTS);
-  if (xhr.status === 401) state.signedOut = true;
-  if (successful) state.signedOut = false;
+  if (xhr.status === OTHER_READER) Object.assign(state, { otherReader: xhr.responseText, signedOut: false });
+  if (xhr.status === 401) Object.assign(state, { otherReader: "", signedOut: true });
+  if (successful) Object.assign(state, { otherReader: "", signedOut: false });
   if (part && successful) failedParts.delete(elt.id);
   if (part && !successful && xhr.status) failedParts.add(elt.id);
   if (part && !successful && !xhr.status) lostAt = new Date();
@@ -172,7 +186,7 @@ function checkConnection() {
     state.connected = false;
     state.socket.reconnect();
   }
-  if ((!state.connected || state.signedOut) && !document.hidden) announceEverything();
+  if ((!state.connected || state.signedOut || state.otherReader) && !document.hidden) announceEverything();
   renderStatus();
 }
 
@@ -218,9 +232,10 @@ function refetchAfterSubmit({ requestConfig }) {
   announceEverything();
 }
 
-/** Set timeouts, and replace the CSRF token, which a sign-in in another tab invalidates, by the newest one. */
+/** Name the reader of this page, set timeouts, and replace the CSRF token, which a sign-in in another tab invalidates, by the newest one. */
 function prepareRequest(request) {
   request.asked = performance.now();
+  request.headers["Harness-Reader"] = live.dataset.reader;
   const token = document.getElementById("waiting")?.dataset.token;
   if (token && request.parameters.csrfmiddlewaretoken) request.parameters.csrfmiddlewaretoken = token;
   if (request.elt.matches(LIVE_PARTS)) request.timeout = FETCH_TIMEOUT;
@@ -229,6 +244,16 @@ function prepareRequest(request) {
 
 function hasFile(form) {
   return [...form.querySelectorAll("input[type='file']")].some((input) => input.files.length > 0);
+}
+
+/** Name the reader of this page in a form that the browser sends. */
+function nameReader({ target, formData }) {
+  if (target.method === "post") formData.set("page_reader", live.dataset.reader);
+}
+
+/** Keep a page with its text that the server would refuse. HTMX sends its forms, whose refusals leave the page as it is. */
+function holdForm(event) {
+  if (state.otherReader && event.target.method === "post") event.preventDefault();
 }
 
 /** Fetch all parts again when the network is back. */
@@ -248,6 +273,8 @@ if (live) {
   });
   document.body.addEventListener("htmx:afterRequest", (event) => onResponse(event.detail));
   document.body.addEventListener("htmx:configRequest", (event) => prepareRequest(event.detail));
+  document.body.addEventListener("formdata", nameReader);
+  document.body.addEventListener("submit", holdForm);
   document.body.addEventListener("htmx:beforeSwap", holdSwap);
   document.body.addEventListener("harness:responseDropped", () => setTimeout(announceEverything));
   window.addEventListener("pointerdown", onPress, true);

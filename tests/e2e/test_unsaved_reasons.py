@@ -146,6 +146,43 @@ def test_sign_out_in_another_tab_is_reported_and_keeps_the_reason(
     expect(page_actions.completion_notice(page)).to_be_visible()
 
 
+def test_sign_in_as_somebody_else_freezes_the_page_and_keeps_the_reason(
+    private_site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    start_agent(private_site, 17)
+    page = open_page("alice", private_site)
+    page_monitors[0].ignore(f"status of 4(01|03|12)|Error Code 4(01|03|12)|{LOST_WEBSOCKET}")
+    page_actions.open_refund_card(page, 17)
+    type_partial_reason(page)
+
+    second_tab = page.context.new_page()
+    second_tab.goto("/review/")
+    second_tab.get_by_role("button", name="Sign out").click()
+    sign_in(second_tab, "carol", PASSWORD)
+
+    note = page.get_by_role("alert").filter(has_text="You are now signed in as carol.")
+    expect(note).to_be_visible()
+    expect_partial_reason(page)
+    page_actions.record_decision(page, "It did not happen")
+    page_actions.wait_until(page, "!document.querySelector('.htmx-request')")
+    expect(note).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+    expect(page.get_by_text("Your role is auditor.")).to_have_count(0)
+    expect_partial_reason(page)
+
+    page.get_by_role("button", name="Sign out").click()  # a form that HTMX does not send
+    expect(note).to_be_visible()
+    expect_partial_reason(page)
+
+    second_tab.get_by_role("button", name="Sign out").click()
+    sign_in(second_tab, "alice", PASSWORD)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(note).to_be_hidden()
+    expect_partial_reason(page)
+    page_actions.record_decision(page, "It did not happen")
+    expect(page_actions.completion_notice(page)).to_be_visible()
+
+
 def test_page_polls_without_a_websocket(
     site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor], order_number: int
 ) -> None:

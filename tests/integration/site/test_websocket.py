@@ -149,6 +149,17 @@ async def test_removed_membership_closes_the_socket() -> None:
 
 
 @pytest.mark.usefixtures("check_access_at_every_message")
+async def test_changed_role_closes_the_socket() -> None:
+    session = await sync_to_async(make_session)()
+    user = await sync_to_async(make_user)(role=Role.AUDITOR)
+    _, cookie = await signed_in(user)
+    async with listening(cookie) as browser:
+        await Membership.objects.filter(user=user).aupdate(role=Role.APPROVER)
+        await change(session)
+        assert await browser.hears() == consumers.SIGNED_OUT
+
+
+@pytest.mark.usefixtures("check_access_at_every_message")
 async def test_inactive_account_gets_no_heartbeat() -> None:
     user = await sync_to_async(make_user)()
     _, cookie = await signed_in(user)

@@ -1,0 +1,58 @@
+"""Whom an open page was rendered for. It must not go on as another user, in another workspace or with another role.
+
+A browser has one session cookie for all of its tabs, so after a sign-in in one tab the requests of the other tabs are
+those of the new user. Each request of an open page therefore names the reader of that page.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+
+from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import find_request_membership
+
+#: Header of requests that a script sends, and field of forms that the browser sends.
+HEADER: Final = "Harness-Reader"
+FIELD: Final = "page_reader"
+STATUS: Final = 412
+
+
+def format_reader_key(membership: Membership) -> str:
+    """Return what a page names as its reader: user, workspace and role."""
+    return f"{membership.user_id}-{membership.workspace_id}-{membership.role}"
+
+
+def refuse_page_of_other_reader(request: HttpRequest) -> HttpResponse | None:
+    """Return the refusal (412) of a request from a page that was rendered for another reader; None for all others.
+
+    An HTMX request gets the sentence only, so that the page keeps its content and what was typed into it.
+    """
+    sentence = _describe_other_reader(request)
+    if not sentence:
+        return None
+    if request.headers.get("HX-Request"):
+        return HttpResponse(sentence, status=STATUS, content_type="text/plain; charset=utf-8")
+    return render(request, "errors/412_other_reader.html", {"other_reader": sentence}, status=STATUS)
+
+
+def _describe_other_reader(request: HttpRequest) -> str:
+    """Say who reads now, if the page that sends `request` was rendered for another reader; otherwise an empty text.
+
+    A request that names no reader is none of an open page, and a signed-out one is refused elsewhere.
+    """
+    if not request.user.is_authenticated:
+        return ""
+    key = request.headers.get(HEADER) or (request.POST.get(FIELD, "") if request.method == "POST" else "")
+    membership = find_request_membership(request)
+    if not key or (membership is not None and key == format_reader_key(membership)):
+        return ""
+    user, _separator, place = key.partition("-")
+    if membership is None or user != str(membership.user_id):
+        return _("You are now signed in as %(name)s.") % {"name": request.user.get_username()}
+    if place.partition("-")[0] != str(membership.workspace_id):
+        return _("You are now in the workspace %(workspace)s.") % {"workspace": membership.workspace.name}
+    return _("You now have another role: %(role)s.") % {"role": membership.get_role_display()}
