@@ -237,7 +237,8 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         asked_args_digest = changes.get("asked_args_digest", call.asked_args_digest)
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
         signed_decisions.insert_decision_signed_if_enabled(decision, terms, using=store.using)
-        _record_decision_in_audit_trail(store, session, call, verdict)
+        is_restoring = verdict.kind == DecisionKind.EDIT and decision.args_digest == asked_args_digest
+        _record_decision_in_audit_trail(store, session, call, verdict, is_restoring=is_restoring)
         _mark_session_ready_if_all_decided(store, session)
 
 
@@ -432,7 +433,11 @@ def _update_call_or_raise_stale(store: Store, call: ToolCall, changes: dict[str,
         raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)
 
 
-def _record_decision_in_audit_trail(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> None:
+def _record_decision_in_audit_trail(
+    store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict, *, is_restoring: bool
+) -> None:
+    """Record a decision; `is_restoring` is whether it gives the call the arguments that the agent asked for."""
+    details = {"args_restored": True} if is_restoring else {}
     insert_unchained_events.record_event(
         store,
         AuditKind.DECIDED,
@@ -445,6 +450,7 @@ def _record_decision_in_audit_trail(store: Store, session: Session, call: ToolCa
         attempt=call.attempt,
         args_digest=call.args_digest,
         **verdict.actor.audit_details,
+        **details,
     )
 
 

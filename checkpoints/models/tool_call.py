@@ -249,6 +249,11 @@ class ToolCall(SealedModel):
         """Whether a person has to decide."""
         return self.status in UNDECIDED_CALL_STATUSES
 
+    @property
+    def has_changed_args(self) -> bool:
+        """Whether the arguments differ from those that the agent asked for, because people have changed them."""
+        return self.asked_args_digest not in {"", self.args_digest}
+
     def list_allowed_approval_decisions(self) -> list[DecisionKind]:
         """List the kinds of decisions about this call before it runs. None if it does not await an approval.
 
@@ -259,7 +264,7 @@ class ToolCall(SealedModel):
         if not self.allowed_decisions:
             return list(APPROVAL_KINDS)
         allowed = set(self.allowed_decisions.split(","))
-        if self.asked_args_digest and DecisionKind.EDIT in allowed:
+        if self.has_changed_args and DecisionKind.EDIT in allowed:
             allowed.add(DecisionKind.APPROVE)
         return [kind for kind in APPROVAL_KINDS if kind in allowed]
 

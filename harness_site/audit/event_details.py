@@ -20,6 +20,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "added": _("added"),
     "address": _("IP address"),
     "args_digest": _("fingerprint of the arguments"),
+    "args_restored": _("original arguments restored"),
     "attempt": _("attempt"),
     "before": _("before"),
     "call_id": _("call id"),

@@ -221,6 +221,7 @@ _ABOUT_QUESTION: Final = {
 }
 _DECIDED_SEVERAL: Final = _("{actor} decided {number} calls: {decision}")
 _CHANGED: Final = _("{actor} changed {call_before} to {call} in {session}")
+_RESTORED: Final = _("{actor} restored the original arguments of {call} in {session}")
 _WITHDREW: Final = _("{actor} withdrew the decision about {call} in {session}")
 _WITHDREW_SEVERAL: Final = _("{actor} withdrew decisions about {number} calls")
 _VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
@@ -339,6 +340,8 @@ def _list_sentences_about_call(entry: AuditEntry, call: AuditedCall | None) -> l
     """List the sentence that the `call` or the decision of an entry chooses, before those of its kind."""
     if call is not None and entry.kind in _ABOUT_QUESTION and call.is_question:
         return [_ABOUT_QUESTION[AuditKind(entry.kind)]]
+    if entry.details.get("args_restored") is True:
+        return [_RESTORED]
     if call is not None and call.sentence_before not in ("", call.sentence):
         return [_CHANGED]
     if call is not None and call.approvals > 1 and entry.details.get("decision") in _VOTES:

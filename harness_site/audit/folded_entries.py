@@ -189,7 +189,7 @@ def _is_same_decision(newer: AuditEntry | UnreadableRecord, entry: AuditEntry) -
     return (
         _is_intact_decision(newer)
         and (newer.actor, newer.actor_kind) == (entry.actor, entry.actor_kind)
-        and newer.details.get("decision") == entry.details.get("decision")
+        and all(newer.details.get(name) == entry.details.get(name) for name in ("decision", "args_restored"))
         and newer.at - entry.at < _TIME_BETWEEN_DECISIONS
     )
 

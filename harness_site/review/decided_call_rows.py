@@ -45,7 +45,7 @@ class DecidedRow:
     args: str = field(repr=False)
     args_json_in_caller_order: str = field(repr=False)
     args_digest: str
-    asked_args_digest: str
+    has_changed_args: bool
     is_question: bool
     approvals: int
     has_evidence: bool
@@ -175,7 +175,7 @@ def build_decided_row(decisions: Sequence[Decision], bulk_pks: Mapping[int, int]
         args=call.args,
         args_json_in_caller_order=call.args_json_in_caller_order,
         args_digest=call.args_digest,
-        asked_args_digest=call.asked_args_digest,
+        has_changed_args=call.has_changed_args,
         is_question=call.is_question,
         approvals=call.approvals,
         has_evidence=decision.evidence is not None,

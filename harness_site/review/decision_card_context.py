@@ -364,7 +364,7 @@ def _get_heading_of_own_decision(
     if own is None:
         last = _find_last_own_decision_on_current_arguments(call, evidence.decisions, reader)
         is_edit = last is not None and last.kind == DecisionKind.EDIT
-        return _get_heading_of_own_edit(call, agreements) if is_edit else ""
+        return _get_heading_of_own_edit(call, agreements) if is_edit and call.has_changed_args else ""
     if len(agreements) > 1:
         return _("You have decided, and another person disagrees")
     missing = own.needed - own.person_count
@@ -416,7 +416,7 @@ def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:
         return _("The agent asks a question")
     if decision is None:
         return _("This question was withdrawn")
-    if decision.kind == DecisionKind.APPROVE and call.asked_args_digest:
+    if decision.kind == DecisionKind.APPROVE and call.has_changed_args:
         return _("Approved: the agent gets the changed value")
     if chosen := find_question_choice_of_decision(call, decision):
         return _("Answered: %(answer)s") % {"answer": Truncator(chosen.label).chars(100)}
@@ -484,7 +484,8 @@ def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm 
 def _get_reason_of_own_edit(shown: dict[str, Any]) -> str:
     """Return the reason that the reader has given for the edit that they may approve now; empty if it has a secret."""
     edits = [decision for decision in shown["known"].decisions if decision.kind == DecisionKind.EDIT]
-    if not shown["may_approve_own_change"] or not edits or edits[-1].actor != shown["reader"]:
+    is_own_change = shown["may_approve_own_change"] and shown["call"].has_changed_args
+    if not is_own_change or not edits or edits[-1].actor != shown["reader"]:
         return ""
     reason = edits[-1].reason
     return reason if mask_and_reveal_hidden(reason) == reason else ""
@@ -493,14 +494,23 @@ def _get_reason_of_own_edit(shown: dict[str, Any]) -> str:
 def _build_argument_edit_differences_context(
     call: ToolCall, evidence: call_evidence.CallEvidence
 ) -> dict[str, Any] | None:
-    """Build the difference between the edited arguments and those of the model, or None without an edit."""
+    """Build the difference between the edited arguments and those of the model, and whether people can restore these.
+
+    The result is None without an edit.
+    """
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:
         return None
     differences = list_value_differences(
         parse_edited_arguments.load_arguments_before_edits(call), formatting.parse_json_or_text(call.args)
     )
-    return {"last": edits[-1], "differences": differences}
+    return {
+        "last": edits[-1],
+        "differences": differences,
+        "is_restorable": parse_edited_arguments.load_original_arguments_to_restore_or_none(call) is not None
+        and DecisionKind.EDIT in call.list_allowed_approval_decisions()
+        and not call.session.finished,
+    }
 
 
 def build_decision_evidence_context(decision: Decision | None) -> dict[str, Any] | None:

@@ -132,7 +132,7 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
     if call.is_question:
         actions = {
             DecisionKind.APPROVE: _("The agent gets the changed value.")
-            if call.asked_args_digest
+            if call.has_changed_args
             else _("The agent gets the value true."),
             DecisionKind.REJECT: _("The agent gets the value false."),
             DecisionKind.RESPOND: _("The agent gets your answer."),

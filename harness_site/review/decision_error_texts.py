@@ -241,7 +241,7 @@ def _advise_about_decision_of_another_person(call: ToolCall) -> str:
 
 def _get_decision_label(decision: Decision, call: ToolCall) -> str:
     return status_labels.get_decision_shape_and_label(
-        decision.kind, about_question=call.is_question, about_changed_value=bool(call.asked_args_digest)
+        decision.kind, about_question=call.is_question, about_changed_value=call.has_changed_args
     )[1]
 
 

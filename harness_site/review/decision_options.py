@@ -157,9 +157,9 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
     if call.status == CallStatus.AWAITING_APPROVAL and call.is_question:
         if call.session.finished:
             return (_NO_ANSWER,)
-        if not call.asked_args_digest and (choices := list_question_choices(call)):
+        if not call.has_changed_args and (choices := list_question_choices(call)):
             return _list_answer_options_of_question(choices)
-        if call.asked_args_digest:
+        if call.has_changed_args:
             return tuple(
                 _APPROVAL_OF_CHANGED_VALUE if answer.kind == DecisionKind.APPROVE else answer
                 for answer in _list_question_answers_with_another_answer()

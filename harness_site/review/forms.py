@@ -313,6 +313,15 @@ class BulkWithdrawForm(forms.Form):
     )
 
 
+class RestoreForm(forms.Form):
+    """Reason to restore the arguments that the agent asked for, bound to the revision that the person saw."""
+
+    reason = forms.CharField(
+        max_length=4000, error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name.")}
+    )
+    revision = forms.IntegerField(min_value=1)
+
+
 class WithdrawForm(forms.Form):
     """Reason to withdraw a decision, bound to the revision that the person saw."""
 

@@ -67,6 +67,18 @@ def load_arguments_before_edits(call: ToolCall) -> Any:
     return formatting.parse_json_or_text(get_args_json_before_edit(first_edit) or call.args)
 
 
+def load_original_arguments_to_restore_or_none(call: ToolCall) -> dict[str, Any] | None:
+    """Return the arguments that the agent asked for, if people have changed them and their digest is the recorded one.
+
+    The result is None for arguments that are not changed or not known.
+    """
+    if not call.has_changed_args:
+        return None
+    original = load_arguments_before_edits(call)
+    is_original = isinstance(original, dict) and compute_arguments_digest(original) == call.asked_args_digest
+    return original if is_original else None
+
+
 def compute_arguments_digest(args: dict[str, Any]) -> str:
     """Return the digest that decisions about these arguments are bound to. Raises `NotRepresentable`, `TooLarge`."""
     return digests.digest_text(to_canonical_json(args, "args"))

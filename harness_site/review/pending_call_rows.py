@@ -419,7 +419,7 @@ def _describe_unknown_outcome_or_changes(
     """Return what distinguishes a call from most others: why its outcome is unknown, and what people did to it."""
     words = []
     if call.status == CallStatus.AWAITING_APPROVAL:
-        if call.asked_args_digest:
+        if call.has_changed_args:
             words.append(_describe_edits(args, changes))
     else:
         words.append(status_labels.format_interrupt_reason(call.reason))

@@ -6,12 +6,13 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import record_decision
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import DecisionKind
-from checkpoints.exceptions import CheckpointsError
+from checkpoints.exceptions import CheckpointsError, InvalidInput, StaleRevision
 from checkpoints.models import ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.review import evidence_files
 from harness_site.review.decision_options import find_answer_name_or_empty
 from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.parse_edited_arguments import load_original_arguments_to_restore_or_none
 from harness_site.review.restore_masked_results import (
     restore_typed_result_or_say_unknown,
     unmask_unchanged_result_or_raise,
@@ -40,6 +41,23 @@ def record_decision_from_form(store: Store, call: ToolCall, actor: Actor, form: 
     except CheckpointsError:
         evidence_file.delete()
         raise
+
+
+def restore_original_arguments(store: Store, call: ToolCall, actor: Actor, *, revision: int, reason: str) -> None:
+    """Record a change of the arguments back to those that the agent asked for, secrets included.
+
+    Raises:
+        StaleRevision: The call has changed since this `revision`, and has no changed arguments any more.
+        InvalidInput: There is nothing to restore.
+        CheckpointsError: From `checkpoints.decisions.decide.record_decision`; nothing was changed.
+    """
+    original = load_original_arguments_to_restore_or_none(call)
+    target = build_decision_target(call, revision)
+    if original is None and revision != call.revision:
+        raise StaleRevision(target.session_id, target.call_id, revision, call.revision)
+    if original is None:
+        raise InvalidInput("The arguments of this call are the original ones, or these are not known.")
+    record_decision(store, target, DecisionKind.EDIT, actor=actor, reason=reason, new_args=original)
 
 
 def _record_decision_with_evidence(

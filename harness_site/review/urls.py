@@ -31,5 +31,6 @@ urlpatterns = [
     path("calls/<int:pk>/withdraw/", decision_card.withdraw_decision, name="withdraw"),
     path("calls/<int:pk>/present/", claims_and_comments.record_presence_and_show_people, name="present"),
     path("calls/<int:pk>/change/", decision_card.preview_argument_change, name="change"),
+    path("calls/<int:pk>/restore/", decision_card.restore_arguments, name="restore"),
     path("calls/<int:pk>/verify/", decision_card.request_verification, name="verify"),
 ]

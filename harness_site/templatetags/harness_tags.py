@@ -145,7 +145,7 @@ class DecidedCall(Protocol):
     def is_question(self) -> bool: ...
 
     @property
-    def asked_args_digest(self) -> str: ...
+    def has_changed_args(self) -> bool: ...
 
 
 @register.simple_tag(name="chip")
@@ -173,7 +173,7 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
     shape, word = status_labels.get_decision_shape_and_label(
         kind,
         about_question=call is not None and call.is_question,
-        about_changed_value=call is not None and bool(call.asked_args_digest),
+        about_changed_value=call is not None and call.has_changed_args,
     )
     if final:
         return build_html('<span class="chip {}">{}</span>', shape, word)
@@ -184,7 +184,7 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
 def get_decision_label(kind: str, call: DecidedCall) -> str:
     """Return the label of a decision about a call, which may be a question."""
     return status_labels.get_decision_shape_and_label(
-        kind, about_question=call.is_question, about_changed_value=bool(call.asked_args_digest)
+        kind, about_question=call.is_question, about_changed_value=call.has_changed_args
     )[1]
 
 

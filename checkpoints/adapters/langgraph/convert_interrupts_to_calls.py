@@ -260,11 +260,11 @@ def _build_answer_to_plain_interrupt(call: ToolCall, kind: DecisionKind) -> Any:
         return call.result_text
     if kind == DecisionKind.REJECT:
         return False
-    return parse_json(call.args).get("value") if call.asked_args_digest else True
+    return parse_json(call.args).get("value") if call.has_changed_args else True
 
 
 def _build_decision_for_graph(request: Request, call: ToolCall, kind: DecisionKind) -> dict[str, Any]:
-    is_edited = kind == DecisionKind.APPROVE and bool(call.asked_args_digest)
+    is_edited = kind == DecisionKind.APPROVE and call.has_changed_args
     type_ = "edit" if is_edited else _DECISIONS[kind]
     if request.allowed is not None and type_ not in request.allowed:
         raise InvalidInput(

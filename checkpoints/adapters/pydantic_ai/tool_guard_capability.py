@@ -269,7 +269,7 @@ class _DecisionLookup:
             results.answered_by[call_id] = own.actor
         if own.call.status == CallStatus.REJECTED:
             results.approvals[call_id] = ToolDenied(own.call.result_text or ToolDenied().message)
-        elif own.call.status == CallStatus.APPROVED and own.call.asked_args_digest:
+        elif own.call.status == CallStatus.APPROVED and own.call.has_changed_args:
             results.approvals[call_id] = ToolApproved(override_args=parse_json(own.call.args))
             results.metadata[call_id] = {_KEY: "edited"}
         return results

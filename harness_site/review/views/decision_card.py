@@ -51,6 +51,7 @@ from harness_site.review.forms import (
     DecisionForm,
     HandOverForm,
     OutcomeForm,
+    RestoreForm,
     WithdrawForm,
     build_bound_decision_form,
 )
@@ -59,6 +60,7 @@ from harness_site.review.record_decision import (
     build_decision_target,
     get_result_text_or_none,
     record_decision_from_form,
+    restore_original_arguments,
 )
 from harness_site.review.selectors import call_evidence, copied_calls_of_forks, pending_calls_by_eligible_decider
 from harness_site.review.upload_limits import was_oversized_upload_discarded
@@ -187,6 +189,34 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     return redirect("harness_review:card", pk)
 
 
+@require_POST
+@require_member_with_role(Role.APPROVER)
+def restore_arguments(request: MemberRequest, pk: int) -> HttpResponse:
+    """Give a call back the arguments that the agent asked for; it still waits for a decision."""
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
+    form = RestoreForm(request.POST)
+    if not form.is_valid():
+        return render_decision_card(request, call, restore_form=form, status=422)
+    try:
+        restore_original_arguments(
+            _build_checkpointer(request).store,
+            call,
+            build_decision_actor(request),
+            revision=form.cleaned_data["revision"],
+            reason=form.cleaned_data["reason"],
+        )
+    except NotFound as error:
+        raise Http404(error.detail) from error
+    except CheckpointsError as error:
+        call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
+        problem = build_decision_problem(
+            error, call, reader=request.membership.user.get_username(), nothing=_("The arguments were not restored.")
+        )
+        return render_decision_card(request, call, restore_form=form, problem=problem)
+    claim_services.reload_statuses_and_remove_claims([call], by=request.membership)
+    return redirect("harness_review:card", pk)
+
+
 def map_names_to_colleagues_who_may_decide(call: ToolCall, member: Membership) -> dict[str, Membership]:
     """List the other members of the workspace who may decide about a call now, by username."""
     others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
@@ -238,6 +268,7 @@ def render_decision_card(
     comment_form: CommentForm | None = None,
     hand_over_form: HandOverForm | None = None,
     withdraw_form: WithdrawForm | None = None,
+    restore_form: RestoreForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     """Render the decision page of a call, with the forms that were sent."""
@@ -254,6 +285,7 @@ def render_decision_card(
         "has_changed": kept_revision not in {"", str(call.revision)},
         "comment_form": comment_form or CommentForm(),
         "withdraw_form": withdraw_form,
+        "restore_form": restore_form,
     }
     context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
     if context["leads_onward"] or context["may_approve_own_change"]:
@@ -279,6 +311,9 @@ def render_decision_card(
         context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_form_or_deciders_context(request, context, form, problem)
+    context["shows_own_change"] = (
+        context["may_approve_own_change"] and "form" in context and not call.is_question and not context["leads_onward"]
+    )
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
         context["typed_answer"] = find_answer_name_or_empty(call, form["kind"].value() or "") if form else ""

@@ -115,8 +115,8 @@ class CallRecord:
     deadline: datetime | None
     #: Whether a framework's interrupt asks for a value, as `ToolCall.is_question` tells.
     is_question: bool
-    #: Digest of the arguments before people changed them; empty without a change.
-    asked_args_digest: str
+    #: Whether the arguments differ from those that the agent asked for, as `ToolCall.has_changed_args` tells.
+    has_changed_args: bool
     rulings: tuple[CallDecision, ...]
     late: tuple[LateCallResult, ...]
 
@@ -464,7 +464,7 @@ def _build_verified_call_record(
         settled_at=call.settled_at,
         deadline=call.deadline,
         is_question=call.is_question,
-        asked_args_digest=call.asked_args_digest,
+        has_changed_args=call.has_changed_args,
         rulings=tuple(map(_build_call_decision, decisions)),
         late=tuple(map(_build_late_call_result, late_results)),
     )

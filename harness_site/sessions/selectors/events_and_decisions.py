@@ -245,7 +245,7 @@ def _build_event_item(
 def _build_decision_item(decision: Decision) -> HistoryItem:
     call = decision.tool_call
     label = get_decision_shape_and_label(
-        decision.kind, about_question=call.is_question, about_changed_value=bool(call.asked_args_digest)
+        decision.kind, about_question=call.is_question, about_changed_value=call.has_changed_args
     )[1]
     return HistoryItem(
         pk=decision.pk,

@@ -12,7 +12,7 @@ import { selectCalls } from "./several_calls.js";
 
 for (const type of ["change", "input"]) {
   document.addEventListener(type, (event) => {
-    const withdraw = event.target.closest?.("form:is([data-withdraw], [data-withdraw-several])");
+    const withdraw = event.target.closest?.("form:is([data-withdraw], [data-withdraw-several], [data-restore])");
     if (withdraw) removeMendedErrors(withdraw, event.target);
     const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
@@ -41,7 +41,7 @@ document.addEventListener(
 document.addEventListener(
   "toggle",
   ({ target }) => {
-    const form = target.open && target.contains(document.activeElement) && target.querySelector("form[data-withdraw]");
+    const form = target.open && target.contains(document.activeElement) && target.querySelector("form:is([data-withdraw], [data-restore])");
     if (!form) return;
     form.elements.reason.focus({ preventScroll: true });
     form.scrollIntoView({ block: "nearest" });
@@ -86,8 +86,8 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   if (target.id === "change") markInvalidArguments(form);
   if (target.id === "main") focusInvalid(form);
   if (sent?.matches?.("[data-take-change]")) continueWithNewState(form);
-  const isWithdrawn = sent?.matches?.("form[data-withdraw]") && document.activeElement === document.body;
-  if (isWithdrawn) (document.querySelector("[data-withdrawn]") ?? document.getElementById("heading")).focus({ preventScroll: true });
+  const isUndone = sent?.matches?.("form:is([data-withdraw], [data-restore])") && document.activeElement === document.body;
+  if (isUndone) (document.querySelector("[data-withdrawn], [data-restored]") ?? document.getElementById("heading")).focus({ preventScroll: true });
 });
 document.body.addEventListener("harness:draftChanged", countAllAnswers);
 

@@ -75,6 +75,12 @@ LINES: Final = (
         "/review/calls/{call}/change/",
     ),
     line(
+        "review/calls/<int:pk>/restore/",
+        "302 405 405 405 405 302",
+        "302 403 403 422 422 302",
+        "/review/calls/{call}/restore/",
+    ),
+    line(
         "review/calls/<int:pk>/verify/",
         "302 405 405 405 405 302",
         "302 403 403 302 302 302",
@@ -94,5 +100,6 @@ FOREIGN: Final = (
     ("/review/calls/{foreign_call}/hand-over/", "post"),
     ("/review/calls/{foreign_call}/withdraw/", "post"),
     ("/review/calls/{foreign_call}/change/", "post"),
+    ("/review/calls/{foreign_call}/restore/", "post"),
     ("/review/calls/{foreign_call}/verify/", "post"),
 )
