@@ -427,9 +427,17 @@ class Migration(migrations.Migration):
                         name="session_of_parent",
                     ),
                     models.Index(
-                        condition=models.Q(("status", "active"), _negated=True),
+                        condition=models.Q(
+                            models.Q(("status", "active"), _negated=True),
+                            models.Q(("cost_basis", "unknown"), _negated=True),
+                        ),
                         fields=["workspace", "-budget_spent_usd", "-id"],
                         name="session_costliest",
+                    ),
+                    models.Index(
+                        condition=models.Q(models.Q(("status", "active"), _negated=True), ("cost_basis", "unknown")),
+                        fields=["workspace", "-budget_spent_usd", "-id"],
+                        name="session_unpriced",
                     ),
                     models.Index(
                         condition=models.Q(("quarantined_at__isnull", False)),

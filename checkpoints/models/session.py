@@ -11,6 +11,7 @@ from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 
 _IS_ACTIVE = models.Q(status=SessionStatus.ACTIVE)
+_HAS_UNKNOWN_COST = models.Q(cost_basis=CostBasis.UNKNOWN)
 
 
 def generate_key_space() -> str:
@@ -149,8 +150,16 @@ class Session(SealedModel):
                 condition=~models.Q(parent_session_id=""),
                 name="session_of_parent",
             ),
+            # Lists by cost end with the sessions of unknown cost, which may be many and have the amount 0.
             models.Index(
-                fields=["workspace", "-budget_spent_usd", "-id"], condition=~_IS_ACTIVE, name="session_costliest"
+                fields=["workspace", "-budget_spent_usd", "-id"],
+                condition=~_IS_ACTIVE & ~_HAS_UNKNOWN_COST,
+                name="session_costliest",
+            ),
+            models.Index(
+                fields=["workspace", "-budget_spent_usd", "-id"],
+                condition=~_IS_ACTIVE & _HAS_UNKNOWN_COST,
+                name="session_unpriced",
             ),
             models.Index(
                 fields=["workspace", "-updated_at", "-id"],

@@ -279,7 +279,7 @@ def render_cost_or_tokens(amount: Decimal | None, tokens: int) -> SafeString | s
         # Translators: a rounded number of tokens: 18.6 M tokens
         shown = gettext("%(number)s M tokens") % {"number": formatting.format_number(Decimal(tokens) / _MILLION, 1)}
     title = gettext("%(tokens)s, the cost is unknown") % {"tokens": exact}
-    return build_html('<span class="in-tokens muted" title="{}">{}</span>', title, shown)
+    return build_html('<span class="muted" title="{}">{}</span>', title, shown)
 
 
 def format_money_delta(amount: Decimal | None, digits: int | None = None) -> str:

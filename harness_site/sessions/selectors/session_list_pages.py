@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from django.db.models import Lookup, QuerySet
+from django.db.models import Lookup, Q, QuerySet
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import AmountCursor, Cursor
+from checkpoints.enums import CostBasis
 from checkpoints.models import Session
 from checkpoints.sessions.session_list_filters import (
     SessionFilter,
@@ -22,39 +24,43 @@ from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, l
 #: Totals are exact up to this number; beyond it a page says "more than".
 LIMIT = 1000
 
-_UNTIMED_MARK = "no-times~"
+_UNKNOWN_VALUE_MARK = "unknown~"
 
 
 @dataclass(frozen=True, slots=True)
-class UntimedCursor:
-    """Cursor among the sessions whose source has no times: they come after all others, by the times of their files."""
+class UnknownValueCursor:
+    """Cursor among the sessions whose time or cost, by which the list is ordered, is unknown.
 
-    place: Cursor
+    They come after all others, by the times of their files or the newest first.
+    """
+
+    place: Cursor | AmountCursor
 
     def __str__(self) -> str:
-        return f"{_UNTIMED_MARK}{self.place}"
+        return f"{_UNKNOWN_VALUE_MARK}{self.place}"
 
 
 #: Cursor of a page.
-SessionListCursor: TypeAlias = Cursor | UntimedCursor | AmountCursor
+SessionListCursor: TypeAlias = Cursor | AmountCursor | UnknownValueCursor
 
 
 def parse_page_cursor(token: str, sort: Sort) -> SessionListCursor | None:
     """Parse the cursor of a page from its URL; None if it is invalid."""
-    if sort.is_by_cost:
-        return AmountCursor.parse(token)
-    place = Cursor.parse(token.removeprefix(_UNTIMED_MARK))
-    return UntimedCursor(place) if place is not None and token.startswith(_UNTIMED_MARK) else place
+    parse: Callable[[str], Cursor | AmountCursor | None] = AmountCursor.parse if sort.is_by_cost else Cursor.parse
+    place = parse(token.removeprefix(_UNKNOWN_VALUE_MARK))
+    return UnknownValueCursor(place) if place is not None and token.startswith(_UNKNOWN_VALUE_MARK) else place
 
 
 def build_cursor_of_session_or_none(session: Session | UnreadableRecord, sort: Sort) -> SessionListCursor | None:
     """Return the cursor of a session in the list; None of one whose place cannot be read."""
     if isinstance(session, UnreadableRecord):
         return None
-    if sort.is_by_cost:
-        return AmountCursor(session.budget_spent_usd, session.pk)
-    place = Cursor(str(session.stored_time), session.pk)  # type: ignore[attr-defined]
-    return place if session.has_times else UntimedCursor(place)
+    place = (
+        AmountCursor(session.budget_spent_usd, session.pk)
+        if sort.is_by_cost
+        else Cursor(str(session.stored_time), session.pk)  # type: ignore[attr-defined]
+    )
+    return place if _has_known_value(session, sort) else UnknownValueCursor(place)
 
 
 def load_partial_sessions_after_cursor(
@@ -62,29 +68,41 @@ def load_partial_sessions_after_cursor(
 ) -> list[Session | UnreadableRecord]:
     """Load the first sessions after the cursor `after`, with only the columns that the order needs.
 
-    In an order of time, sessions whose source has no times come last. Those whose place cannot be read come first.
+    In an order of time, sessions whose source has no times come last; in an order of cost, those whose cost is unknown.
+    Those whose place cannot be read come first.
     """
     parts = split_into_indexed_querysets(workspace_id, wanted)
-    if isinstance(after, AmountCursor) or wanted.sort.is_by_cost:
-        return _load_first_sessions_of_querysets(parts, wanted, size, after)
+    is_known = _build_known_value_condition(wanted.sort)
     if after is None and len(wanted.among) > 1:
         # Each statement evaluates a combination of conditions completely, so one is enough if it finds all sessions.
         sessions = _load_first_sessions_of_querysets(parts, wanted, size, None)
         if len(sessions) < size:
-            return sorted(sessions, key=lambda row: isinstance(row, UnreadableRecord) or row.has_times, reverse=True)
+            return sorted(sessions, key=lambda row: _has_known_value(row, wanted.sort), reverse=True)
     sessions = []
-    if not isinstance(after, UntimedCursor):
-        timed = [part.filter(has_times=True) for part in parts]
-        sessions = _load_first_sessions_of_querysets(timed, wanted, size, after)
+    if not isinstance(after, UnknownValueCursor):
+        known = [part.filter(is_known) for part in parts]
+        sessions = _load_first_sessions_of_querysets(known, wanted, size, after)
     if len(sessions) < size:
-        place = after.place if isinstance(after, UntimedCursor) else None
-        untimed = [part.filter(has_times=False) for part in parts]
-        sessions += _load_first_sessions_of_querysets(untimed, wanted, size - len(sessions), place)
+        place = after.place if isinstance(after, UnknownValueCursor) else None
+        unknown = [part.filter(~is_known) for part in parts]
+        sessions += _load_first_sessions_of_querysets(unknown, wanted, size - len(sessions), place)
     return sessions
 
 
+def _build_known_value_condition(sort: Sort) -> Q:
+    """Build the condition of the sessions whose value of the order is known. Indexes by cost have the same one."""
+    return ~Q(cost_basis=CostBasis.UNKNOWN) if sort.is_by_cost else Q(has_times=True)
+
+
+def _has_known_value(session: Session | UnreadableRecord, sort: Sort) -> bool:
+    """Return whether the value by which the list is ordered is known; True of a session that cannot be read."""
+    if isinstance(session, UnreadableRecord):
+        return True
+    return session.cost_basis != CostBasis.UNKNOWN if sort.is_by_cost else session.has_times
+
+
 def _load_first_sessions_of_querysets(
-    parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: SessionListCursor | None
+    parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: Cursor | AmountCursor | None
 ) -> list[Session | UnreadableRecord]:
     column = wanted.sort.column
     rows: list[Session | UnreadableRecord] = []
@@ -113,9 +131,9 @@ def count_sessions_up_to_limit(workspace_id: int, wanted: SessionFilter) -> int:
 
 
 def _filter_querysets_after_cursor(
-    parts: list[QuerySet[Session]], filters: SessionFilter, after: SessionListCursor | None
+    parts: list[QuerySet[Session]], filters: SessionFilter, after: Cursor | AmountCursor | None
 ) -> list[QuerySet[Session]]:
-    if not isinstance(after, AmountCursor | Cursor):
+    if after is None:
         return parts
     condition = _build_condition_after_cursor(after, filters.sort)
     return [part.filter(condition) for part in parts]
@@ -138,7 +156,9 @@ def _build_condition_after_cursor(after: AmountCursor | Cursor, sort: Sort) -> L
 
 
 def _order_sessions_with_sort_columns(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
-    rows = sessions.order_by(*get_order_fields(wanted.sort)).only(wanted.sort.column, "has_times")
+    rows = sessions.order_by(*get_order_fields(wanted.sort))
     if wanted.sort.is_by_cost:
-        return rows
-    return rows.annotate(stored_time=keyset_pagination.cast_field_to_text(wanted.sort.column))
+        return rows.only(wanted.sort.column, "cost_basis")
+    return rows.only(wanted.sort.column, "has_times").annotate(
+        stored_time=keyset_pagination.cast_field_to_text(wanted.sort.column)
+    )

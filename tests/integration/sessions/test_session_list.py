@@ -211,14 +211,31 @@ def test_pages_of_equal_times_have_no_gaps_or_repeats(micro: int) -> None:
     assert seen == pks[::-1]
 
 
-@pytest.mark.parametrize("sort", Sort)
-def test_sessions_of_every_order_are_read_in_the_order_of_indexes(sort: Sort) -> None:
+@pytest.mark.parametrize("sort", [sort for sort in Sort if not sort.is_by_cost])
+def test_sessions_of_every_order_of_time_are_read_in_the_order_of_indexes(sort: Sort) -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":  # which sorts an empty table rather than reading an index
             cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
     parts = split_into_indexed_querysets(make_workspace().pk, SessionFilter(sort=sort))
     plans = [part.order_by(*get_order_fields(sort)).values("pk")[:2].explain() for part in parts]
     assert [plan for plan in plans if "Sort" in plan or "TEMP B-TREE" in plan] == []
+
+
+@pytest.mark.parametrize("sort", [Sort.COST, Sort.COST_ASCENDING])
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [(~Q(cost_basis=CostBasis.UNKNOWN), "session_costliest"), (Q(cost_basis=CostBasis.UNKNOWN), "session_unpriced")],
+)
+def test_sessions_of_known_and_of_unknown_cost_have_an_index_each(sort: Sort, condition: Q, index: str) -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
+    ended, active = split_into_indexed_querysets(make_workspace().pk, SessionFilter(sort=sort))
+    for part, name in ((ended, index), (active, "session_active_costliest")):
+        plan = part.filter(condition).order_by(*get_order_fields(sort)).values("pk")[:2].explain()
+        assert name in plan
+        assert "Sort" not in plan
+        assert "TEMP B-TREE" not in plan
 
 
 def test_filters_are_kept_on_the_next_page(reader: Client) -> None:
@@ -328,6 +345,10 @@ def test_lowest_cost_and_oldest_activity_come_first(reader: Client) -> None:
     newer, oldest = at(3, budget_spent_usd=1), at(1, budget_spent_usd=2)
     assert listed(reader, "/sessions/?sort=updated-asc") == [oldest.pk, newer.pk]
     assert listed(reader, "/sessions/?sort=cost-asc") == [newer.pk, oldest.pk]
+    unknown = at(4, cost_basis=CostBasis.UNKNOWN, status=SessionStatus.COMPLETED)
+    free = at(5, budget_spent_usd=0)
+    assert listed(reader, "/sessions/?sort=cost-asc") == [free.pk, newer.pk, oldest.pk, unknown.pk]
+    assert listed(reader, "/sessions/?sort=cost") == [oldest.pk, newer.pk, free.pk, unknown.pk]
     assert "All agent sessions, the lowest cost first." in visible_text(reader.get("/sessions/?sort=cost-asc"))
 
 

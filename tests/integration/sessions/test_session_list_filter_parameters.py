@@ -13,7 +13,7 @@ from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from checkpoints.enums import ActorKind, CallStatus
+from checkpoints.enums import ActorKind, CallStatus, CostBasis
 from checkpoints.models import Session
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort, get_order_fields, select_sessions_by_filter
 from harness_site.saved_views.filterable_lists import FILTERS
@@ -217,12 +217,14 @@ def test_pages_of_every_order_have_no_gaps_or_repeats(
     sort: str, agent: str, conditions: tuple[Q, ...], counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_list_pages, "LIMIT", counted)
-    workspace, untimed = make_workspace(), {1, 5, 6}  # sessions without times come last in an order of time
+    workspace = make_workspace()
+    untimed, unpriced = {1, 5, 6}, {0, 2, 6}  # those without times come last in an order of time, the others of cost
     pks = [
         made(
             created=n // 2,
             updated=-(n // 2),
-            budget_spent_usd=(Decimal(n // 3) / 7).quantize(Decimal("0.000001")),
+            budget_spent_usd=Decimal(0) if n in unpriced else (Decimal(n // 3) / 7).quantize(Decimal("0.000001")),
+            cost_basis=CostBasis.UNKNOWN if n in unpriced else CostBasis.STATED,
             agent="desk",
             status=("active", "completed", "paused")[n % 3],
             has_times=n not in untimed,
@@ -240,8 +242,8 @@ def test_pages_of_every_order_have_no_gaps_or_repeats(
         after = session_list_pages.parse_page_cursor(str(page.after), order.sort)
     assert sorted(seen) == pks
     ranks = {"updated": [-(n // 2) for n in range(7)], "started": [n // 2 for n in range(7)]}
-    key = ranks.get(sort.removesuffix("-asc"), [n // 3 for n in range(7)])
-    last = set() if order.sort.is_by_cost else untimed
+    key = ranks.get(sort.removesuffix("-asc"), [0 if n in unpriced else n // 3 for n in range(7)])
+    last = unpriced if order.sort.is_by_cost else untimed
     ordered = sorted(range(7), key=lambda n: (key[n], n), reverse=not order.sort.is_ascending)
     assert seen == [pks[n] for n in sorted(ordered, key=lambda n: n in last)]
 
