@@ -37,6 +37,8 @@ _TRAITS: Final = {
     "model": Trait.MODEL,
     "program": Trait.PROGRAM,
 }
+#: Traits whose values are suggested from those of the newest sessions. Labels are read from the sessions themselves.
+SUGGESTED_TRAITS: Final = frozenset(_TRAITS.values()) - {Trait.LABEL}
 #: Values of the parameter `models`: how many models of a session are known.
 KNOWN_MODELS: Final = {"unknown": gettext_lazy("Unknown"), "several": gettext_lazy("Several")}
 #: The kind of indexed text that each trait is derived from.

@@ -18,11 +18,12 @@ from harness_site.core.time_range_parameters import TimeRange, format_time_param
 from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
-from harness_site.sessions.selectors import session_list_pages, session_rows
+from harness_site.sessions.selectors import filter_suggestions, session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_list_filter_parameters import (
     COST_PARAMETERS,
     LONGEST,
+    SUGGESTED_TRAITS,
     count_given_filters,
     describe_invalid_filters_by_parameter,
     get_required_index_kinds,
@@ -62,6 +63,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "times": times,
         # An absent parameter is an empty text: for a name that is missing, a template fails several times.
         "asked": defaultdict(str, request.GET.dict()),
+        "suggested": filter_suggestions.list_recent_values_by_trait(workspace, SUGGESTED_TRAITS),
         "exported": _build_list_url_with_changes(
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
         ),

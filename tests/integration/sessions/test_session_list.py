@@ -59,7 +59,7 @@ def test_query_count_is_independent_of_the_sessions(
         session = make_session(status=SessionStatus.NEEDS_REVIEW)
         make_run(session=session)
         make_call(session=session)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         assert len(listed(reader)) == rows
 
 

@@ -201,6 +201,28 @@ def test_decisions_of_people_are_found_with_and_without_a_time(reader: Client) -
     assert listed(reader, "/sessions/?decided=1&first=2025-03-04T01:00") == []
 
 
+def test_filters_suggest_the_values_of_sessions_of_the_workspace(reader: Client) -> None:
+    session, other = make_session(), make_session(workspace=make_workspace(slug="elsewhere"))
+    make_call(session=session, tool="send_mail", step=2)
+    make_decision(call=make_call(session=session, tool="refund_card"), actor="bob")
+    make_call(session=other, tool="ship_parcel")
+    make_message(session=session, body={"role": "assistant", "content": "Done.", "model": "small-1"})
+    complete()
+    page = reader.get("/sessions/").content.decode()
+    suggested = {
+        name: re.findall(r'<option value="([^"]*)">', rest.partition("</datalist>")[0])
+        for name, rest in re.findall(r'<datalist id="known-(\w+)">(.*)', page)
+    }
+    assert suggested == {
+        "tool": ["refund_card", "send_mail"],
+        "by": ["bob"],
+        "project": [],
+        "branch": [],
+        "model": ["small-1"],
+        "program": [],
+    }
+
+
 def test_cost_filter_has_two_bounds(reader: Client) -> None:
     cheap, dear = made(budget_spent_usd="0.031"), made(budget_spent_usd="12.5")
     assert listed(reader, "/sessions/?least=0.031&most=1") == [cheap]
@@ -263,7 +285,7 @@ def test_query_count_is_independent_of_rows_and_filters(
     for _ in range(rows):
         make_call(session=make_session(labels='["vip"]', agent="desk", budget_spent_usd=3))
     complete()
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         address = (
             "/sessions/?label=vip&agent=desk&tool=refund_card&interrupted=1&least=1&most=9&sort=cost&status=running"
             "&first=2025-03-04"
