@@ -27,6 +27,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import replace
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
+from harness_site.core.repeated_hook_answers import fold_repeated_hook_answers
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.sessions import (
     call_row_html,
@@ -78,6 +79,7 @@ register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_resu
 )
 register.simple_tag(markdown.mask_and_render_markdown)
 register.simple_tag(render_prompt_links)
+register.simple_tag(fold_repeated_hook_answers)
 register.simple_tag(render_session_rows)
 register.simple_tag(render_sortable_heading)
 for _render_cell in (

@@ -463,3 +463,17 @@ def test_answer_of_a_verify_hook_that_cannot_tell_is_no_decision(session: Sessio
     page = reader.get(f"/sessions/{session.pk}/calls/{call.pk}/")
     assert re.search("Verify hook \\S+ — Outcome still unknown", visible_text(page))
     assert "<dt>Decision" not in page.content.decode()
+
+
+def test_equal_answers_of_a_verify_hook_in_a_row_are_one_line(session: Session, reader: Client) -> None:
+    call = make_call(session=session, status=CallStatus.INTERRUPTED)
+    for _ in range(3):
+        make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="hook", actor_kind=ActorKind.HOOK, reason="503")
+    words = "Verify hook: outcome still unknown, asked 3 times, last just now"
+    for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
+        page = visible_text(reader.get(address))
+        assert page.count("outcome still unknown") == 1
+        assert words in page
+    transcript = visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert transcript.count("503") == 1
+    assert "asked 3 times, last just now" in transcript
