@@ -16,8 +16,10 @@ from checkpoints.calls import (
     write_outcomes,
 )
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.db import clock
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
+from checkpoints.decisions.decision_poll_pause import compute_pause_before_next_decision_check
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -36,7 +38,6 @@ from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutc
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.dispatch import (
-    APPROVAL_POLL_SECONDS,
     POLL_SECONDS,
     DispatchRequest,
     WaitOptions,
@@ -278,7 +279,8 @@ def _sleep_while_other_call_runs_or_raise_flow(
     if other_call.status == CallStatus.AWAITING_APPROVAL:
         if not wait_options.for_approval:
             raise ApprovalRequired(session_id, [call_dicts.call_to_dict(other_call)])
-        yield Sleep(APPROVAL_POLL_SECONDS)
+        waited = (clock.now() - other_call.issued_at).total_seconds()
+        yield Sleep(compute_pause_before_next_decision_check(waited))
         return
     if other_call.status == CallStatus.INTERRUPTED:
         raise (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from checkpoints.calls import registry_of_running_tools
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
+from checkpoints.decisions.decision_poll_pause import compute_pause_before_next_decision_check
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -26,7 +28,7 @@ from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
+from checkpoints.tools.dispatch import POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name
 from checkpoints.tools.tool import Tool
 
@@ -68,6 +70,7 @@ class RemoteCallLog:
             uuid.uuid4().hex,
             restore_argument_order_in_json(request.stored, encode_argument_order(request.args)),
         )
+        start = time.monotonic()
         while True:
             try:
                 answer: Mapping[str, Any] = yield Transact(
@@ -79,7 +82,7 @@ class RemoteCallLog:
                 if not wait_options.for_approval:
                     raise
                 key = uuid.uuid4().hex
-                yield Sleep(APPROVAL_POLL_SECONDS)
+                yield Sleep(compute_pause_before_next_decision_check(time.monotonic() - start))
                 continue
             if answer["state"] != "running":
                 break

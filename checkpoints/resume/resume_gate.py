@@ -20,6 +20,7 @@ from checkpoints.db import clock
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
+from checkpoints.decisions.decision_poll_pause import compute_pause_before_next_decision_check
 from checkpoints.enums import (
     AuditKind,
     CallStatus,
@@ -39,9 +40,6 @@ from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-
-#: Seconds between two checks for decisions while a run waits for them.
-POLL_SECONDS = 0.25
 
 
 def pass_gate_or_require_decisions_flow(
@@ -77,7 +75,8 @@ def pass_gate_or_require_decisions_flow(
             log_wait_for_decisions(owned_session.session_id, calls)
             is_logged = True
         yield Transact(lambda: set_waiting_status_of_owned_run(store, owned_session))
-        yield Sleep(POLL_SECONDS)
+        since = max(call.interrupted_at or call.issued_at for call in undecided_calls)
+        yield Sleep(compute_pause_before_next_decision_check((clock.now() - since).total_seconds()))
 
 
 def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[ToolCall]:

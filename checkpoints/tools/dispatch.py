@@ -38,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two checks of a call that runs elsewhere.
 POLL_SECONDS = 0.05
-#: Seconds between two checks for a person's approval.
-APPROVAL_POLL_SECONDS = 0.25
 #: Number of attempts to record a result: the tool has run, and its result matters.
 RECORD_ATTEMPTS = 5
 #: Errors that end the run of an agent, also if a tool raises them that has made a call itself.
