@@ -44,17 +44,30 @@ def start_payer(site: Site, order_number: int) -> Iterator[StartPayer]:
         yield start
 
 
+#: Whether an element is inside the window and nothing covers its middle.
+IS_VISIBLE_IN_VIEWPORT = """e => {
+    const box = e.getBoundingClientRect();
+    const inside = box.top >= 0 && box.bottom <= innerHeight;
+    const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    return inside && (e === top || e.contains(top));
+}"""
+
+#: Scrolls through the page; returns where the first element is in sight, and where the second is not in sight then.
+POSITIONS_IN_SIGHT = f"""([button, reason]) => {{
+    const isVisible = {IS_VISIBLE_IN_VIEWPORT};
+    const seen = [], alone = [];
+    for (let top = 0; top < document.documentElement.scrollHeight; top += 60) {{
+        scrollTo(0, top);
+        if (!isVisible(button)) continue;
+        seen.push(top);
+        if (!isVisible(reason)) alone.push(top);
+    }}
+    return [seen, alone];
+}}"""
+
+
 def is_visible_in_viewport(element: Locator) -> bool:
-    return bool(
-        element.evaluate(
-            """e => {
-                const box = e.getBoundingClientRect();
-                const inside = box.top >= 0 && box.bottom <= innerHeight;
-                const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-                return inside && (e === top || e.contains(top));
-            }"""
-        )
-    )
+    return bool(element.evaluate(IS_VISIBLE_IN_VIEWPORT))
 
 
 def check_layout_of_answers(page: Page) -> None:
@@ -160,16 +173,11 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
 
 def list_positions_where_only_the_button_is_in_sight(page: Page) -> list[int]:
     """Scroll through the page; return where the button of an edit is in sight and the reason is not."""
-    button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"])
-    positions, seen = [], 0
-    for top in range(0, page.evaluate("document.documentElement.scrollHeight"), 60):
-        page.evaluate("top => scrollTo(0, top)", top)
-        if is_visible_in_viewport(button):
-            seen += 1
-            if not is_visible_in_viewport(page_actions.reason_field(page)):
-                positions.append(top)
+    button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"]).element_handle()
+    reason = page_actions.reason_field(page).element_handle()
+    seen, alone = page.evaluate(POSITIONS_IN_SIGHT, [button, reason])
     assert seen
-    return positions
+    return list(alone)
 
 
 def test_reason_of_an_edit_is_in_sight_wherever_its_button_is(
