@@ -51,7 +51,7 @@ POSTGRES_LESS_OFTEN := $(addprefix tests/integration/checkpoints/,test_configura
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
 EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
-	integration/hostile/test_forged_texts.py \
+	integration/hostile/test_forged_texts.py integration/api/test_bad_input.py \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py $(addprefix integrity/test_, \
 	mistyped_values.py sessions_verified_together.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)))
 

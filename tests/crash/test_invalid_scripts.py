@@ -18,16 +18,20 @@ from tests.crash.invalid_scripts import (
     observe_chance,
     observe_nothing,
 )
+from tests.support.exhaustive_mode import mark_all_but_each
 
 
 @pytest.mark.parametrize(
     ("agent", "observe", "said"),
-    [
-        (act, observe_chance, "do not come to the same end"),
-        (act, act_wrongly, "The end could not be observed(.|\n)*this agent cannot act"),
-        (act_wrongly, observe_nothing, "A process failed(.|\n)*this agent cannot act"),
-        (give_up_review, observe_nothing, "After 50 processes the agent is not done"),
-    ],
+    mark_all_but_each(
+        2,
+        [
+            (act, observe_chance, "do not come to the same end"),
+            (act, act_wrongly, "The end could not be observed(.|\n)*this agent cannot act"),
+            (act_wrongly, observe_nothing, "A process failed(.|\n)*this agent cannot act"),
+            (give_up_review, observe_nothing, "After 50 processes the agent is not done"),
+        ],
+    ),
 )
 def test_script_without_a_comparable_end_is_refused(
     fresh_session: Fresh, agent: Callable[..., Any], observe: Callable[..., Any], said: str

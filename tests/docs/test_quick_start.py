@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.page_files import commands_of, environment, files_of, run
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.processes import ROOT
 
 PAGE = "quick-start.md"
@@ -99,6 +100,7 @@ def test_crash_is_resolved_in_the_browser(tmp_path: Path, site: dict[str, str]) 
     decide_while_agent_waits(tmp_path, site, "confirm_landed")
 
 
+@only_exhaustive
 def test_call_that_did_not_happen_is_made_by_the_answer_that_the_page_names(
     tmp_path: Path, site: dict[str, str]
 ) -> None:

@@ -96,6 +96,7 @@ def test_passkey_replaces_the_password_and_is_a_second_factor(open_page: OpenPag
     expect(page.get_by_role("alert").get_by_text("This passkey is unknown here")).to_be_visible()
 
 
+@only_exhaustive
 def test_sign_out_of_other_devices(open_page: OpenPage, page_monitors: list[PageMonitor]) -> None:
     link = create_invitation(open_page("dora"), "Auditor")
     first_device, second_device = InvitedUser(open_page(), "heidi"), InvitedUser(open_page(), "heidi")

@@ -11,6 +11,7 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import interrupted_calls
 from tests.support.browser import PageMonitor
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import Site
 
 REASON = "Seen in the bank's export."
@@ -211,6 +212,7 @@ def test_verify_hook_can_be_called_again(open_cards: Callable[..., list[Page]]) 
     expect(page.get_by_label("Did it happen?").locator(hook_answer)).to_have_count(before + 1)
 
 
+@only_exhaustive
 def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(
     private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
@@ -254,6 +256,7 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(
     expect(page.get_by_text("This call has changed since you opened the page.")).to_have_count(0)
 
 
+@only_exhaustive
 def test_links_are_followed_while_the_card_is_refreshed(private_site: Site, open_page: OpenPage) -> None:
     interrupted_calls.interrupt_calls(private_site, 1)
     page = open_page("alice", private_site)

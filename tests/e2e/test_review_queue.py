@@ -107,6 +107,7 @@ def test_call_is_handed_over_beside_its_claim_and_this_can_be_undone(
     expect(page.get_by_role("region", name="Comments").get_by_role("listitem")).to_have_count(2)
 
 
+@only_exhaustive
 def test_response_arrives_after_its_button_was_replaced(
     site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor], order_number: int
 ) -> None:
@@ -186,6 +187,7 @@ def test_live_update_waits_until_the_click_has_ended(
     page.wait_for_url("**/sessions/*/")
 
 
+@only_exhaustive
 def test_delayed_update_is_applied_when_the_mouse_button_is_released(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
@@ -352,6 +354,7 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
     expect(by_evidence.get_by_role("textbox")).to_have_value("Seen in the list of parcels.")
 
 
+@only_exhaustive
 def test_answer_for_all_calls_is_not_one_for_the_call_that_somebody_else_leaves_undecided(
     private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

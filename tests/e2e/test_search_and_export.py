@@ -126,6 +126,7 @@ def test_session_of_a_list_takes_three_lines_on_a_phone(
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+@only_exhaustive
 def test_expanded_comparison_is_kept_on_back_and_reload(open_page: OpenPage, equal_sessions: list[str]) -> None:
     page = open_page("carol")
     page.goto(f"{equal_sessions[0]}compare/?a=1&b=2")

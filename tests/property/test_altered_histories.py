@@ -36,7 +36,7 @@ def count_problems(session: Session) -> int:
 
 
 @given(history=st.lists(actions, min_size=1, max_size=8), choice=st.integers(0, 10**6))
-@settings(max_examples=count_examples(9))
+@settings(max_examples=count_examples(5))
 def test_one_edit_of_any_history_is_detected(history: list[tuple[str, Any]], choice: int, workspace: Workspace) -> None:
     name = f"sealed {uuid.uuid4()}"
     Player(name).play([("append", [{"id": "m", "n": 1}]), *history])
@@ -226,7 +226,7 @@ _EDITS: dict[str, Callable[[RichPlayer, Session, int], Edit | None]] = {
     edits=st.lists(st.tuples(st.sampled_from(sorted(_EDITS)), st.integers(0, 10**6)), min_size=12, max_size=12),
 )
 @settings(
-    max_examples=count_examples(9),
+    max_examples=count_examples(5),
     derandomize=not EXHAUSTIVE,
 )
 def test_edits_of_any_history_are_refused_or_change_nothing_that_is_read(

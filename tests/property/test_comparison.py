@@ -128,7 +128,7 @@ def test_reordered_messages_are_found_as_moved(numbers: list[int], data: st.Data
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=count_examples(14))
+@settings(max_examples=count_examples(8))
 @given(operations=operations)
 def test_comparison_of_saved_versions_finds_exactly_the_changes(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)

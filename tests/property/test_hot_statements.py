@@ -139,7 +139,7 @@ def _plain(row: Any) -> dict[str, Any]:
 
 
 @given(history=st.lists(actions, max_size=12))
-@settings(max_examples=count_examples(25))
+@settings(max_examples=count_examples(12))
 def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}

@@ -105,7 +105,7 @@ _names = st.sampled_from("abc")
         max_size=12,
     )
 )
-@settings(max_examples=count_examples(15))
+@settings(max_examples=count_examples(8))
 def test_nothing_is_paid_twice(history: list[tuple[Callable[..., None], str, str]], workspace: Workspace) -> None:
     delete_test_rows()
     with witness_of_history():

@@ -100,7 +100,7 @@ class History:
 def histories(run: Callable[[Open, list[Step]], None]) -> Callable[..., None]:
     """Many histories on one emptied database, each in a session of its own."""
     decorated: Callable[..., None] = settings(
-        max_examples=count_examples(15),
+        max_examples=count_examples(8),
     )(given(steps=steps)(run))
     return decorated
 

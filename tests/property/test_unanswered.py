@@ -135,7 +135,7 @@ class Agent:
 
 
 @given(history=st.lists(turns(), max_size=8))
-@settings(max_examples=count_examples(14))
+@settings(max_examples=count_examples(8))
 def test_every_operation_runs_exactly_once(history: list[Turn], workspace: Workspace) -> None:
     agent, expected = Agent(), Expected()
     try:

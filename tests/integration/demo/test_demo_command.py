@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import RunStatus
 from checkpoints.models import Run
 from examples.demo.demo_processes import describe_port_problem_or_empty
-from tests.support.exhaustive_mode import mark_all_but_each
+from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.processes import ROOT, database_url
 from tests.support.site_process import free_port
 
@@ -47,6 +47,7 @@ def test_ledger_and_session_agree(cp: SyncCheckpointer, tmp_path: Path, decision
     assert cp.resume("order-19").finished
 
 
+@only_exhaustive
 def test_demo_interrupted_at_the_gate_leaves_no_process(cp: SyncCheckpointer, tmp_path: Path) -> None:
     port = free_port()
     with _demo(f"--state={tmp_path}", port=port) as demo:

@@ -20,6 +20,7 @@ from checkpoints.exceptions import ConnectionFailed, WorkspaceNotFound
 from harness_site import command_line
 from harness_site.accounts import create_superuser_command
 from harness_site.command_overview import COMMANDS, format_overview
+from tests.support.exhaustive_mode import only_exhaustive
 
 ROOT = Path(__file__).parents[3]
 
@@ -215,6 +216,7 @@ def test_createsuperuser_without_a_terminal_names_another_way() -> None:
         call_command(create_superuser_command.Command(), stdin=StringIO())
 
 
+@only_exhaustive
 def test_createsuperuser_names_only_commands_that_exist_and_says_when_nobody_becomes_a_member(tmp_path: Path) -> None:
     create = "createsuperuser --noinput --email= --username"
     early = run_harness(tmp_path, f"{create} ann")
