@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from checkpoints.formats.parse_message_parts import ResultPart
 from checkpoints.models import Session
 from harness_site.core import word_diff
 from harness_site.core.formatting import parse_json_or_text
-from harness_site.core.word_diff import DiffPiece
+from harness_site.core.word_diff import StepBudget
 from harness_site.sessions import plan_steps
 from harness_site.sessions.compare import common_prefix, json_diff
 from harness_site.sessions.compare.json_diff import Differences
@@ -28,7 +29,8 @@ from harness_site.sessions.compare.message_alignment import (
     merge_adjacent_folds,
     shorten_long_runs_of_changed_messages,
 )
-from harness_site.sessions.plan_steps import StepChange, StepChangeKind
+from harness_site.sessions.compare.message_part_differences import EditedField, compare_fields
+from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors import calls_between_versions, message_windows, version_list
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.message_windows import StoredMessage
@@ -39,6 +41,10 @@ COMPARED = 2000
 COMPARED_SIZE = 32_000_000
 #: Number of unchanged messages displayed when a fold is expanded.
 EXPANDED_MESSAGES = 50
+#: Number of messages before the first difference in which the calls of its results are looked for.
+_MESSAGES_WITH_CALLS = 8
+#: Maximum steps of comparing the fields of two plans.
+_PLAN_STEPS = 4_000_000
 
 _Messages = Sequence[ComparedMessage]
 
@@ -47,7 +53,8 @@ _Messages = Sequence[ComparedMessage]
 class Comparison:
     """Differences between the versions `a` and `b`.
 
-    The first `shared` messages are the same and were not read. `rest_a` and `rest_b` count the messages after the last
+    The first `shared` messages are the same and were not read; `preceding` are the last of them if the first difference
+    is a result, whose call is among them. `rest_a` and `rest_b` count the messages after the last
     compared one. `calls` were issued between the two versions, whichever is older. For two sessions, `calls_a` and
     `calls` are the calls that the first and the second one issued since they diverged, and `headlines` are the
     differences of their titles, agents, labels and metadata.
@@ -60,11 +67,12 @@ class Comparison:
     rest_a: int
     rest_b: int
     plan: tuple[StepChange, ...]
-    plan_rest: tuple[DiffPiece, ...]
+    plan_rest: tuple[EditedField, ...]
     payload: Differences
     calls: FirstCallsAndCount
     calls_a: FirstCallsAndCount = field(default_factory=FirstCallsAndCount)
     headlines: Differences = field(default_factory=Differences)
+    preceding: tuple[ComparedMessage, ...] = ()
 
     @property
     def added_count(self) -> int:
@@ -123,33 +131,41 @@ def compare_two_versions(
         else partial(align_messages_of_two_sessions, share_ids=prefix.has_shared_rows)
     )
     lines, rest_a, rest_b = _compare_messages_after_prefix(old, new, shared, align)
-    calls_a, calls_b = _load_calls_on_both_sides((session_pk, old), (other, new), shared)
-    old_plan_rest, new_plan_rest = (
-        plan_steps.format_other_plan_fields(old.plan),
-        plan_steps.format_other_plan_fields(new.plan),
+    shown_lines = tuple(
+        _open_requested_folds(
+            shorten_long_runs_of_changed_messages(
+                merge_adjacent_folds([*_build_fold_of_shared_messages(shared), *lines])
+            ),
+            new,
+            opened,
+        )
     )
+    calls_a, calls_b = _load_calls_on_both_sides((session_pk, old), (other, new), shared)
     return Comparison(
         a=old,
         b=new,
         shared=shared,
-        lines=tuple(
-            _open_requested_folds(
-                shorten_long_runs_of_changed_messages(
-                    merge_adjacent_folds([*_build_fold_of_shared_messages(shared), *lines])
-                ),
-                new,
-                opened,
-            )
-        ),
+        lines=shown_lines,
         rest_a=rest_a,
         rest_b=rest_b,
         plan=plan_steps.compare_plan_steps(old.plan, new.plan),
-        plan_rest=word_diff.compute_word_diff(old_plan_rest, new_plan_rest) if old_plan_rest != new_plan_rest else (),
+        plan_rest=_compare_other_plan_fields(old.plan, new.plan),
         payload=json_diff.compare_json_texts(old_payload, new_payload),
         calls=calls_b,
         calls_a=calls_a,
         headlines=_compare_session_attributes(session_pk, other),
+        preceding=_load_messages_before_first_result(new, shared, shown_lines),
     )
+
+
+def _compare_other_plan_fields(old: Plan | None, new: Plan | None) -> tuple[EditedField, ...]:
+    """Return the fields of two plans that differ, except their steps; too many are one text, without a name."""
+    texts = plan_steps.format_other_plan_fields(old), plan_steps.format_other_plan_fields(new)
+    if texts[0] == texts[1]:
+        return ()
+    fields = compare_fields(old.rest if old else {}, new.rest if new else {}, StepBudget(_PLAN_STEPS))
+    differing = tuple(field for field in fields if field.has_differences)
+    return differing or (EditedField("", word_diff.compute_word_diff(*texts)),)
 
 
 def _compare_session_attributes(first_pk: int, second_pk: int) -> Differences:
@@ -242,6 +258,21 @@ def _load_messages_unless_too_large(version: Version, first: int) -> list[Compar
 
 def _convert_to_compared_message(message: StoredMessage) -> ComparedMessage:
     return ComparedMessage(message.position, message.message_id, message.role, message.created_at, message.body)
+
+
+def _load_messages_before_first_result(new: Version, shared: int, lines: Sequence[Line]) -> tuple[ComparedMessage, ...]:
+    """Load the last shared messages if the first difference is a result; without them, its tool would not be known."""
+    for line in lines:
+        if isinstance(line, Added | Removed) and any(isinstance(part, ResultPart) for part in line.message.parts):
+            break
+        if not isinstance(line, Fold | Same):
+            return ()
+    else:
+        return ()
+    stored = message_windows.load_and_verify_newest_messages_within_size(
+        new.segment_id, max(0, shared - _MESSAGES_WITH_CALLS), shared
+    )
+    return tuple(_convert_to_compared_message(message) for message in stored)
 
 
 def _open_requested_folds(lines: Iterable[Line], new: Version, positions: Sequence[int]) -> Iterator[Line]:

@@ -62,7 +62,7 @@ class ComparedCalls:
             list(_iterate_messages_of_newer_version(found.lines)),
         )
         for messages in self._messages:
-            self._add_results(messages)
+            self._add_results([*found.preceding, *messages])
 
     def build_compared_call(self, call: CallPart) -> ComparedCall:
         """Find what is known about a call, which has to be an object of one of the lines."""

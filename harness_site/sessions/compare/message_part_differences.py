@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
@@ -21,6 +22,8 @@ from harness_site.sessions.session_formatting import parse_json_container
 #: Objects with more fields are compared as text.
 _MAX_FIELDS = 40
 _LINE_LENGTH = 100
+#: Maximum steps of finding out which parts of two messages belong to each other.
+_ALIGNMENT_STEPS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,36 +33,68 @@ class EditedField:
     name: str
     pieces: tuple[DiffPiece, ...]
 
+    @property
+    def has_differences(self) -> bool:
+        return any(piece.change != "same" for piece in self.pieces)
+
 
 @dataclass(frozen=True, slots=True)
 class EditedPart:
-    """A part of an edited message: `new` as it is if it `is_same`, else its `fields` or its `pieces`.
+    """A part of an edited message: `part` as it is now if it `is_same`, else its `fields` or its `pieces`.
 
     With `is_command`, the pieces are those of a shell command, and the fields are the other arguments if they differ.
+    If only one of the messages has the part, `only_in` tells which.
     """
 
-    new: Part
+    part: Part
     is_same: bool = False
     is_command: bool = False
+    only_in: Literal["", "old", "new"] = ""
     fields: tuple[EditedField, ...] = ()
     pieces: tuple[DiffPiece, ...] = ()
 
     @property
     def has_differences(self) -> bool:
         """Whether the values that are shown differ; those of secrets are not shown."""
-        shown = (self.pieces, *(field.pieces for field in self.fields))
-        return any(piece.change != "same" for pieces in shown for piece in pieces)
+        own = EditedField("", self.pieces)
+        return bool(self.only_in) or any(field.has_differences for field in (own, *self.fields))
 
 
 def compare_parts(old: tuple[Part, ...], new: tuple[Part, ...], budget: StepBudget) -> tuple[EditedPart, ...]:
-    """Compare the parts of two messages one by one; empty if the messages consist of other kinds of parts."""
-    if [_get_kind_and_tool(part) for part in old] != [_get_kind_and_tool(part) for part in new]:
+    """Compare the parts of two messages one by one, those of the same kind with each other.
+
+    Empty if they are too many to find out which belong to each other.
+    """
+    try:
+        return tuple(_iterate_edited_parts(old, new, budget))
+    except word_diff.TooManySteps:
         return ()
-    return tuple(_compare_part(before, after, budget) for before, after in zip(old, new, strict=True))
 
 
-def _get_kind_and_tool(part: Part) -> tuple[str, str]:
-    return part.kind, part.name if isinstance(part, CallPart) else ""
+def _iterate_edited_parts(old: tuple[Part, ...], new: tuple[Part, ...], budget: StepBudget) -> Iterator[EditedPart]:
+    old_kinds, new_kinds = list(map(_get_kind_and_tool, old)), list(map(_get_kind_and_tool, new))
+    for tag, i1, i2, j1, j2 in word_diff.BoundedMatcher(old_kinds, new_kinds, _ALIGNMENT_STEPS).get_opcodes():
+        if tag == "equal":
+            for before, after in zip(old[i1:i2], new[j1:j2], strict=True):
+                yield _compare_part(before, after, budget)
+            continue
+        for part in old[i1:i2]:
+            yield _build_part_of_one_message(part, "old", budget)
+        for part in new[j1:j2]:
+            yield _build_part_of_one_message(part, "new", budget)
+
+
+def _get_kind_and_tool(part: Part) -> str:
+    return f"{part.kind} {part.name if isinstance(part, CallPart) else ''}"
+
+
+def _build_part_of_one_message(part: Part, only_in: Literal["old", "new"], budget: StepBudget) -> EditedPart:
+    value, text = _get_arguments_or_json_result(part), parse_message_parts.parts_to_text((part,))
+    sides = ((value, {}), (text, "")) if only_in == "old" else (({}, value), ("", text))
+    fields = compare_fields(*sides[0], budget)
+    is_shown_by_name = isinstance(part, CallPart) and not part.args
+    pieces = () if fields or is_shown_by_name else word_diff.compute_word_diff(*sides[1], budget)
+    return EditedPart(part, only_in=only_in, fields=fields, pieces=pieces)
 
 
 def _compare_part(old: Part, new: Part, budget: StepBudget) -> EditedPart:
@@ -68,12 +103,12 @@ def _compare_part(old: Part, new: Part, budget: StepBudget) -> EditedPart:
     old_command, new_command = _get_command_or_empty(old), _get_command_or_empty(new)
     if old_command and new_command:
         old_others, new_others = _get_arguments_beside_command(old), _get_arguments_beside_command(new)
-        fields = () if old_others == new_others else _compare_fields(old_others, new_others, budget)
+        fields = () if old_others == new_others else compare_fields(old_others, new_others, budget)
         if fields or old_others == new_others:
             pieces = word_diff.compute_word_diff(old_command, new_command, budget)
             return EditedPart(new, is_command=True, fields=fields, pieces=pieces)
     old_text, new_text = parse_message_parts.parts_to_text((old,)), parse_message_parts.parts_to_text((new,))
-    fields = _compare_fields(_get_arguments_or_json_result(old), _get_arguments_or_json_result(new), budget)
+    fields = compare_fields(_get_arguments_or_json_result(old), _get_arguments_or_json_result(new), budget)
     return EditedPart(
         new, fields=fields, pieces=() if fields else word_diff.compute_word_diff(old_text, new_text, budget)
     )
@@ -109,7 +144,7 @@ def _get_arguments_or_json_result(part: Part) -> Any:
             return None
 
 
-def _compare_fields(old: Any, new: Any, budget: StepBudget) -> tuple[EditedField, ...]:
+def compare_fields(old: Any, new: Any, budget: StepBudget) -> tuple[EditedField, ...]:
     """Compare two objects field by field, in the order of the new one; empty if they have too many fields."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return ()

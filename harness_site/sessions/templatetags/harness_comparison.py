@@ -74,7 +74,7 @@ def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
         ComparedFigure(
             gettext("Logged calls"),
             f"{_format_call_count(found.calls_a)} → {calls}",
-            gettext("since they diverged"),
+            gettext("since they diverged") if found.shared else gettext("up to these versions"),
         )
         if two
         else ComparedFigure(gettext("Logged calls"), calls, gettext("between the two versions")),
@@ -88,8 +88,12 @@ def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
 def _compare_amounts(
     label: str, old: N | None, new: N | None, format_amount: Callable[[Any], str] = session_formatting.format_count
 ) -> ComparedFigure:
-    if old is None or new is None:
+    if old is None and new is None:
         return ComparedFigure(label, "–", gettext("not known"))
+    if old is None or new is None:
+        sides = ("–" if amount is None else format_amount(amount) for amount in (old, new))
+        change = gettext("the first is not known") if old is None else gettext("the second is not known")
+        return ComparedFigure(label, " → ".join(sides), change)
     sign = "+" if new > old else "−"
     change = gettext("unchanged") if old == new else f"{sign}{format_amount(abs(new - old))}"
     return ComparedFigure(label, _format_both(old, new, format_amount), change)

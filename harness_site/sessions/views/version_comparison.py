@@ -59,7 +59,8 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     """Compare two versions.
 
     Query parameter `a` is a version of this session and `b` one of it or of the session whose key is `with`. Without
-    versions, the newest is compared with the one before it, or the newest versions of both sessions. With `find`, the
+    versions, the newest is compared with the one before it, or the newest versions of both sessions; the newest version
+    of a fork is compared with the version of its origin that it began with. With `find`, the
     page offers the sessions that have these words in their title, id or agent; a complete id leads to its session.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
@@ -82,6 +83,8 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     a, b = _parse_optional_version_or_404(request, "a", head), _parse_optional_version_or_404(request, "b", other)
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
+    if a is None:
+        a = _find_version_that_was_forked(head, other)
     if a is None:
         a = next((found for found in numbers_a if other is not head or (b is not None and found < b)), b)
     open_positions = _parse_open_folds(request)
@@ -106,6 +109,14 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         "is_choosing": typed is not None,
     }
     return render(request, "sessions/compare.html", context)
+
+
+def _find_version_that_was_forked(head: SessionHead, other: SessionHead) -> int | None:
+    """Return the version of a session that the other one was forked from; None if it was not, or has been removed."""
+    if other.forked_from != head.row.pk or other.forked_version is None:
+        return None
+    version = version_list.load_version(head.row.pk, other.forked_version)
+    return None if version is None else version.version
 
 
 def _name_sessions(head: SessionHead, other: SessionHead) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.models import Checkpoint, Session
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions.compare.message_alignment import Edited
+from harness_site.sessions.compare.message_part_differences import EditedField
 from harness_site.sessions.selectors import message_windows
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
@@ -133,7 +134,7 @@ def test_cost_tokens_plan_and_calls_are_compared(session: Session) -> None:
     assert found.a.cost is not None
     assert found.b.cost - found.a.cost == Decimal("0.012")
     assert found.is_plan_changed
-    assert [piece.change for piece in found.plan_rest] == ["same", "del", "ins", "same"]
+    assert found.plan_rest == (EditedField("goal", (DiffPiece("del", "x"), DiffPiece("ins", "y"))),)
 
 
 def test_page_describes_the_changes(session: Session, reader: Client) -> None:
@@ -281,6 +282,45 @@ def test_edited_call_says_what_differs_and_hides_its_secrets_in_all_arguments(se
     assert hidden in show({**command, "order": 1}, {**command, "order": "1"})
     assert hidden in show(command, {**command, "password": "another1another1"})
     assert hidden in show(command, command, created_at="2026-01-01T00:00:00+00:00")
+
+
+def test_tokens_that_only_one_version_knows_are_shown(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session, usage="{}")
+    make_checkpoint(session=session, usage='{"total_tokens":3208}')
+    first, second = (visible_text(reader.get(f"/sessions/{session.pk}/compare/?{query}")) for query in ("", "a=2&b=1"))
+    assert "Tokens– → 3,208 the first is not known" in first
+    assert "Tokens3,208 → – the second is not known" in second
+
+
+def test_first_result_names_the_tool_of_its_unchanged_call(session: Session, reader: Client) -> None:
+    calls = [{"kind": "tool_call", "id": f"c{number}", "name": f"tool_{number}", "args": {}} for number in range(2)]
+    make_message(session=session, body={"role": "assistant", "blocks": calls})
+    make_checkpoint(session=session)
+    for number in range(2):
+        result = {"kind": "tool_result", "call_id": f"c{number}", "content": "done"}
+        make_message(session=session, role="tool", blocks=[result])
+    make_checkpoint(session=session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert "Tool · tool_0 · " in words
+    assert "Tool · tool_1 · " in words
+
+
+def test_edited_message_with_another_text_beside_its_call_compares_the_arguments(
+    session: Session, reader: Client
+) -> None:
+    def save(order: int, *texts: str) -> None:
+        rewrite(session, 0)
+        call = {"kind": "tool_call", "id": "c1", "name": "refund", "args": {"order": order}}
+        blocks = [*({"kind": "text", "text": text} for text in texts), call]
+        make_message(session=session, body={"role": "assistant", "id": "m", "blocks": blocks})
+        make_checkpoint(session=session)
+
+    save(17, "It is within the policy.")
+    save(18)
+    html = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2").content.decode()
+    assert "<del>It is within the policy.</del>" in html
+    assert re.search(r"<dt>order</dt><dd>\s*<del>17</del><ins>18</ins>", html)
+    assert '<b class="mono">refund</b>' in html
 
 
 def test_json_result_of_a_tool_is_a_labelled_list(session: Session, reader: Client) -> None:

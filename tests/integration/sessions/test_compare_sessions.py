@@ -79,11 +79,38 @@ def test_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> No
     make_checkpoint(session=fork)
     found = compared(origin, 2, fork, 2)
     assert [line.kind for line in found.lines] == ["fold", "removed", "added"]
-    page = visible_text(reader.get(path(origin, fork)))
+    page = visible_text(reader.get(path(origin, fork, "&a=2")))
     assert f"Version 2 → version 2 of its fork {fork.session_id}" in page
     assert "… 2 unchanged messages" in page
     assert "A broken lamp." in page
     assert "A vase, unhurt." in page
+
+
+def test_comparison_with_a_fork_starts_at_the_version_that_was_forked(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    say(origin, "A broken lamp.")
+    make_checkpoint(session=origin)
+    say(fork, "A vase, unhurt.")
+    make_checkpoint(session=fork)
+    page = visible_text(reader.get(path(origin, fork)))
+    assert f"Version 1 → version 2 of its fork {fork.session_id}" in page
+    assert "A broken lamp." not in page
+    assert "Version 2 of the fork → version 2 of the original" in visible_text(reader.get(path(fork, origin)))
+    Session.objects.filter(pk=fork.pk).update(forked_version=7)  # a version that has been removed
+    assert "Version 2 → version 2 of its fork" in visible_text(reader.get(path(origin, fork)))
+
+
+def test_sessions_without_a_common_beginning_have_not_diverged(origin: Session, reader: Client) -> None:
+    stranger = make_session(session_id="stranger")
+    make_run(session=stranger)
+    say(stranger, "A broken lamp.")
+    make_checkpoint(session=stranger)
+    for session in (origin, stranger):
+        make_call(session=session, issued_at=THEN - timedelta(days=1), status=CallStatus.COMPLETED)
+    page = visible_text(reader.get(path(origin, stranger)))
+    assert "diverged" not in page
+    assert "Logged calls1 → 1 up to these versions" in page
+    assert "Logged calls of stranger" in page
 
 
 def test_sessions_are_named_by_their_titles_if_these_differ(reader: Client) -> None:
@@ -154,7 +181,7 @@ def test_each_line_links_to_its_session(origin: Session, reader: Client) -> None
     make_checkpoint(session=origin)
     say(fork, "A vase, unhurt.")
     make_checkpoint(session=fork)
-    html = reader.get(path(origin, fork)).content.decode()
+    html = reader.get(path(origin, fork, "&a=2")).content.decode()
     for session in (origin, fork):
         assert f'href="/sessions/{session.pk}/?v=2&amp;at=2#m-2"' in html
     assert f'href="/sessions/{fork.pk}/compare/?a=2&amp;b=2&amp;with={origin.pk}"' in html
@@ -182,7 +209,7 @@ def test_calls_of_both_after_the_fork_are_compared(origin: Session, reader: Clie
     found = compared(origin, 2, fork, 2)
     assert [record.tool for record in found.calls_a.first] == ["refund_card"]
     assert [record.tool for record in found.calls.first] == ["send_voucher"]
-    page = visible_text(reader.get(path(origin, fork)))
+    page = visible_text(reader.get(path(origin, fork, "&a=2")))
     assert "Logged calls1 → 1" in page
     assert "Logged calls of origin since the sessions diverged" in page
     assert "Logged calls of fork since the sessions diverged" in page
@@ -264,7 +291,7 @@ def test_query_count_is_independent_of_the_differences(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(31):
+    with django_assert_num_queries(30):
         reader.get(path(origin, fork))
 
 

@@ -43,9 +43,21 @@ def test_other_arguments_of_a_command_are_compared_field_by_field() -> None:
     assert not compare(old, CallPart("c1", "Bash", {**old.args, "command": "make all"})).fields
 
 
-def test_messages_with_other_parts_are_not_compared_part_by_part() -> None:
-    call, text = CallPart("c1", "refund", {}), TextPart("No refund.")
-    assert compare_parts((call,), (text,), StepBudget(10_000)) == ()
-    assert compare_parts((call,), (CallPart("c1", "send", {}),), StepBudget(10_000)) == ()
+def test_parts_that_only_one_message_has_are_named() -> None:
+    text = TextPart("No refund.")
+    old, new = CallPart("c1", "refund", {"order": 1}), CallPart("c1", "refund", {"order": 2})
+    sent = CallPart("c2", "send", {})
+    edited = compare_parts((text, old), (new, sent), StepBudget(10_000))
+    assert [(each.part, each.only_in) for each in edited] == [(text, "old"), (new, ""), (sent, "new")]
+    assert edited[0].pieces == (DiffPiece("del", "No refund."),)
+    assert [field.pieces for field in edited[1].fields] == [(DiffPiece("del", "1"), DiffPiece("ins", "2"))]
+    assert (edited[2].fields, edited[2].pieces, edited[2].has_differences) == ((), (), True)
+    removed, _added = compare_parts((old,), (sent,), StepBudget(10_000))
+    assert [field.pieces for field in removed.fields] == [(DiffPiece("del", "1"),)]
+
+
+def test_messages_of_very_many_parts_are_not_compared_part_by_part() -> None:
+    text = TextPart("a")
+    assert compare_parts((text,) * 1000, (text,) * 1000, StepBudget(10_000)) == ()
     assert compare(text, text).is_same
-    assert compare(text, TextPart("A refund.")).pieces[0] == DiffPiece("del", "No")
+    assert compare(TextPart("No refund."), TextPart("A refund.")).pieces[0] == DiffPiece("del", "No")
