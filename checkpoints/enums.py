@@ -110,10 +110,10 @@ class SideEffect(LabelledEnum):
 LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
 #: Stands for the side effects of a call that was read from a transcript, which are unknown.
 IMPORTED_MARK = "imported"
-#: Sentence of a call whose transcript ends before its result; it does not say what the call does.
+#: Sentence of a call whose result is not in its transcript, which may go on; it does not say what the call does.
 UNANSWERED_RESULT = (
-    "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has to "
-    "decide: no run of this store made it."
+    "The imported file has no result of this call. Whether it happened is not known, and nobody has to decide: no run "
+    "of this store made it."
 )
 #: Token of the owner of a run that was read from a transcript: no process of this library drives it.
 IMPORTED_RUN_OWNER = "import"

@@ -44,7 +44,10 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningPart:
+    """What a model thought. If the message has no text of it, `encrypted` is what only the provider can read."""
+
     text: str
+    encrypted: str = ""
     kind: str = field(default="reasoning", init=False)
 
 
@@ -117,6 +120,8 @@ _MODEL_FIELDS: Final = {"usage": dict, "model": str}
 #: Fields of a message of the Responses API that say nothing more.
 _PLAIN_MESSAGE_FIELDS: Final = (("type", "message"), ("status", "completed"))
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+#: Fields of a block of reasoning that only the provider can read: of OpenAI's, of Anthropic's, of one without its text.
+_ENCRYPTED_REASONING_FIELDS: Final = ("encrypted_content", "data", "signature")
 _MEDIA_TYPE_FIELDS: Final = ("media_type", "mimeType", "mime_type")
 #: Beginnings of recordings in Base64, for formats that do not name the media type.
 _AUDIO_BEGINNINGS: Final = {
@@ -307,7 +312,10 @@ def _read_reasoning_block(block: dict[str, Any]) -> Part | None:
     if text is None and isinstance(block.get("summary"), list):
         pieces = [item.get("text") for item in block["summary"] if isinstance(item, dict)]
         text = "\n\n".join(piece for piece in pieces if isinstance(piece, str))
-    return ReasoningPart(text) if isinstance(text, str) and text else None
+    if isinstance(text, str) and text:
+        return ReasoningPart(text)
+    encrypted = next((block[name] for name in _ENCRYPTED_REASONING_FIELDS if name in block), None)
+    return ReasoningPart("", encrypted) if isinstance(encrypted, str) and encrypted else None
 
 
 def _read_call_block(block: dict[str, Any]) -> Part | None:
@@ -455,7 +463,7 @@ def _wrap_in_list(value: Any) -> list[Any]:
 
 _BLOCK_READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _read_text_block),
-    **dict.fromkeys(("reasoning", "thinking"), _read_reasoning_block),
+    **dict.fromkeys(("reasoning", "thinking", "redacted_thinking"), _read_reasoning_block),
     **dict.fromkeys(("tool_call", "tool_use", "function_call", *PROVIDER_CALL_BLOCKS), _read_call_block),
     **dict.fromkeys(
         ("tool_result", "function_call_output", "server_tool_result", *PROVIDER_RESULT_BLOCKS), _read_result_block

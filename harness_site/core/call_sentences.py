@@ -73,6 +73,14 @@ _COMMAND_SETTINGS: Final = frozenset(
         *("description", "justification"),
     }
 )
+#: Sentences that explain why a call has no result. The last one is in rows of development versions.
+_EXPLANATIONS: Final = frozenset(
+    {
+        UNANSWERED_RESULT,
+        "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has "
+        "to decide: no run of this store made it.",
+    }
+)
 #: Beginning of the name of a tool of an MCP server, which is followed by the server and the name that the server uses.
 _MCP_PREFIX: Final = re.compile(r"mcp__.+?__(?=[^_])")
 _MARKDOWN_LINE: Final = re.compile(r"^(?:#{1,6} |[ \t]*\|.*\|[ \t]*$)", re.MULTILINE)
@@ -94,7 +102,7 @@ class DescribedCall(Protocol):
 
 def does_sentence_describe_call(sentence: str) -> bool:
     """Return whether the stored sentence of a call says what the call does."""
-    return sentence not in {"", UNANSWERED_RESULT}
+    return bool(sentence) and sentence not in _EXPLANATIONS
 
 
 def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:

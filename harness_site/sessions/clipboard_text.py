@@ -3,8 +3,9 @@
 from typing import Final
 
 from django.http import HttpResponse
+from django.utils.translation import gettext
 
-from checkpoints.formats.parse_message_parts import Part
+from checkpoints.formats.parse_message_parts import Part, ReasoningPart
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import mask_json_value
@@ -25,10 +26,15 @@ def build_text_response_naming_hidden_characters(text: str) -> HttpResponse:
 
 
 def mask_and_format_message_text(parts: tuple[Part | CallCard, ...]) -> str:
-    return "\n\n".join(
-        mask_and_format_call_json(part) if isinstance(part, CallCard) else "\n".join(iterate_masked_texts_of_part(part))
-        for part in parts
-    )
+    return "\n\n".join(map(_mask_and_format_part, parts))
+
+
+def _mask_and_format_part(part: Part | CallCard) -> str:
+    if isinstance(part, CallCard):
+        return mask_and_format_call_json(part)
+    if isinstance(part, ReasoningPart) and part.encrypted:
+        return gettext("Reasoning, encrypted")
+    return "\n".join(iterate_masked_texts_of_part(part))
 
 
 def mask_and_format_call_json(card: CallCard) -> str:

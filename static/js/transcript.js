@@ -71,15 +71,22 @@ document.addEventListener("keydown", (event) => (hasReaderScrolled ||= /^(Page|A
 document.addEventListener("keydown", (event) => {
   if (event.key !== "End" || event.shiftKey || event.target.closest("input, textarea, select")) return;
   if (document.querySelector("[data-later]")) return; // later messages are loaded at the end
-  let [framesLeft, framesAtEnd] = [60, 0];
+  scrollDownTo(endOfPage);
+});
+
+const endOfPage = () => document.documentElement.scrollHeight - window.innerHeight;
+
+/** Scroll down to a position, which is computed again until the messages in view have their final height. */
+function scrollDownTo(computeTop) {
+  let [framesLeft, framesThere] = [60, 0];
   const goOn = () => {
-    const bottom = document.documentElement.scrollHeight - window.innerHeight;
-    framesAtEnd = window.scrollY >= bottom - 1 ? framesAtEnd + 1 : 0;
-    if (!framesAtEnd) window.scrollTo({ top: bottom, behavior: "instant" });
-    if (framesAtEnd < 3 && --framesLeft) requestAnimationFrame(goOn);
+    const top = computeTop();
+    framesThere = window.scrollY >= top - 1 ? framesThere + 1 : 0;
+    if (!framesThere) window.scrollTo({ top, behavior: "instant" });
+    if (framesThere < 3 && --framesLeft) requestAnimationFrame(goOn);
   };
   requestAnimationFrame(goOn);
-});
+}
 
 /** Scroll to the message of the hash; a distance from the top would be wrong while messages above have no layout. */
 function scrollToHash() {
@@ -259,15 +266,38 @@ window.addEventListener("resize", updateToolbarHeight);
 updateToolbarHeight();
 markOutlineEntry();
 
-// New messages below the view are counted, with a link to them.
+// A reader at the end stays there when messages arrive. Else those below the view are counted, with a link to them.
 const newer = document.querySelector(".new-messages");
 const newestMessages = () => [...document.querySelectorAll("#newest .msg[id]")];
 const position = (message) => Number(message.id.slice(2));
-let lastReadPosition = newer && position(newestMessages().at(-1) ?? { id: "m--1" });
+const newestPosition = () => position(newestMessages().at(-1) ?? { id: "m--1" });
+let lastReadPosition = newer && newestPosition();
+let followedPosition = null; // that of the newest message before an update, if the reader is at the end
+
+/** Return whether a message is read as far as the view shows: its end is in view, or it fills the view. */
+function isReadInView(message) {
+  const box = message.getBoundingClientRect();
+  return box.bottom <= window.innerHeight || box.top <= headHeight() + 16;
+}
+
+/** Follow the conversation if the reader was at its end, but not past the beginning of what is new. */
+function followNewMessages() {
+  if (followedPosition === null) return;
+  const first = newestMessages().find((message) => position(message) > followedPosition && message.offsetHeight);
+  followedPosition = null;
+  if (!first) return;
+  scrollDownTo(() => Math.min(endOfPage(), window.scrollY + first.getBoundingClientRect().top - headHeight() - 8));
+}
+
+/** Return whether the reader is at the end, and neither away from this tab nor about to copy a text. */
+function isReaderAtEnd() {
+  const end = document.getElementById("end");
+  return Boolean(end) && isNearView(end) && !document.hidden && window.getSelection().isCollapsed;
+}
 
 function updateNewMessageLink() {
   const fresh = newestMessages().filter((message) => position(message) > lastReadPosition);
-  const read = fresh.findLastIndex((message) => message.getBoundingClientRect().top < window.innerHeight);
+  const read = fresh.findLastIndex(isReadInView);
   if (read >= 0) lastReadPosition = position(fresh[read]);
   const unread = fresh.length - read - 1;
   newer.hidden = !unread;
@@ -278,7 +308,13 @@ function updateNewMessageLink() {
 
 if (newer) {
   document.addEventListener("scroll", updateNewMessageLink, { passive: true });
-  document.body.addEventListener("htmx:afterSettle", updateNewMessageLink);
+  document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.requestConfig?.elt.id === "newest") followedPosition = isReaderAtEnd() ? newestPosition() : null;
+  });
+  document.body.addEventListener("htmx:afterSettle", () => {
+    followNewMessages();
+    updateNewMessageLink();
+  });
 }
 
 document.body.addEventListener("htmx:beforeSwap", (event) => {

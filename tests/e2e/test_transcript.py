@@ -38,8 +38,8 @@ def save_transcript(site: Site, *texts: str) -> None:
     site.run(saved_transcripts.save_transcript, texts=texts)
 
 
-def save_tall_transcript(site: Site, title: str, *, prompt_every: int = 60) -> None:
-    site.run(saved_transcripts.save_tall_transcript, title=title, prompt_every=prompt_every)
+def save_tall_transcript(site: Site, title: str, *, prompt_every: int = 60, count: int = 60) -> None:
+    site.run(saved_transcripts.save_tall_transcript, title=title, prompt_every=prompt_every, count=count)
 
 
 def message_positions(page: Page) -> list[int]:
@@ -152,6 +152,38 @@ def test_outline_marks_the_prompt_in_view_after_the_browser_scrolled(open_page: 
     expect(page.locator("#outline [aria-current]")).to_have_attribute("data-place", "54")
 
 
+def test_wheel_over_a_long_output_scrolls_the_page(open_page: OpenPage, site: Site) -> None:
+    site.run(saved_transcripts.save_long_output)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="A long output").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    terminal = page.locator(".transcript .terminal")
+    expect(terminal).to_contain_text("Line 23")
+    terminal.hover()
+    start = page.evaluate("window.scrollY")
+    page.mouse.wheel(0, 200)
+    page_actions.wait_until(page, f"window.scrollY > {start}")
+    assert terminal.evaluate("each => each.scrollHeight == each.clientHeight")
+
+
+def test_number_of_a_message_without_its_role_does_not_cover_the_time(open_page: OpenPage, site: Site) -> None:
+    site.run(saved_transcripts.save_long_output)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="A long output").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    message = page.locator("#m-2")
+    message.hover()
+    expect(message.locator("aside b")).to_be_hidden()
+    time, number, copy = (message.locator(f"aside {name}").bounding_box() for name in ("time", ".permalink", ".copy"))
+    assert time
+    assert number
+    assert copy
+    assert number["y"] >= time["y"] + time["height"]
+    assert copy["y"] + copy["height"] / 2 >= time["y"] + time["height"]
+
+
 def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: OpenPage, site: Site) -> None:
     long_text = "many words " * 400 + "and the very end"
     save_transcript(site, long_text)
@@ -178,6 +210,26 @@ def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: Open
     save_transcript(site, long_text, "And one thing more.", "The last one.")
     expect(page.get_by_role("link", name="v3", exact=True)).to_be_visible()
     expect(page.get_by_role("radio", name="Compare to version 1")).to_be_checked()
+
+
+def test_new_messages_are_followed_at_the_end_and_counted_elsewhere(open_page: OpenPage, site: Site) -> None:
+    save_tall_transcript(site, "Followed messages", count=3)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Followed messages").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    page.keyboard.press("End")
+    page.evaluate(AFTER_LAST_CHANGE_OF_HEIGHT)
+    save_tall_transcript(site, "Followed messages", count=4)
+    page_actions.wait_until(page, "document.querySelector('#m-3')?.getBoundingClientRect().top < innerHeight / 4")
+    new_messages = page.locator(".new-messages")
+    expect(new_messages).to_be_hidden()
+    page.evaluate("window.scrollTo({ top: 300, behavior: 'instant' })")
+    page.evaluate(AFTER_LAST_CHANGE_OF_HEIGHT)
+    place = page.locator("#m-1").bounding_box()
+    save_tall_transcript(site, "Followed messages", count=6)
+    expect(new_messages).to_have_text("2 new messages")
+    assert page.locator("#m-1").bounding_box() == place
 
 
 def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_page: OpenPage, long_session: str) -> None:

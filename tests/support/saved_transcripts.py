@@ -17,14 +17,29 @@ def save_transcript(database: str, texts: list[str]) -> None:
         checkpointer.save_checkpoint("live-transcript", messages, None, 0)
 
 
-def save_tall_transcript(database: str, title: str, prompt_every: int) -> None:
-    """Save 60 messages of 30 lines, of which each `prompt_every`-th is a prompt."""
+def save_tall_transcript(database: str, title: str, prompt_every: int, count: int) -> None:
+    """Save `count` messages of 30 lines, of which each `prompt_every`-th is a prompt."""
     content = _as_blocks("\n\n".join(f"Line {number}" for number in range(30)))
-    roles = ["user" if number % prompt_every == 0 else "assistant" for number in range(60)]
+    roles = ["user" if number % prompt_every == 0 else "assistant" for number in range(count)]
     messages = [{"id": f"m{number}", "role": role, **content} for number, role in enumerate(roles)]
     with SyncCheckpointer.open(database) as checkpointer:
         checkpointer.start_session(title.replace(" ", "-"), title)
         checkpointer.save_checkpoint(title.replace(" ", "-"), messages, None, 0)
+
+
+def save_long_output(database: str) -> None:
+    """Save a session in which the agent thinks, and then runs a command with an output of 60 lines."""
+    output = "\n".join(f"Line {number}" for number in range(60))
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Run it"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "Which command?"}]},
+        {"role": "assistant", "content": [_as_tool_use("Bash", {"command": "make report"})]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": output}]},
+        {"role": "assistant", "content": "\n\n".join(f"Line {number}" for number in range(30))},
+    ]
+    with SyncCheckpointer.open(database) as checkpointer:
+        checkpointer.start_session("long-output", "A long output")
+        checkpointer.save_checkpoint("long-output", messages, None, 0)
 
 
 def save_long_names(database: str) -> None:
@@ -42,6 +57,10 @@ def save_long_names(database: str) -> None:
                 session.dispatch(LONG_TOOL, {"number": "N" * 400}, call_id="c" * 255)
         except exceptions.ApprovalRequired:
             pass
+
+
+def _as_tool_use(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "toolu_1", "name": name, "input": args}
 
 
 def _as_blocks(text: str) -> dict[str, Any]:

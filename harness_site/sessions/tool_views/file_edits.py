@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -17,6 +18,8 @@ from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 #: Files and hunks of one call that are displayed in a conversation, and on a page of its own.
 _HUNKS: Final = 8
 _MOST_HUNKS: Final = 100
+#: Lines of all hunks of one call in a conversation, after which no further hunk begins.
+_LINES: Final = 60
 #: Characters of a patch, and of all passages of a call, that are compared.
 _LONGEST_PATCH: Final = 200_000
 _LANGUAGES: Final = {"mjs": "js", "cjs": "js", "pyi": "py", "hpp": "cpp", "cc": "cpp", "htm": "html", "scss": "css"}
@@ -65,12 +68,13 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
     size = sum(len(hunk.old) + len(hunk.new) for change in changes for hunk in change.hunks)
     if use.is_whole and size > _LONGEST_PATCH:
         return None
-    left = _MOST_HUNKS if use.is_whole else _HUNKS
+    left, lines_left = (_MOST_HUNKS, sys.maxsize) if use.is_whole else (_HUNKS, _LINES)
     files: list[ShownFile] = []
     is_complete = True
     for change in changes:
-        shown, whole = build_file_difference_and_completeness(use, change, max(left, 0))
+        shown, whole = build_file_difference_and_completeness(use, change, max(left, 0), lines=lines_left)
         left -= max(1, len(change.hunks))
+        lines_left -= sum(map(len, shown.hunks))
         is_complete = is_complete and whole
         if shown.hunks or whole:
             files.append(shown)
@@ -104,19 +108,27 @@ def _get_chip_shape_of_change_outcome(use: ToolUse) -> str:
     return "bad" if use.is_error else "ok"
 
 
-def build_file_difference_and_completeness(use: ToolUse, change: FileChange, limit: int) -> tuple[ShownFile, bool]:
-    """Build the difference of one file from up to `limit` hunks. The second value tells whether nothing is left out."""
+def build_file_difference_and_completeness(
+    use: ToolUse, change: FileChange, limit: int, *, lines: int = sys.maxsize
+) -> tuple[ShownFile, bool]:
+    """Build the difference of one file. The second value tells whether nothing is left out.
+
+    It has up to `limit` hunks, of which none begins after `lines` lines.
+    """
     language = get_language_of_path(change.path)
     hunks: list[tuple[DiffLine, ...]] = []
     whole = len(change.hunks) <= limit
     added = removed = 0
     for hunk in change.hunks[:limit]:
+        if sum(map(len, hunks)) >= lines:
+            whole = False
+            break
         old, new = use.mask_and_cut_text_for_display(hunk.old), use.mask_and_cut_text_for_display(hunk.new)
         whole = whole and old.whole and new.whole
-        lines = diff_lines.build_diff_lines(old.text, new.text, language, first=hunk.line)
-        added += sum(line.sign == "ins" for line in lines)
-        removed += sum(line.sign == "del" for line in lines)
-        hunks.append(tuple(lines))
+        difference = diff_lines.build_diff_lines(old.text, new.text, language, first=hunk.line)
+        added += sum(line.sign == "ins" for line in difference)
+        removed += sum(line.sign == "del" for line in difference)
+        hunks.append(tuple(difference))
     return ShownFile(
         use.mask_line_for_display(change.path), _describe_file_change_kind(use, change), tuple(hunks), added, removed
     ), whole

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -51,6 +52,26 @@ def test_long_text_is_folded_and_complete_on_its_page(session: Session, reader: 
     assert f'href="/sessions/{session.pk}/messages/0/?v=1"' in html
     assert "Show all · 20 KB" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "THE END" in get_session_page(reader, session, "messages/0/?v=1")
+
+
+def test_encrypted_reasoning_is_named_and_not_shown(session: Session, reader: Client) -> None:
+    thought: dict[str, Any] = {
+        "type": "reasoning",
+        "summary": [],
+        "content": None,
+        "encrypted_content": "gAAAAABo1WTN" * 10,
+    }
+    make_message(session=session, role="assistant", blocks=[thought])
+    make_checkpoint(session=session)
+    html = get_session_page(reader, session)
+    assert "gAAAAABo1WTN" not in html
+    assert '<details class="reasoning"><summary>Reasoning, encrypted</summary>' in html
+    assert "Only the provider of the model can read this text (120 bytes)." in visible_text(
+        reader.get(f"/sessions/{session.pk}/")
+    )
+    copied = reader.get(f"/sessions/{session.pk}/messages/0/?v=1&as=text")
+    assert copied.content.decode() == "Reasoning, encrypted"
+    assert "gAAAAABo1WTN" in get_session_page(reader, session, "messages/0/?v=1")  # as it is stored
 
 
 def read_pages(reader: Client, html: str) -> tuple[str, int]:

@@ -89,6 +89,17 @@ def test_edit_is_recognised_by_near_names_of_its_arguments(tool: str, old: str, 
     assert view(tool, {"path": "src/a.py", new: "x = 2"}) is None
 
 
+def test_change_of_many_places_is_cut_between_them() -> None:
+    old, new = ("\n".join(f"{word} {number}" for number in range(20)) for word in ("old", "new"))
+    change = {"file_path": "a.py", "edits": [{"old_string": old, "new_string": new} for _ in range(5)]}
+    shown = view("MultiEdit", change, "Done.")
+    assert [len(hunk) for hunk in shown.content["files"][0].hunks] == [40, 40]
+    assert not shown.is_complete
+    whole = view("MultiEdit", change, "Done.", is_whole=True)
+    assert len(whole.content["files"][0].hunks) == 5
+    assert whole.is_complete
+
+
 def test_markup_in_a_difference_is_escaped() -> None:
     lines = diff_lines.build_diff_lines("<b>old</b>", "<script>new</script>", "html")
     assert all("<b>" not in line.html and "<script>" not in line.html for line in lines)

@@ -128,7 +128,7 @@ def test_call_without_a_result_needs_no_decision(cp: SyncCheckpointer, transcrip
     report = import_transcripts(cp, transcript_writer.path)
     call = ToolCall.objects.get()
     assert call.status == CallStatus.DISCARDED
-    assert call.sentence.startswith("The imported transcript ends before this call was answered.")
+    assert call.sentence.startswith("The imported file has no result of this call.")
     assert not call.mutates
     assert report.unanswered == 1
     assert session().status == SessionStatus.CANCELLED

@@ -57,9 +57,13 @@ def test_call_without_a_result_is_labelled(
     cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
 ) -> None:
     transcript_writer.calls("call_2", "Bash", {"command": "make light"}, message="msg_3")
+    transcript_writer.says("I stop here.", message="msg_4")
     import_transcripts(cp, transcript_writer.path)
+    explanation = "The file has no result of this call. Whether it happened is not known, and nobody has to decide"
     words = visible_text(reader.get(url()))
-    assert "nobody has to decide: no run of this store made it." in words
+    assert words.count(explanation) == 1
+    assert "no result in the file" not in words
+    assert "no run of this store" not in words
     assert "needs a decision" not in words
     assert "Decide" not in words
     list_of_calls = visible_text(reader.get(url("calls/")))
@@ -67,7 +71,12 @@ def test_call_without_a_result_is_labelled(
     assert "no run of this store" not in list_of_calls
     page_of_call = visible_text(reader.get(url(f"calls/{ToolCall.objects.get(call_id='call_2').pk}/")))
     assert "Bash: make light" in page_of_call
-    assert "nobody has to decide: no run of this store made it." in page_of_call
+    assert explanation in page_of_call
+    ToolCall.objects.filter(call_id="call_2").update(
+        sentence="The imported transcript ends before this call was answered. Whether it happened is not known, and "
+        "nobody has to decide: no run of this store made it."
+    )
+    assert list_of_calls == visible_text(reader.get(url("calls/")))
 
 
 def test_edit_without_a_result_is_not_shown_as_done(
@@ -92,7 +101,9 @@ def test_edit_without_a_result_is_not_shown_as_done(
     sweep_lost_runs(cp.store)
     page = reader.get(url())
     assert '<span class="small muted">+2 −1</span>' in page.content.decode()
-    assert "+2 −1 Discarded no result in the file Copy call" in visible_text(page)
+    words = visible_text(page)
+    assert "+2 −1 Discarded Copy call" in words
+    assert "The file has no result of this call." in words
     call_pk = ToolCall.objects.get().pk
     # As a release recorded it that took the end of the session for the end of the call.
     for is_as_before in (False, True):

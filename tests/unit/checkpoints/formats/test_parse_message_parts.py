@@ -38,6 +38,26 @@ from checkpoints.formats.parse_message_parts import (
             (ResultPart("call_1", (TextPart("gone"),), is_error=True),),
             id="own result",
         ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "reasoning", "summary": [], "content": None, "encrypted_content": "gAAA"},
+                    {"type": "redacted_thinking", "data": "EvAC"},
+                    {"type": "thinking", "thinking": "", "signature": "Erc1"},
+                    {"type": "thinking", "thinking": "Hm.", "signature": "Erc1"},
+                    {"type": "reasoning", "encrypted_content": ["x"]},
+                ],
+            },
+            (
+                ReasoningPart("", "gAAA"),
+                ReasoningPart("", "EvAC"),
+                ReasoningPart("", "Erc1"),
+                ReasoningPart("Hm."),
+                OtherPart({"type": "reasoning", "encrypted_content": ["x"]}),
+            ),
+            id="encrypted reasoning",
+        ),
         pytest.param({"role": "user", "content": "Hello"}, (TextPart("Hello"),), id="text content"),
         pytest.param(
             {"role": "assistant", "content": None, "refusal": "I cannot."}, (TextPart("I cannot."),), id="refusal"
