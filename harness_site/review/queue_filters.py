@@ -18,10 +18,15 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.core.status_labels import STATES, get_status_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence
+from harness_site.review.find_waiting_calls import FoundCalls
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
 from harness_site.review.selectors.queue_order import QueueSort
-from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence
+from harness_site.templatetags.harness_tags import (
+    build_filter_url,
+    lowercase_label_in_sentence,
+    put_in_quotation_marks,
+)
 
 TABS: Final = ("interrupted", "awaiting", "decided")
 STATUS_OF: Final = {"interrupted": CallStatus.INTERRUPTED, "awaiting": CallStatus.AWAITING_APPROVAL}
@@ -68,8 +73,12 @@ class ActiveFilter:
 
 @dataclass(frozen=True, slots=True)
 class QueueFilters:
-    """Parsed filters and order of the list; unknown values are ignored. `decided` applies to decisions alone."""
+    """Parsed filters and order of the list; unknown values are ignored. `decided` applies to decisions alone.
 
+    `words` are searched for in the calls that wait.
+    """
+
+    words: str
     tool: str
     agent: str
     risk: Risk | None
@@ -83,7 +92,7 @@ class QueueFilters:
 
     @property
     def has_filters(self) -> bool:
-        return any((self.tool, self.agent, self.risk, self.age, self.limit, self.claimed))
+        return any((self.words, self.tool, self.agent, self.risk, self.age, self.limit, self.claimed))
 
     @property
     def is_decision_list_filtered(self) -> bool:
@@ -141,7 +150,9 @@ class QueueFilters:
 
     def _describe_filters_of_waiting_calls(self) -> dict[tuple[str, ...], str]:
         deadline = lowercase_label_in_sentence(str(self.limit.label)) if self.limit else ""
+        words = put_in_quotation_marks(mask_and_reveal_hidden(self.words))
         return {
+            ("q",): gettext("text %(words)s") % {"words": words} if self.words else "",
             ("age",): gettext("waiting %(duration)s") % {"duration": AGES[self.age][1]} if self.age else "",
             ("deadline",): gettext("deadline %(limit)s") % {"limit": deadline}
             if deadline and self.limit != DeadlineFilter.NONE
@@ -157,10 +168,13 @@ class QueueFilters:
             *((f"{PERSON_PREFIX}{name}", name) for name in people),
         ]
 
-    def convert_to_call_filters(self, reader: Membership) -> CallFilters:
-        """Convert to the filters of the selectors."""
+    def convert_to_call_filters(self, reader: Membership, found: FoundCalls | None) -> CallFilters:
+        """Convert to the filters of the selectors; `found` are the calls in which the words were found."""
         age = AGES[self.age][0] if self.age else None
-        return CallFilters(self.tool, self.agent, self.risk, age, self.limit, self._build_claim_condition(reader))
+        condition = self._build_claim_condition(reader)
+        if found is not None:
+            condition = Q(pk__in=sorted(found.pks)) if condition is None else condition & Q(pk__in=sorted(found.pks))
+        return CallFilters(self.tool, self.agent, self.risk, age, self.limit, condition)
 
     def _build_claim_condition(self, reader: Membership) -> Q | None:
         if self.claimed == "me":
@@ -180,6 +194,7 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
     decided_by = asked.get("by", "").replace("\0", "")[:_MAX_FILTER_LENGTH]
     person = reader_name if decided_by == "me" else _parse_person_or_empty(decided_by)
     return QueueFilters(
+        words=_read_and_decrypt_text_parameter(asked, "q"),
         tool=_read_and_decrypt_text_parameter(asked, "tool"),
         agent=_read_and_decrypt_text_parameter(asked, "agent"),
         risk=Risk(risk) if risk in Risk.values else None,

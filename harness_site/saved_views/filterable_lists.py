@@ -31,6 +31,7 @@ FILTERS: Final = {
     ),
     "review": (
         "tab",
+        "q",
         "tool",
         "agent",
         "risk",

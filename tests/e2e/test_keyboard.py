@@ -24,7 +24,7 @@ def test_decision_by_keyboard_only(private_site: Site, start_agent: StartAgent, 
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
     page.keyboard.press("/")
-    expect(page.get_by_role("combobox", name="Tool")).to_be_focused()
+    expect(page.get_by_role("searchbox", name="Search waiting calls")).to_be_focused()
     page.keyboard.press("Escape")
     page.goto("/overview/")
     page.wait_for_load_state()

@@ -26,16 +26,18 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
+    call_or_use_fallback,
     convert_rows_or_mark_unreadable,
     skip_unreadable_records,
 )
-from harness_site.review import claims_and_presence
+from harness_site.review import claims_and_presence, find_waiting_calls
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import (
     build_decided_row,
     find_decision_or_withdrawn_decision,
     group_equal_decisions,
 )
+from harness_site.review.find_waiting_calls import FoundCalls
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, PERSON_PREFIX, STATUS_OF, TABS, QueueFilters, parse_queue_filters
@@ -63,7 +65,8 @@ from harness_site.sessions.selectors import multi_person_approvals
 def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     mark_calls_of_lost_runs_as_interrupted(request.membership.workspace)
     query_filters = parse_queue_filters(request.GET, request.membership.user.get_username())
-    filters = query_filters.convert_to_call_filters(request.membership)
+    found = _find_calls_with_words(request, query_filters.words) if query_filters.words else None
+    filters = query_filters.convert_to_call_filters(request.membership, found)
     waiting = count_calls_for_reader_and_for_others(request.membership)
     counts = _count_calls_by_tab(request, filters, waiting)
     due = {
@@ -92,6 +95,8 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         ),
         "urgent": {name: calls.urgent_count for name, calls in due.items()},
         "found": counts["interrupted"] + counts["awaiting"],
+        "is_search_incomplete": found is not None and not found.is_complete,
+        "search_limits": {"searched": find_waiting_calls.SEARCHED_CALLS, "found": find_waiting_calls.MOST_FOUND},
         "pending": waiting,
         "waiting_calls": waiting.own,
         "handed": {name: list(handed.values()).count(status) for name, status in STATUS_OF.items()},
@@ -108,6 +113,15 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
     """Render the number beside `Review` for open pages."""
     return render(
         request, "parts/waiting.html", {"waiting": count_calls_for_reader_and_for_others(request.membership).own}
+    )
+
+
+def _find_calls_with_words(request: MemberRequest, words: str) -> FoundCalls:
+    """Find the waiting calls with these words; none if a row cannot be read."""
+    return call_or_use_fallback(
+        "The search of the waiting calls",
+        lambda: find_waiting_calls.find_waiting_calls_with_words(request.membership.workspace, words),
+        FoundCalls(is_complete=False),
     )
 
 
