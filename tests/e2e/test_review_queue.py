@@ -60,6 +60,25 @@ def wait_for_card_text(page: Page, responses: list[Response], text: str) -> None
         page.wait_for_event("response")
 
 
+def test_way_back_to_the_list_focuses_the_row_that_was_opened(parcel_site: Site, open_page: OpenPage) -> None:
+    page = open_page("alice", parcel_site)
+    page.goto("/review/?tab=interrupted&tool=ship_parcel")
+    page.wait_for_load_state()
+    for _ in range(4):
+        page.keyboard.press("j")
+    opened = page.locator("#queue a[data-row]").nth(3)
+    expect(opened).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/review/calls/**")
+    page.wait_for_load_state()
+    page.keyboard.press("u")
+    page.wait_for_url("**/review/?tab=interrupted&tool=ship_parcel")
+    expect(opened).to_be_focused()
+    page.goto("/review/?tab=interrupted&tool=ship_parcel")
+    page.wait_for_load_state()
+    expect(opened).not_to_be_focused()
+
+
 def test_claim_and_presence_are_shown_to_another_reviewer(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
