@@ -28,6 +28,20 @@ _CHUNK = 1000
 _LABELS: Final = dict(build_choices(AuditKind))
 #: What readers saw. Readers cause most entries of a trail.
 PAGE_VIEWS: Final = frozenset({AuditKind.VIEWED, AuditKind.EXCERPTED})
+#: What happens to a session whenever an agent works, waits or ends. A take-over, which somebody orders, is not routine.
+RUN_EVENTS: Final = frozenset(
+    {
+        AuditKind.SESSION_STARTED,
+        AuditKind.SESSION_FINISHED,
+        AuditKind.SESSION_NEEDS_REVIEW,
+        AuditKind.SESSION_READY,
+        AuditKind.RUN_STARTED,
+        AuditKind.RUN_RELEASED,
+        AuditKind.RUN_LOST,
+        AuditKind.PAUSED_FOR_PEERS,
+        AuditKind.JOIN_COMPLETE,
+    }
+)
 
 
 #: Kinds of actors that a reader filters by: each run has the name of many others.

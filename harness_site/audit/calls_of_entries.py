@@ -1,4 +1,7 @@
-"""Tool calls that entries of the audit trail are about, in one sentence each."""
+"""Tool calls that entries of the audit trail are about, in one sentence each, and the reasons of decisions about them.
+
+The trail itself has neither the arguments of calls nor texts of people: both can be deleted with their session.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.db.models import QuerySet
 
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
-from checkpoints.enums import DecisionKind
+from checkpoints.enums import DECIDING_KINDS, AuditKind, DecisionKind
 from checkpoints.formats import parse_json
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
@@ -23,10 +26,15 @@ from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.folded_entries import EntryRow
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.formatting import mask_and_shorten_to_one_line
-from harness_site.core.masking.masker import use_masking_rules_with_extra_values
+from harness_site.core.masking.masker import get_masked_text_beginning, use_masking_rules_with_extra_values
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
 _LONGEST_SENTENCE: Final = 80
+#: Largest number of characters of a reason: the longest one that a form takes.
+_LONGEST_REASON: Final = 4000
+#: Time in which the entry of a decision follows it: both are written in one transaction.
+_TIME_UNTIL_ENTRY: Final = timedelta(minutes=1)
 #: Details of an entry that tell calls with the same call id apart.
 _CALL_DETAILS: Final = ("step", "attempt")
 
@@ -40,11 +48,23 @@ class SentenceBeforeEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedReason:
+    """Reason that is stored with a decision about a call, masked for the reader."""
+
+    kind: str
+    actor: str
+    actor_kind: str
+    decided_at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AuditedCall:
     """A call that an entry is about. Its `sentence` says what it does, masked for the reader.
 
     `before_edits` has the sentences of the time before each change of its arguments, the oldest first. For the entry
-    of such a change, `sentence_before` says what the call was to do before.
+    of such a change, `sentence_before` says what the call was to do before. `reasons` are those of all decisions about
+    the call, the oldest first. For the entry of a decision, `reason` is its own.
     """
 
     pk: int
@@ -56,14 +76,16 @@ class AuditedCall:
     is_question: bool
     approvals: int
     before_edits: tuple[SentenceBeforeEdit, ...] = ()
+    reasons: tuple[StatedReason, ...] = ()
     sentence_before: str = ""
+    reason: str = ""
 
 
 def load_calls_of_unfolded_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> dict[int, AuditedCall]:
     """Map the key of each entry that has a row of its own to the call that it is about, as it was at that time.
 
     An entry is left out if it is about no call, or about one that is gone or not as it was written. Two queries, and a
-    third one if people have changed arguments of these calls.
+    third one if there are decisions about these calls.
     """
     entries = [
         row.newest
@@ -72,7 +94,9 @@ def load_calls_of_unfolded_entries(workspace_pk: int, rows: Iterable[EntryRow]) 
     ]
     session_pks = {entry.session_pk for entry in entries if entry.session_pk is not None}
     calls_by_name: defaultdict[tuple[int | None, str], list[AuditedCall]] = defaultdict(list)
-    for call in _load_genuine_calls(workspace_pk, session_pks, {_get_call_id(entry) for entry in entries}):
+    call_ids = {_get_call_id(entry) for entry in entries}
+    decided = {_get_call_id(entry) for entry in entries if entry.kind == AuditKind.DECIDED}
+    for call in _load_genuine_calls(workspace_pk, session_pks, call_ids, decided):
         calls_by_name[call.session_pk, call.call_id].append(call)
     found = {
         entry.pk: _find_newest_call_of_entry(entry, calls_by_name[entry.session_pk, _get_call_id(entry)])
@@ -88,9 +112,9 @@ def _get_call_id(entry: AuditEntry) -> str:
 
 
 def _load_genuine_calls(
-    workspace_pk: int, session_pks: Collection[int], call_ids: Collection[str]
+    workspace_pk: int, session_pks: Collection[int], call_ids: Collection[str], decided: Collection[str]
 ) -> list[AuditedCall]:
-    """Load the intact calls with these ids, each attempt after the one before."""
+    """Load the intact calls with these ids, each attempt after the one before; those `decided` with their reasons."""
     if not session_pks:
         return []
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
@@ -98,7 +122,8 @@ def _load_genuine_calls(
     def build_audited_call(call: ToolCall) -> AuditedCall:
         with use_masking_rules_with_extra_values(secrets.get(call.session_id, ())):
             sentence = mask_and_shorten_to_one_line(format_short_call_sentence(call), _LONGEST_SENTENCE)
-            before_edits = tuple(_iterate_sentences_before_edits(call, edits.get(call.pk, ())))
+            before_edits = tuple(_iterate_sentences_before_edits(call, decisions.get(call.pk, ())))
+            reasons = tuple(map(_build_stated_reason, decisions.get(call.pk, ())))
         return AuditedCall(
             call.pk,
             call.session_id,
@@ -109,37 +134,49 @@ def _load_genuine_calls(
             call.is_question,
             call.approvals,
             before_edits,
+            reasons,
         )
 
     calls = _query_calls(workspace_pk, session_pks, call_ids)
     genuine = [call for call in calls if row_seals.is_row_genuine_or_sealing_off(call)]
-    edits = _load_genuine_edits(call for call in genuine if call.asked_args_digest)
+    decisions = _load_genuine_decisions(call for call in genuine if call.asked_args_digest or call.call_id in decided)
     lines = convert_rows_or_mark_unreadable(genuine, build_audited_call, "call")
     return [line for line in lines if not isinstance(line, UnreadableRecord)]
 
 
-def _load_genuine_edits(calls: Iterable[ToolCall]) -> Mapping[int, Sequence[Decision]]:
-    """Load the changes of the arguments of calls, by key of the call and in their order; no query without a call."""
+def _load_genuine_decisions(calls: Iterable[ToolCall]) -> Mapping[int, Sequence[Decision]]:
+    """Load the decisions about calls that have entries, by key of the call and in their order; no query without a
+    call."""
     pks = [call.pk for call in calls]
-    edits: defaultdict[int, list[Decision]] = defaultdict(list)
+    decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     if pks:
-        decisions = Decision.objects.filter(tool_call__in=pks, kind=DecisionKind.EDIT, final=True)
-        for decision in decisions.order_by(*Decision.IN_ORDER):
+        matching_decisions = Decision.objects.filter(tool_call__in=pks, kind__in=sorted(DECIDING_KINDS))
+        if get_seal_keys() is None:
+            matching_decisions = matching_decisions.defer("result")
+        for decision in matching_decisions.order_by(*Decision.IN_ORDER):
             if row_seals.is_row_genuine_or_sealing_off(decision):
-                edits[decision.tool_call_id].append(decision)
-    return edits
+                decisions[decision.tool_call_id].append(decision)
+    return decisions
 
 
-def _iterate_sentences_before_edits(call: ToolCall, edits: Iterable[Decision]) -> Iterator[SentenceBeforeEdit]:
+def _iterate_sentences_before_edits(call: ToolCall, decisions: Iterable[Decision]) -> Iterator[SentenceBeforeEdit]:
     """Describe a call with its arguments before each change of which they are known."""
-    for edit in edits:
-        args = get_args_json_before_edit(edit.evidence)
+    for decision in decisions:
+        is_edit = decision.kind == DecisionKind.EDIT and decision.final
+        args = get_args_json_before_edit(decision.evidence) if is_edit else None
         if args is not None:
             earlier = copy(call)
             earlier.args, earlier.args_order = args, ""
             earlier.sentence = format_sentence_if_harmless(call.sentence_template, parse_json(args))
             sentence = mask_and_shorten_to_one_line(format_short_call_sentence(earlier), _LONGEST_SENTENCE)
-            yield SentenceBeforeEdit(edit.created_at, sentence)
+            yield SentenceBeforeEdit(decision.created_at, sentence)
+
+
+def _build_stated_reason(decision: Decision) -> StatedReason:
+    text = mask_and_reveal_hidden(get_masked_text_beginning(decision.reason, _LONGEST_REASON))
+    if len(decision.reason) > _LONGEST_REASON:
+        text = f"{text}…"
+    return StatedReason(decision.kind, decision.actor, decision.actor_kind, decision.created_at, text)
 
 
 def _query_calls(workspace_pk: int, session_pks: Collection[int], call_ids: Collection[str]) -> QuerySet[ToolCall]:
@@ -158,9 +195,24 @@ def _find_newest_call_of_entry(entry: AuditEntry, calls: Iterable[AuditedCall]) 
 
 def _describe_call_at_time_of_entry(call: AuditedCall, entry: AuditEntry) -> AuditedCall:
     edits = call.before_edits
+    reason = _find_reason_of_entry(call, entry) if entry.kind == AuditKind.DECIDED else ""
     if entry.details.get("decision") == DecisionKind.EDIT and edits:
         index = max(sum(edit.edited_at <= entry.at for edit in edits) - 1, 0)
         after = edits[index + 1].sentence if index + 1 < len(edits) else call.sentence
-        return replace(call, sentence=after, sentence_before=edits[index].sentence)
+        return replace(call, sentence=after, sentence_before=edits[index].sentence, reason=reason)
     earlier = next((edit.sentence for edit in edits if entry.at < edit.edited_at), call.sentence)
-    return replace(call, sentence=earlier)
+    return replace(call, sentence=earlier, reason=reason)
+
+
+def _find_reason_of_entry(call: AuditedCall, entry: AuditEntry) -> str:
+    """Find the reason of the decision that an entry records: of this kind and by this actor, just before the entry."""
+    decided = (entry.details.get("decision"), entry.actor, entry.actor_kind)
+    return next(
+        (
+            reason.text
+            for reason in reversed(call.reasons)
+            if (reason.kind, reason.actor, reason.actor_kind) == decided
+            and timedelta(0) <= entry.at - reason.decided_at < _TIME_UNTIL_ENTRY
+        ),
+        "",
+    )

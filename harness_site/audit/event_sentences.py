@@ -190,6 +190,7 @@ _SENTENCES_ABOUT_SEVERAL_SESSIONS: Final[dict[str, tuple[Promise, ...]]] = {
         _("Calls were interrupted in {number} sessions"),
     ),
     AuditKind.CALL_DISCARDED: (_("Calls without a result were discarded in {number} sessions"),),
+    AuditKind.VERIFY_REQUESTED: (_("{actor} asked to verify calls in {number} sessions"),),
     AuditKind.VIEWED: (_("{actor} read {number} sessions"),),
     AuditKind.EXCERPTED: (
         _("{actor} saw excerpts of {number} sessions on the page “{page}”"),
@@ -219,6 +220,8 @@ _ABOUT_QUESTION: Final = {
     AuditKind.APPROVAL_REQUESTED: _("{actor} asked a question in {session}: {call}"),
     AuditKind.CALL_DISCARDED: _("A question was withdrawn in {session}: {call}"),
 }
+_RUN_EVENTS_IN_ONE_SESSION: Final = _("Runs of {session} caused {number} events")
+_RUN_EVENTS_IN_SEVERAL_SESSIONS: Final = _("Runs of {sessions} sessions caused {number} events")
 _DECIDED_SEVERAL: Final = _("{actor} decided {number} calls: {decision}")
 _CHANGED: Final = _("{actor} changed {call_before} to {call} in {session}")
 _RESTORED: Final = _("{actor} restored the original arguments of {call} in {session}")
@@ -263,6 +266,10 @@ def build_sentence_of_folded_entries(
         sentence = _WITHDREW_SEVERAL if _is_withdrawal(first) else _DECIDED_SEVERAL
         return _fill_first_complete_sentence(first, [str(sentence)], number=number)
     sessions = set(map(_get_session_pk_or_id, entries))
+    if row.run_events_by_label:
+        sentence = _RUN_EVENTS_IN_ONE_SESSION if len(sessions) == 1 else _RUN_EVENTS_IN_SEVERAL_SESSIONS
+        counts = {"number": format_number(len(entries)), "sessions": format_number(len(sessions))}
+        return _fill_first_complete_sentence(entry, [str(sentence)], **counts)
     if entry.kind == AuditKind.SESSION_FORKED:  # an entry of the original, and one of the fork
         return build_entry_sentence(entry)
     if len(sessions) == 1:

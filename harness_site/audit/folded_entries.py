@@ -1,14 +1,15 @@
-"""Pages of the audit trail on which consecutive entries that say the same are one row."""
+"""Pages of the audit trail. Consecutive entries that say the same are one row, and so are events of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Any, Final, TypeGuard
 
-from checkpoints.enums import AuditKind
-from harness_site.audit.audit_trail_query import PAGE_VIEWS, AuditEntry, AuditFilter, iterate_entries
+from checkpoints.enums import ActorKind, AuditKind
+from harness_site.audit.audit_trail_query import PAGE_VIEWS, RUN_EVENTS, AuditEntry, AuditFilter, iterate_entries
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
 #: Largest number of rows of a page.
@@ -27,17 +28,29 @@ _DETAILS_OF_ONE_SESSION: Final[dict[str, frozenset[str]]] = {
     AuditKind.RUN_RELEASED: frozenset({"idle_seconds"}),
     AuditKind.CALL_INTERRUPTED: frozenset({"call_id", "step", "attempt"}),
     AuditKind.CALL_DISCARDED: frozenset({"call_id"}),
+    AuditKind.VERIFY_REQUESTED: frozenset({"call_id", "step"}),
     AuditKind.VERSIONS_REMOVED: frozenset({"versions", "messages"}),
     AuditKind.SESSION_DELETED: frozenset({"session_id", "versions", "messages"}),
     AuditKind.SESSION_SEALED: frozenset({"rows"}),
 }
 
 
+class Routine(Enum):
+    """Entries that a page may leave out: there are many, and nobody decided them."""
+
+    PAGE_VIEW = auto()
+    RUN_EVENT = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """One entry, or consecutive ones that say the same of their sessions, newest first."""
+    """One entry, or consecutive ones that say the same of their sessions, newest first.
+
+    `hidden` counts the entries that the page leaves out among them, and between them and the next row.
+    """
 
     entries: tuple[AuditEntry | UnreadableRecord, ...]
+    hidden: int = 0
 
     @property
     def newest(self) -> AuditEntry | UnreadableRecord:
@@ -55,6 +68,28 @@ class EntryRow:
     @property
     def is_folded(self) -> bool:
         return len(self.entries) > 1
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether there are entries between the newest and the oldest that are not in the row."""
+        newest, oldest = self.newest, self.oldest
+        if isinstance(newest, UnreadableRecord) or isinstance(oldest, UnreadableRecord):
+            return False
+        return None not in (newest.number, oldest.number) and (
+            (newest.number or 0) - (oldest.number or 0) >= len(self.entries)
+        )
+
+    @property
+    def run_events_by_label(self) -> list[tuple[str, int]]:
+        """Label and number of events of runs that do not say the same, the most frequent first; else empty."""
+        if len({_get_fold_key(entry) for entry in self.entries}) == 1:
+            return []
+        labels = [
+            entry.label
+            for entry in self.entries
+            if isinstance(entry, AuditEntry) and _find_routine_of_entry(entry) is Routine.RUN_EVENT
+        ]
+        return Counter(labels).most_common() if len(labels) == len(self.entries) else []
 
     @property
     def decisions(self) -> tuple[AuditEntry, ...]:
@@ -80,12 +115,36 @@ class EntryRow:
 class AuditPage:
     """Rows of a page, newest first. `before` is the key before which the next page starts; None on the last page.
 
-    `hidden` counts the page views that the page leaves out.
+    The page leaves out `hidden_views` page views and `hidden_runs` events of runs.
     """
 
     rows: tuple[EntryRow, ...]
-    hidden: int
+    hidden_views: int
+    hidden_runs: int
     before: int | None
+
+
+@dataclass(slots=True)
+class _OpenRow:
+    """Row to which entries are still added."""
+
+    entries: list[AuditEntry | UnreadableRecord]
+    hidden: int = 0
+
+
+@dataclass(slots=True)
+class _OpenPage:
+    rows: list[_OpenRow] = field(default_factory=list)
+    hidden: Counter[Routine] = field(default_factory=Counter)
+
+    def hide(self, routine: Routine) -> None:
+        self.hidden[routine] += 1
+        if self.rows:
+            self.rows[-1].hidden += 1
+
+    def build(self, before: int | None) -> AuditPage:
+        rows = tuple(EntryRow(tuple(row.entries), row.hidden) for row in self.rows)
+        return AuditPage(rows, self.hidden[Routine.PAGE_VIEW], self.hidden[Routine.RUN_EVENT], before)
 
 
 def load_page_of_folded_entries(
@@ -94,7 +153,8 @@ def load_page_of_folded_entries(
     *,
     before: int | None = None,
     oldest: int | None = None,
-    hides_page_views: bool = False,
+    hides: frozenset[Routine] = frozenset(),
+    folds_runs: bool = True,
 ) -> AuditPage:
     """Load a page of `ROWS_PER_PAGE` rows at most, from at most `MAX_ENTRIES_PER_PAGE` entries.
 
@@ -103,7 +163,8 @@ def load_page_of_folded_entries(
         wanted: Filter that the entries match.
         before: Only entries with a smaller key.
         oldest: Only entries with at least this key, each in a row of its own: the entries of one folded row.
-        hides_page_views: Whether to leave out what readers saw. Entries that are not intact are shown.
+        hides: What to leave out. Entries that are not intact are shown.
+        folds_runs: Whether consecutive events of runs are one row, also if they do not say the same.
     """
     # One entry more than a page may have shows that there is another page.
     entries = iterate_entries(
@@ -114,30 +175,31 @@ def load_page_of_folded_entries(
         first_batch=_FIRST_BATCH,
         limit=MAX_ENTRIES_PER_PAGE + 1,
     )
-    get_key = _get_fold_key if oldest is None else _get_pk
-    rows: list[list[AuditEntry | UnreadableRecord]] = []
-    hidden, last_pk, key = 0, None, None
+    get_key = _get_pk if oldest is not None else _get_fold_key_of_runs if folds_runs else _get_fold_key
+    page = _OpenPage()
+    rows, last_pk, key = page.rows, None, None
     for number, entry in enumerate(entries):
-        is_hidden = hides_page_views and _is_intact_page_view(entry)
+        routine = _find_routine_of_entry(entry)
+        is_hidden = routine in hides
         is_new_row = not is_hidden and get_key(entry) != key
         is_joined = is_new_row and oldest is None and number < MAX_ENTRIES_PER_PAGE and _join_same_decision(rows, entry)
         if is_joined:
             key, last_pk = get_key(entry), entry.pk
             continue
         if number == MAX_ENTRIES_PER_PAGE or (is_new_row and len(rows) == ROWS_PER_PAGE):
-            return _build_page(rows, hidden, last_pk)
-        if is_hidden:  # what is hidden does not separate the entries around it
-            hidden += 1
+            return page.build(last_pk)
+        if is_hidden and routine is not None:  # what is hidden does not separate the entries around it
+            page.hide(routine)
         elif is_new_row:
             key = get_key(entry)
-            rows.append([entry])
+            rows.append(_OpenRow([entry]))
         else:
-            rows[-1].append(entry)
+            rows[-1].entries.append(entry)
         last_pk = entry.pk
-    return _build_page(rows, hidden, None)
+    return page.build(None)
 
 
-def _join_same_decision(rows: list[list[AuditEntry | UnreadableRecord]], entry: AuditEntry | UnreadableRecord) -> bool:
+def _join_same_decision(rows: list[_OpenRow], entry: AuditEntry | UnreadableRecord) -> bool:
     """Add an entry to the last row if both are decisions that somebody took about several calls at once.
 
     After each of them, the trail may say that its session can continue; such an entry has become a row already, and
@@ -152,15 +214,23 @@ def _join_same_decision(rows: list[list[AuditEntry | UnreadableRecord]], entry: 
     """
     if not _is_intact_decision(entry):
         return False
-    continued = rows.pop() if rows and _is_continuation_of(rows[-1], entry) else []
-    if rows and _is_same_decision(rows[-1][-1], entry):
-        if len(rows[-1]) == 1 and len(rows) > 1 and _is_continuation_of(rows[-2], rows[-1][0]):
-            rows[-2:] = [rows[-2] + rows[-1]]
-        rows[-1] += [*continued, entry]
+    continued = rows.pop() if rows and _is_continuation_of(rows[-1], entry) else None
+    if rows and _is_same_decision(rows[-1].entries[-1], entry):
+        if len(rows[-1].entries) == 1 and len(rows) > 1 and _is_continuation_of(rows[-2], rows[-1].entries[0]):
+            decided = rows.pop()
+            _append_row(rows[-1], decided)
+        if continued is not None:
+            _append_row(rows[-1], continued)
+        rows[-1].entries.append(entry)
         return True
-    if continued:
+    if continued is not None:
         rows.append(continued)
     return False
+
+
+def _append_row(row: _OpenRow, older: _OpenRow) -> None:
+    row.entries += older.entries
+    row.hidden += older.hidden
 
 
 def _is_intact_decision(entry: AuditEntry | UnreadableRecord) -> TypeGuard[AuditEntry]:
@@ -172,11 +242,11 @@ def _is_intact_decision(entry: AuditEntry | UnreadableRecord) -> TypeGuard[Audit
     )
 
 
-def _is_continuation_of(row: list[AuditEntry | UnreadableRecord], decision: AuditEntry | UnreadableRecord) -> bool:
+def _is_continuation_of(row: _OpenRow, decision: AuditEntry | UnreadableRecord) -> bool:
     """Return whether a row only says that the session of a decision can continue."""
-    entry = row[0]
+    entry = row.entries[0]
     return (
-        len(row) == 1
+        len(row.entries) == 1
         and isinstance(entry, AuditEntry)
         and isinstance(decision, AuditEntry)
         and entry.intact
@@ -194,16 +264,24 @@ def _is_same_decision(newer: AuditEntry | UnreadableRecord, entry: AuditEntry) -
     )
 
 
-def _build_page(rows: Iterable[Iterable[AuditEntry | UnreadableRecord]], hidden: int, before: int | None) -> AuditPage:
-    return AuditPage(tuple(EntryRow(tuple(entries)) for entries in rows), hidden, before)
-
-
-def _is_intact_page_view(entry: AuditEntry | UnreadableRecord) -> bool:
-    return isinstance(entry, AuditEntry) and entry.intact and entry.kind in PAGE_VIEWS
+def _find_routine_of_entry(entry: AuditEntry | UnreadableRecord) -> Routine | None:
+    """Find as what an entry may be left out; None for an entry that is always shown."""
+    if isinstance(entry, UnreadableRecord) or not entry.intact:
+        return None
+    if entry.kind in PAGE_VIEWS:
+        return Routine.PAGE_VIEW
+    is_run_event = entry.kind in RUN_EVENTS and entry.actor_kind == ActorKind.MACHINE
+    return Routine.RUN_EVENT if is_run_event else None
 
 
 def _get_pk(entry: AuditEntry | UnreadableRecord) -> Any:
     return entry.pk
+
+
+def _get_fold_key_of_runs(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
+    """Return what entries of one row have in common, where all events of runs are one row."""
+    routine = _find_routine_of_entry(entry)
+    return (routine,) if routine is Routine.RUN_EVENT else _get_fold_key(entry)
 
 
 def _get_fold_key(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from harness_site.audit import (
     invitations_of_audit_entries,
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
+from harness_site.audit.folded_entries import Routine
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.page_links import PageLinks, build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
@@ -37,9 +38,18 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     audit_filter = _parse_audit_filter(request.GET)
     before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
-    shows_views = "views" in request.GET or audit_filter.subject is AuditSubject.READING
+    is_about_runs = bool(audit_filter.subject is AuditSubject.SESSIONS or audit_filter.session or audit_filter.actor)
+    shown = {
+        Routine.PAGE_VIEW: "views" in request.GET or audit_filter.subject is AuditSubject.READING,
+        Routine.RUN_EVENT: "runs" in request.GET or is_about_runs,
+    }
     page = folded_entries.load_page_of_folded_entries(
-        workspace, audit_filter, before=before, oldest=oldest, hides_page_views=not shows_views
+        workspace,
+        audit_filter,
+        before=before,
+        oldest=oldest,
+        hides=frozenset(routine for routine, is_shown in shown.items() if not is_shown),
+        folds_runs=not is_about_runs,
     )
     calls = calls_of_entries.load_calls_of_unfolded_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
@@ -68,6 +78,9 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "with_views": _build_query_string(request, before=before, views=1),
         "without_views": _build_query_string(request, before=before, views=None),
         "are_views_wanted": "views" in request.GET,
+        "with_runs": _build_query_string(request, before=before, runs=1),
+        "without_runs": _build_query_string(request, before=before, runs=None),
+        "are_runs_wanted": "runs" in request.GET,
         "later": before is not None and oldest is None,
     }
     return render(request, "audit/log.html", context)

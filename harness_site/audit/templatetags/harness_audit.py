@@ -1,12 +1,22 @@
-"""Template tags of the audit trail: sentences of its entries, and the end of the chain."""
+"""Template tags of the audit trail: sentences of its entries, reasons of decisions, and the end of the chain."""
+
+from collections.abc import Mapping
 
 from django import template
 
 from harness_site.audit import event_sentences
-from harness_site.audit.audit_trail_query import ChainIntegrity
+from harness_site.audit.audit_trail_query import AuditEntry, ChainIntegrity
+from harness_site.audit.calls_of_entries import AuditedCall
 
 register = template.Library()
 register.simple_tag(event_sentences.build_sentence_of_folded_entries)
+
+
+@register.simple_tag
+def get_stated_reason(calls: Mapping[int, AuditedCall], entry: AuditEntry) -> str:
+    """Return the reason of the decision that an entry records, masked; empty if it is not known."""
+    call = calls.get(entry.pk)
+    return "" if call is None else call.reason
 
 
 @register.simple_tag

@@ -194,10 +194,10 @@ def test_end_and_import_of_sessions_are_named_for_what_they_were(
 ) -> None:
     sessions = [make_session(session_id=f"order-{number}") for number in range(4)]
     happened(kind, actor="run 1", actor_kind=ActorKind.MACHINE, session=sessions[0], **details)
-    assert f"{sentence.format('order-0')} " in visible_text(reader.get("/audit/"))
+    assert f"{sentence.format('order-0')} " in visible_text(reader.get("/audit/?runs=1"))
     for session in sessions[1:]:
         happened(kind, actor="run 1", actor_kind=ActorKind.MACHINE, session=session, **details)
-    assert f"{about_several.format('4 sessions')} " in visible_text(reader.get("/audit/"))
+    assert f"{about_several.format('4 sessions')} " in visible_text(reader.get("/audit/?runs=1"))
 
 
 def test_sealed_entry_shows_its_number(reader: Client) -> None:
@@ -337,6 +337,54 @@ def test_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) 
     assert 'rel="next"' not in second
 
 
+def test_entry_of_a_decision_has_the_reason_that_is_stored_with_the_decision(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    call = make_call(session=session, call_id="pay", approvals=2)
+    for revision, (kind, actor) in enumerate(
+        ((DecisionKind.APPROVE, "alice"), (DecisionKind.WITHDRAW, "alice"), (DecisionKind.APPROVE, "alice"))
+    ):
+        reason = f"Reason {revision} with sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+        make_decision(call=call, kind=kind, actor=actor, reason=reason, revision=revision, final=False)
+        happened(session=session, actor=actor, decision=kind, call_id="pay")
+        time.sleep(0.002)  # times of the database have milliseconds
+    happened(session=session, actor="bob", decision="approve", call_id="pay")
+    happened(AuditKind.COMMENTED, session=session, call_id="pay")
+    page = visible_text(reader.get("/audit/"))
+    assert re.findall(r"Reason: “(Reason \d) with ‹masked›”", page) == ["Reason 2", "Reason 1", "Reason 0"]
+    assert page.count("It is stored with the decision, not in this entry.") == 3
+
+
+def test_reason_of_another_decision_is_not_shown_for_one_whose_row_is_gone(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    call = make_call(session=session, call_id="pay")
+    make_decision(call=call, kind=DecisionKind.APPROVE, created_at=timezone.now() - timedelta(hours=1))
+    happened(session=session, decision="approve", call_id="pay")
+    assert "Seen in the bank" not in visible_text(reader.get("/audit/"))
+
+
+def test_long_reason_is_whole_in_the_details(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    make_decision(
+        call=make_call(session=session, call_id="pay"), kind=DecisionKind.APPROVE, reason="word " * 99 + "end"
+    )
+    happened(session=session, decision="approve", call_id="pay")
+    page = visible_text(reader.get("/audit/"))
+    assert (page.count("word"), page.count("word end It is stored")) == (131, 1)
+
+
+@pytest.mark.parametrize("decisions", [1, 12])
+def test_query_count_is_independent_of_the_reasons(
+    reader: Client, decisions: int, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(decisions):
+        session = make_session(session_id=f"order-{number}")
+        make_decision(call=make_call(session=session, call_id="pay"), kind=DecisionKind.APPROVE, actor=f"a{number}")
+        happened(session=session, actor=f"a{number}", decision="approve", call_id="pay")
+    audit.seal_events_of_workspace(make_workspace().pk)
+    with django_assert_num_queries(17):
+        reader.get("/audit/")
+
+
 @pytest.mark.parametrize("before", ["x", "-1", "9" * 40, "", "1e3"])
 def test_invalid_cursor_shows_the_first_page(reader: Client, before: str) -> None:
     happened()
@@ -416,13 +464,14 @@ def test_same_decision_about_several_calls_is_one_row(reader: Client) -> None:
     keys = [pk for number in range(1, 5) for pk in decide(number)]
     other = decide(9, actor="bob")
     audit.seal_events_of_workspace(make_workspace().pk)
-    page = reader.get("/audit/")
+    page = reader.get("/audit/?runs=1")
     assert shown_rows(page) == [*other[::-1], keys[-1], *alone[::-1]]
     assert "alice decided 4 calls: Approved" in visible_text(page)
     assert f'class="person" id="entry-{keys[-1]}"' in page.content.decode()
     opened = reader.get(get_link(page, OPEN_ROW))
     assert shown_rows(opened) == keys[::-1]
     assert "alice decided 4 calls: Approved" in visible_text(reader.get("/audit/?actor=alice"))
+    assert shown_rows(reader.get("/audit/")) == [other[0], keys[-2], alone[0]]
 
 
 def test_a_withdrawal_is_not_called_a_decision(reader: Client) -> None:
@@ -439,7 +488,7 @@ def test_a_withdrawal_is_not_called_a_decision(reader: Client) -> None:
 def test_decisions_at_different_times_have_rows_of_their_own(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folded_entries, "_TIME_BETWEEN_DECISIONS", timedelta(0))
     keys = [pk for number in range(1, 3) for pk in decide(number)]
-    assert shown_rows(reader.get("/audit/")) == keys[::-1]
+    assert shown_rows(reader.get("/audit/?runs=1")) == keys[::-1]
 
 
 def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,6 +512,66 @@ def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeyp
     AuditEvent.objects.filter(pk=keys[5]).update(actor="mallory")  # what is not intact is never hidden
     assert shown_rows(reader.get("/audit/?session=order-17")) == [keys[5]]
     assert len(lines(reader.get("/audit/export/?session=order-17"))) == 12
+
+
+def happen_to_runs(*kinds: AuditKind, session: Session) -> list[int]:
+    return [
+        happened(kind, actor="run 2", actor_kind=ActorKind.MACHINE, session=session, pid=number).pk
+        for number, kind in enumerate(kinds)
+    ]
+
+
+RESTART = (AuditKind.RUN_LOST, AuditKind.RUN_STARTED, AuditKind.SESSION_NEEDS_REVIEW)
+SHOW_RUNS = r'href="([^"]+)">Show events of runs'
+
+
+def test_events_of_runs_are_hidden_and_counted_unless_wanted(reader: Client) -> None:
+    sessions = [make_session(session_id=f"charge-{number}") for number in range(3)]
+    decided = happened(session=sessions[0], decision="approve", call_id="call_9").pk
+    keys = [pk for session in sessions for pk in happen_to_runs(*RESTART, session=session)]
+    taken = happened(AuditKind.TAKEOVER, actor="run 2", actor_kind=ActorKind.MACHINE, session=sessions[0]).pk
+    audit.seal_events_of_workspace(make_workspace().pk)
+    page = reader.get("/audit/")
+    assert shown_rows(page) == [taken, decided]
+    words = visible_text(page)
+    assert "9 events of runs of this period and their numbers are hidden." in words
+    assert "9 hidden · #Not verified, number 11" in words
+    shown = reader.get(f"/audit/{get_link(page, SHOW_RUNS)}")
+    assert shown_rows(shown) == [taken, keys[-1], decided]
+    words = visible_text(shown)
+    assert "Runs of 3 sessions caused 9 events Paused for a decision 3 · Run started 3 · Run lost 3" in words
+    assert "Hide events of runs" in words
+    assert shown_rows(reader.get(get_link(shown, OPEN_ROW))) == keys[::-1]
+    assert shown_rows(reader.get("/audit/?session=charge-1")) == keys[5:2:-1]
+    assert shown_rows(reader.get("/audit/?subject=sessions"))[-1] == keys[0]
+    AuditEvent.objects.filter(pk=keys[4]).update(actor="mallory")  # what is not intact is never hidden
+    assert shown_rows(reader.get("/audit/")) == [taken, keys[4], decided]
+
+
+def test_events_of_runs_of_one_session_are_one_row(reader: Client) -> None:
+    keys = happen_to_runs(*RESTART, session=make_session(session_id="charge-8"))
+    page = reader.get("/audit/?runs=1")
+    assert shown_rows(page) == [keys[-1]]
+    assert "Runs of charge-8 caused 3 events" in visible_text(page)
+    page = reader.get("/audit/")
+    assert (shown_rows(page), "Only events of runs were recorded in this period." in visible_text(page)) == ([], True)
+
+
+def test_events_of_different_runs_are_not_ascribed_to_one(reader: Client) -> None:
+    for number in range(2):
+        session = make_session(session_id=f"s{number}")
+        happened(AuditKind.RUN_LOST, actor=f"run {number}", actor_kind=ActorKind.MACHINE, session=session)
+    words = visible_text(reader.get("/audit/?runs=1"))
+    assert "Runs of 2 sessions caused 2 events Run lost 2" in words
+
+
+def test_row_says_what_is_hidden_among_its_entries(reader: Client) -> None:
+    decide(1)
+    decide(2)
+    audit.seal_events_of_workspace(make_workspace().pk)
+    words = visible_text(reader.get("/audit/"))
+    assert "alice decided 2 calls: Approved" in words
+    assert "1 hidden · #Not verified, number 1…3" in words
 
 
 def test_equal_entries_are_one_row_whatever_is_hidden_between_them(reader: Client) -> None:
@@ -530,6 +639,7 @@ def test_altered_entry_is_not_folded(reader: Client) -> None:
     [
         (AuditKind.SESSION_DELETED, "session_id", "The clean-up of old versions deleted 3 sessions"),
         (AuditKind.RUN_STARTED, "pid", "Run 1 started in 3 sessions"),
+        (AuditKind.VERIFY_REQUESTED, "call_id", "Run 1 asked to verify calls in 3 sessions"),
         (AuditKind.CALL_INTERRUPTED, "call_id", "Calls of pay were interrupted in 3 sessions"),
         (AuditKind.SESSION_QUARANTINED, "", "Run 1: Session quarantined in 3 sessions"),
         (AuditKind.COMMENTED, "call_id", ""),
@@ -550,7 +660,7 @@ def test_facts_of_one_session_do_not_keep_entries_apart(
             actor_kind=ActorKind.MACHINE,
             details=details,
         )
-    page = reader.get("/audit/")
+    page = reader.get("/audit/?runs=1")
     assert len(shown_rows(page)) == (1 if sentence else 3)
     assert sentence in visible_text(page)
 
