@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from checkpoints.enums import ActorKind, DecisionKind
 from checkpoints.models import Decision
 from harness_site.core import formatting, status_labels
 from harness_site.core.time_range_parameters import format_time_parameter
+from harness_site.review.verification_requests import are_requested_together
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
 
 #: Equal decisions of a person are one row if there are so many, each recorded soon after the other.
 _LEAST_CALLS_OF_BATCH: Final = 3
@@ -56,13 +59,16 @@ class DecidedRow:
     is_by_person: bool
     #: Key of the bulk decision to which the last decision belongs, or the one that it withdraws.
     bulk_pk: int | None
+    #: Request for the verification that has decided, if somebody asked for it.
+    verification_request: ProbeRequest | None
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedBatch:
     """Rows of calls of one tool about which one person has decided the same, the latest first; shown as one row.
 
-    They belong to one bulk decision, or were recorded by themselves soon after each other.
+    They belong to one bulk decision, or were recorded by themselves soon after each other; or a verification for which
+    one person has asked found what happened to them.
     """
 
     is_batch: ClassVar[bool] = True
@@ -96,6 +102,16 @@ class DecidedBatch:
         return all(row.has_evidence for row in self.rows)
 
     @property
+    def happened_count(self) -> int:
+        """Number of the calls that a verification found to have happened."""
+        return sum(row.kind == DecisionKind.PROBE_LANDED for row in self.rows)
+
+    @property
+    def did_not_happen_count(self) -> int:
+        """Number of the calls that a verification found not to have happened."""
+        return sum(row.kind == DecisionKind.PROBE_NOT_LANDED for row in self.rows)
+
+    @property
     def is_withdrawal(self) -> bool:
         return self.latest.kind == DecisionKind.WITHDRAW
 
@@ -126,7 +142,8 @@ def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | Decid
             groups.append([row])
     grouped: list[DecidedRow | DecidedBatch] = []
     for group in groups:
-        if len(group) < (_LEAST_CALLS_OF_BATCH if group[0].bulk_pk is None else 2):
+        is_made_together = group[0].bulk_pk is not None or group[0].verification_request is not None
+        if len(group) < (2 if is_made_together else _LEAST_CALLS_OF_BATCH):
             grouped += group
         else:
             grouped.append(DecidedBatch(tuple(group)))
@@ -134,6 +151,9 @@ def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | Decid
 
 
 def _is_of_same_batch(later: DecidedRow, row: DecidedRow) -> bool:
+    if later.verification_request is not None and row.verification_request is not None:
+        is_same_tool = later.tool == row.tool
+        return is_same_tool and are_requested_together(later.verification_request, row.verification_request)
     return (
         row.is_by_person
         and not row.is_question
@@ -154,8 +174,13 @@ def _get_batch_key(row: DecidedRow) -> tuple[object, ...]:
     return key if row.bulk_pk is not None else (*key, row.reason, row.has_evidence, row.run_since, row.earlier)
 
 
-def build_decided_row(decisions: Sequence[Decision], bulk_pks: Mapping[int, int]) -> DecidedRow:
-    """Build the row of a call from its decisions, in their order, and from the bulk decisions of decisions."""
+def build_decided_row(
+    decisions: Sequence[Decision],
+    bulk_pks: Mapping[int, int],
+    verification_requests: Mapping[int, ProbeRequest] = MappingProxyType({}),
+) -> DecidedRow:
+    """Build the row of a call from its decisions, in their order, and from the bulk decisions of decisions and the
+    requests that decisions answer, by the keys of these decisions."""
     decision = decisions[-1]
     call = decision.tool_call
     return DecidedRow(
@@ -186,6 +211,7 @@ def build_decided_row(decisions: Sequence[Decision], bulk_pks: Mapping[int, int]
         session_id=decision.session.session_id,
         is_by_person=decision.actor_kind == ActorKind.PERSON,
         bulk_pk=bulk_pks.get(find_decision_or_withdrawn_decision(decisions).pk),
+        verification_request=verification_requests.get(decision.pk),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 from harness_site.core.call_sentences import describe_arguments_not_in_sentence
+from harness_site.core.masking.masker import mask_secret_fields_only
 from harness_site.core.money_amounts_in_call_arguments import find_amount_argument_name
 
 
@@ -21,6 +22,11 @@ def find_names_of_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:
         for name in names
         if any(name not in args for args in objects) or any(args[name] != objects[0][name] for args in objects)
     }
+
+
+def find_names_of_visibly_differing_arguments(args_of_calls: Iterable[Any]) -> set[str]:
+    """Return the names of the differing arguments that differ for the reader, too, with what is masked for them."""
+    return find_names_of_differing_arguments(mask_secret_fields_only(args) for args in args_of_calls)
 
 
 def find_names_of_equal_arguments(args_of_calls: Iterable[Any]) -> set[str]:

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from checkpoints.enums import UNDECIDED_CALL_STATUSES
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind
 from checkpoints.models import Decision
 from harness_site.accounts.models import Membership
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -34,13 +34,15 @@ def parse_call_keys(query: QueryDict, name: str) -> list[int]:
     return list(dict.fromkeys(int(key) for key in keys if fullmatch(r"\d{1,18}", key, ASCII)))[:PAGE]
 
 
-def find_outage_form_changes(query: QueryDict, answerable: Sequence[int], reader: Membership) -> OutageFormChanges:
+def find_outage_form_changes(
+    query: QueryDict, answerable: Sequence[int], reader: Membership, *, is_verification_shown: bool
+) -> OutageFormChanges:
     """Compare the calls of the form that sent `query` with those that the reader can answer now.
 
-    Runs one query if calls have left the form.
+    If the page shows what a verification has found, no sentence repeats it. Runs one query if calls have left the form.
     """
     shown, added_before = parse_call_keys(query, "pk"), parse_call_keys(query, "added")
-    calls_that_left = find_calls_that_left_form(query, answerable, reader)
+    calls_that_left = find_calls_that_left_form(query, answerable, reader, is_verification_shown=is_verification_shown)
     left = calls_that_left.left
     added = [pk for pk in answerable if pk in added_before or (shown and pk not in shown)]
     sentences = [*calls_that_left.sentences, *_describe_added_calls(len(added))]
@@ -49,25 +51,32 @@ def find_outage_form_changes(query: QueryDict, answerable: Sequence[int], reader
     return OutageFormChanges(left, tuple(added), tuple(sentences))
 
 
-def find_calls_that_left_form(query: QueryDict, answerable: Sequence[int], reader: Membership) -> OutageFormChanges:
+def find_calls_that_left_form(
+    query: QueryDict, answerable: Sequence[int], reader: Membership, *, is_verification_shown: bool = False
+) -> OutageFormChanges:
     """Find the calls of the form that sent `query` that the reader cannot answer any more, and who decided them.
 
     Runs one query if calls have left the form.
     """
     shown, left_before = parse_call_keys(query, "pk"), parse_call_keys(query, "left")
     left = [pk for pk in dict.fromkeys([*left_before, *shown]) if pk not in answerable][:PAGE]
-    return OutageFormChanges(tuple(left), (), tuple(_describe_calls_that_left(left, reader)))
+    sentences = _describe_calls_that_left(left, reader, is_verification_shown=is_verification_shown)
+    return OutageFormChanges(tuple(left), (), tuple(sentences))
 
 
-def _describe_calls_that_left(left: Sequence[int], reader: Membership) -> list[str]:
+def _describe_calls_that_left(left: Sequence[int], reader: Membership, *, is_verification_shown: bool) -> list[str]:
     if not left:
         return []
     decisions = Decision.objects.filter(tool_call__in=left, tool_call__workspace=reader.workspace)
     decided = decisions.exclude(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES)).order_by(*Decision.IN_ORDER)
-    numbers = Counter(dict(decided.values_list("tool_call_id", "actor")).values())
+    deciders = {pk: (kind, name) for pk, kind, name in decided.values_list("tool_call_id", "actor_kind", "actor")}
+    numbers = Counter(deciders.values())
     sentences = [
-        _describe_decided_calls(name, number, is_reader=name == reader.user.get_username())
-        for name, number in numbers.most_common()
+        _describe_verified_calls(number)
+        if kind == ActorKind.HOOK
+        else _describe_decided_calls(name, number, is_reader=name == reader.user.get_username())
+        for (kind, name), number in numbers.most_common()
+        if kind != ActorKind.HOOK or not is_verification_shown
     ]
     if others := len(left) - numbers.total():
         text = ngettext(
@@ -77,6 +86,15 @@ def _describe_calls_that_left(left: Sequence[int], reader: Membership) -> list[s
         )
         sentences.append(text.format(number=others))
     return sentences
+
+
+def _describe_verified_calls(number: int) -> str:
+    text = ngettext(
+        "A verification found what happened to {number} call meanwhile.",
+        "A verification found what happened to {number} calls meanwhile.",
+        number,
+    )
+    return text.format(number=number)
 
 
 def _describe_decided_calls(name: str, number: int, *, is_reader: bool) -> str:

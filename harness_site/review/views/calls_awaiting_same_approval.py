@@ -30,7 +30,10 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 )
 from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
-from harness_site.review.differing_arguments import find_names_of_differing_arguments, find_names_of_equal_arguments
+from harness_site.review.differing_arguments import (
+    find_names_of_equal_arguments,
+    find_names_of_visibly_differing_arguments,
+)
 from harness_site.review.outage_form_changes import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.selectors import pending_calls_by_eligible_decider
@@ -112,7 +115,7 @@ def _render_same_approval_page(
     context = {
         "group": group,
         "selectable": selectable,
-        "differing": find_names_of_differing_arguments(row.args for row in selectable),
+        "differing": find_names_of_visibly_differing_arguments(row.args for row in selectable),
         "equal": find_names_of_equal_arguments(row.args for row in selectable),
         "others": [row for row in rows if row not in selectable],
         "changes": find_calls_that_left_form(

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus, DecisionKind, Role
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
@@ -37,9 +37,10 @@ from harness_site.review.bulk_decisions import (
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.decision_options import OUTCOME_KINDS
-from harness_site.review.differing_arguments import find_names_of_differing_arguments
+from harness_site.review.differing_arguments import find_names_of_visibly_differing_arguments
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
+from harness_site.review.outage_verifications import summarize_last_verification
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm, focus_first_invalid_field
@@ -71,11 +72,15 @@ class OutageCallRow:
         return formatting.parse_json_or_text(self.call.args_json_in_caller_order)
 
     @property
-    def decisions_and_whether_withdrawn(self) -> list[tuple[Decision, bool]]:
-        following = (self.decisions[place:] for place in range(1, len(self.decisions) + 1))
-        return [
-            (made, is_decision_withdrawn(made, later)) for made, later in zip(self.decisions, following, strict=True)
-        ]
+    def shown_decisions(self) -> list[tuple[Decision, bool, int]]:
+        """Each decision, whether it is withdrawn, and how often it was made: equal ones of a hook are the last one."""
+        shown: list[tuple[Decision, bool, int]] = []
+        for place, made in enumerate(self.decisions, 1):
+            times = 1
+            if shown and _is_repeated_by(shown[-1][0], made):
+                times += shown.pop()[2]
+            shown.append((made, is_decision_withdrawn(made, self.decisions[place:]), times))
+        return shown
 
     @property
     def amount(self) -> Amount | None:
@@ -90,6 +95,11 @@ class OutageCallRow:
     @property
     def is_undecided(self) -> bool:
         return self.call.status == CallStatus.INTERRUPTED
+
+    @property
+    def is_verified(self) -> bool:
+        """True if its verify hook has found what happened."""
+        return not self.is_undecided and bool(self.decisions) and self.decisions[-1].actor_kind == ActorKind.HOOK
 
     @property
     def kind_of_recorded_outcome(self) -> str:
@@ -120,6 +130,12 @@ class OutageCallRow:
     @property
     def form_value(self) -> str:
         return "" if self.witness is None else str(ChosenCall(self.call.pk, self.call.revision, self.witness.kind))
+
+
+def _is_repeated_by(decision: Decision, later: Decision) -> bool:
+    """Return whether the verify hook has given the same reason twice why it cannot tell what happened."""
+    first, second = ((each.kind, each.actor, each.reason) for each in (decision, later))
+    return first == second and later.kind == DecisionKind.PROBE_UNKNOWN
 
 
 class ReasonForm(forms.Form):
@@ -214,6 +230,7 @@ def _render_outage_page(
     outcome = bulk_results_in_user_session.load_bulk_results(request, settled)
     rows = _load_outage_call_rows(request, page)
     undecided = [row for row in rows if row.is_undecided]
+    verification = summarize_last_verification((row.call, row.decisions, row.probe_requests) for row in rows)
     silent, shared_form = _pair_answerable_rows_with_forms(rows, answer_forms or {}, shared_form or SharedAnswerForm())
     forms_of_answers = [*(answer_form for _, answer_form in silent), shared_form]  # in the order of the page
     invalid_field = focus_first_invalid_field([form, *forms_of_answers])
@@ -222,8 +239,12 @@ def _render_outage_page(
         "refresh_url": f"{window.url}&{urlencode({'settled': settled})}" if settled else window.url,
         "page": page,
         "rows": rows,
-        "differing": find_names_of_differing_arguments(row.args for row in rows),
+        "differing": find_names_of_visibly_differing_arguments(row.args for row in rows),
         "common_message": _get_common_error_message(rows),
+        "common_unknown": _find_common_unknown_answer(undecided),
+        "verification": verification,
+        "verified": sum(row.is_verified for row in rows),
+        "reader": request.membership.user.get_username(),
         "lists": _build_titled_lists_of_other_calls(
             rows,
             request.membership,
@@ -246,6 +267,7 @@ def _render_outage_page(
             request.POST if request.method == "POST" else request.GET,
             [row.call.pk for row, _form in silent],
             request.membership,
+            is_verification_shown=verification is not None,
         ),
         "needs_several_people": any(row.call.approvals > 1 for row, _form in silent),
         "amount": sum_amounts_in_one_currency(row.amount for row in undecided),
@@ -308,6 +330,16 @@ def _get_common_error_message(rows: Sequence[OutageCallRow]) -> str:
     """Return the message that the errors of all these calls have; empty if they differ."""
     messages = {row.call.error_message for row in rows}
     return messages.pop() if len(messages) == 1 else ""
+
+
+def _find_common_unknown_answer(undecided: Sequence[OutageCallRow]) -> Decision | None:
+    """Return the answer of the verify hook that is all that was recorded about each of several undecided calls."""
+    shown = [row.shown_decisions for row in undecided]
+    if len(shown) < 2 or any(len(decisions) != 1 for decisions in shown):
+        return None
+    answers = [made for [(made, _is_withdrawn, _times)] in shown]
+    is_common = all(_is_repeated_by(answers[0], each) for each in answers)
+    return max(answers, key=lambda made: made.created_at) if is_common else None
 
 
 def _build_call_answer_form(call: ToolCall) -> CallAnswerForm:

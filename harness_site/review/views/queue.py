@@ -56,6 +56,7 @@ from harness_site.review.selectors.pending_calls_by_eligible_decider import (
     count_calls_for_reader_and_for_others,
 )
 from harness_site.review.selectors.queue_order import QueueSort
+from harness_site.review.verification_requests import load_answered_requests
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
 
@@ -327,7 +328,8 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
     counted = (workspace, filters, query_filters.decided)
     calls = [decisions[-1].tool_call for decisions in decided]
     bulk_pks = load_keys_of_bulk_decisions([find_decision_or_withdrawn_decision(each).pk for each in decided])
-    rows = [build_decided_row(decisions, bulk_pks) for decisions in decided]
+    requests = load_answered_requests([decisions[-1] for decisions in decided])
+    rows = [build_decided_row(decisions, bulk_pks, requests) for decisions in decided]
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
         "matching_decisions": decided_calls.count_decisions(*counted) if is_filtered else None,

@@ -24,6 +24,7 @@ function saveDraft(form) {
     if (field.type === "radio" ? field.checked : sent || field.value !== initialValue(field)) values[savedName(field)] = field.value;
   }
   window.sessionStorage.setItem(storageKey(form), JSON.stringify({ revision: revision(form), values }));
+  if (!Object.keys(values).length) returnedDrafts.delete(storageKey(form)); // nothing is left of it
 }
 
 /** Return the value of a field when the page was rendered. */
@@ -90,7 +91,9 @@ function deleteDrafts() {
 for (const name of ["input", "change"]) {
   document.addEventListener(name, (event) => {
     const form = event.target.closest?.(FORMS);
-    if (form) saveDraft(form);
+    if (!form) return;
+    saveDraft(form);
+    showReturnedDrafts();
   });
 }
 

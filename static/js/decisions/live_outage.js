@@ -25,7 +25,44 @@ function keepOwnAnswer() {
   fields["shared-answer"].dispatchEvent(new Event("change", { bubbles: true }));
 }
 
+// An answer for all was chosen for calls of which nobody knew what happened. If a verification then finds that for some of
+// them, it says something about the others, too: the answer has to be chosen again.
+
+const FORM = "#outage form[data-verified]";
+let verifiedBefore = null;
+let isAnswerReset = false;
+
+function resetAnswerForAll() {
+  const form = document.querySelector(FORM);
+  const answer = form?.querySelector(".for-all [name='shared-answer']");
+  const isNew = verifiedBefore !== null && form && Number(form.dataset.verified) > verifiedBefore;
+  if (isNew && answer?.value) {
+    answer.value = "";
+    answer.dispatchEvent(new Event("change", { bubbles: true }));
+    isAnswerReset = true;
+  }
+  showAnswerReset();
+}
+
+/** Say that the answer was reset until it is chosen again; a live update has hidden the remark. */
+function showAnswerReset() {
+  const remark = document.querySelector(`${FORM} [data-answer-reset]`);
+  if (remark) remark.hidden = !isAnswerReset;
+}
+
+document.addEventListener("change", ({ target, isTrusted }) => {
+  if (!isTrusted || target.name !== "shared-answer") return;
+  isAnswerReset = false;
+  showAnswerReset();
+});
+
 document.body.addEventListener("htmx:beforeSwap", ({ target }) => {
+  const form = document.querySelector(FORM);
+  verifiedBefore = ["outage", "main"].includes(target.id) && form ? Number(form.dataset.verified) : null;
   answersOfCalls = target.id === "outage" ? readAnswersOfCalls() : new Map();
 });
-document.body.addEventListener("htmx:afterSwap", keepOwnAnswer);
+document.body.addEventListener("htmx:afterSwap", () => {
+  keepOwnAnswer();
+  resetAnswerForAll();
+});
+document.body.addEventListener("harness:draftChanged", resetAnswerForAll); // a form that was replaced has its input again

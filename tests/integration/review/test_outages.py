@@ -232,6 +232,91 @@ def test_decisions_and_verifications_show_their_time(people: dict[str, Client], 
     assert f"{at} stock: Verify hook: outcome still unknown “No answer.”" in visible_text(people["carol"].get(PAGE))
 
 
+def test_outcome_of_a_verification_is_summarized(people: dict[str, Client], lost: Lost) -> None:
+    answers = [
+        DecisionKind.PROBE_LANDED,
+        DecisionKind.PROBE_LANDED,
+        DecisionKind.PROBE_NOT_LANDED,
+        DecisionKind.PROBE_UNKNOWN,
+        None,
+    ]
+    calls = [waited_for(lost(second, verifiable=True)) for second in range(len(answers))]
+    people["alice"].post("/review/outages/verify/", WINDOW)
+    for call, kind in zip(calls, answers, strict=True):
+        if kind is not None:
+            make_decision(call=call, kind=kind, actor="verify hook of refund_card", actor_kind=ActorKind.HOOK)
+        if kind is not None and kind != DecisionKind.PROBE_UNKNOWN:
+            ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
+    page = people["alice"].get(PAGE)
+    counts = "2 happened 1 did not happen 1 still unknown 1 not answered yet"
+    assert re.search(rf"You asked to verify 5 calls at [\d:]+ {counts} ", visible_text(page))
+    assert '<div class="note part" role="status">' in page.content.decode()
+    assert "Each undecided call may have happened." in visible_text(page)
+    assert 'data-verified="3"' in page.content.decode()
+    make_decision(call=calls[-1], kind=DecisionKind.MARK_FAILED, actor="bob")
+    ToolCall.objects.filter(pk=calls[-1].pk).update(status=CallStatus.FAILED, revision=2)
+    page = people["carol"].get(f"{PAGE}&pk={calls[0].pk}")
+    counts = "2 happened 1 did not happen 1 still unknown 1 decided by people since"
+    assert re.search(rf"alice asked to verify 5 calls at [\d:]+ {counts} ", visible_text(page))
+    assert '<div class="note part ok" role="status">' in page.content.decode()
+    assert "The undecided call may have happened." in visible_text(page)
+    assert "meanwhile" not in visible_text(page)
+
+
+def test_calls_verified_together_are_one_row_of_the_decisions(people: dict[str, Client], lost: Lost) -> None:
+    calls = [waited_for(lost(second, verifiable=True)) for second in range(4)]
+    people["alice"].post("/review/outages/verify/", WINDOW)
+    kinds = [DecisionKind.PROBE_LANDED, DecisionKind.PROBE_NOT_LANDED, DecisionKind.PROBE_LANDED]
+    for call, kind in zip(calls, kinds, strict=False):
+        make_decision(call=call, kind=kind, actor="verify hook of refund_card", actor_kind=ActorKind.HOOK)
+        ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
+    other = lost(5)
+    make_decision(call=other, kind=DecisionKind.PROBE_LANDED, actor="stock", actor_kind=ActorKind.HOOK)
+    ToolCall.objects.filter(pk=other.pk).update(status=CallStatus.COMPLETED, revision=2)
+    page = people["carol"].get("/review/?tab=decided")
+    assert "alice had 3 calls of refund_card verified Show calls" in visible_text(page)
+    assert "2 happened 1 did not happen" in visible_text(page)
+    assert [len(row.rows) if row.is_batch else 1 for row in page.context["decided_rows"]] == [1, 3]
+    filtered = visible_text(people["carol"].get("/review/?tab=decided&tool=refund_card"))
+    assert filtered.count("verify hook of refund_card, on request of alice: ") == 3
+    assert filtered.count("on request of") == 3
+
+
+def test_calls_settled_at_the_start_of_a_process_are_named(people: dict[str, Client], lost: Lost) -> None:
+    settled, _other = lost(0), lost(1)
+    make_decision(call=settled, kind=DecisionKind.PROBE_LANDED, actor="stock", actor_kind=ActorKind.HOOK)
+    ToolCall.objects.filter(pk=settled.pk).update(status=CallStatus.COMPLETED, revision=2)
+    page = visible_text(people["alice"].get(f"{PAGE}&pk={settled.pk}"))
+    assert "A verification found what happened to 1 call meanwhile." in page
+    assert "asked to verify" not in page
+
+
+def test_equal_answers_of_a_hook_are_said_once(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(second) for second in range(2)]
+    for call in (*calls, *calls):
+        _record_unknown_answer(call, "No answer.")
+    page = visible_text(people["alice"].get(PAGE))
+    assert re.search(r"The stock could not tell about any of the undecided calls, last at [\d:]+: “No answer.”", page)
+    assert "outcome still unknown" not in page
+    _record_unknown_answer(calls[0], "Two of them.")
+    page = visible_text(people["alice"].get(PAGE))
+    assert "could not tell about any" not in page
+    assert page.count("Verify hook: outcome still unknown “No answer.” · the same answer 2 times") == 2
+    assert page.count("Verify hook: outcome still unknown “Two of them.”") == 1
+
+
+def _record_unknown_answer(call: ToolCall, reason: str) -> None:
+    make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="stock", actor_kind=ActorKind.HOOK, reason=reason)
+
+
+def test_masked_arguments_are_no_difference(people: dict[str, Client], lost: Lost) -> None:
+    for number in range(2):
+        lost(number, args={"password": f"secret-{number}", "shelf": number}, sentence="Open the shelf")
+    page = visible_text(people["alice"].get(PAGE))
+    assert "shelf: 1" in page
+    assert "password: ‹masked›" not in page
+
+
 def test_withdrawn_decision_is_struck_out(people: dict[str, Client], lost: Lost) -> None:
     card = f"/review/calls/{lost().pk}/"
     people["alice"].post(card, {"kind": "mark_failed", "reason": "It is not there.", "revision": 1})
@@ -302,7 +387,7 @@ def test_query_count_is_independent_of_the_calls(
         call = waited_for(lost(second, verifiable=True))
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         people["carol"].get(PAGE)
 
 
