@@ -11,10 +11,19 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
-from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
+from harness_site.core.masking.masker import (
+    MASK,
+    mask_field_names_and_list_all_fields,
+    mask_json_value,
+    restore_masked_values,
+)
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, is_amount_argument
 from harness_site.review.json_error_texts import describe_json_error
-from harness_site.review.parse_edited_arguments import InvalidArgumentText, format_masked_arguments_if_editable
+from harness_site.review.parse_edited_arguments import (
+    InvalidArgumentText,
+    describe_mask_without_original,
+    format_masked_arguments_if_editable,
+)
 
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
@@ -26,8 +35,9 @@ _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 class ArgumentField:
     """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
 
-    `kind` is `text` (taken literally), `number`, `boolean`, or `json` for everything else. `stored` is the text of the
-    argument as it is, before any typing. `error` says what is wrong with the typed text; it is empty until
+    `kind` is `text` (taken literally), `number`, `boolean`, `secret` for a value that is masked as a whole, or `json`
+    for everything else. `stored` is the text of the argument as it is, before any typing; that of a secret is empty,
+    and an empty field keeps it. `error` says what is wrong with the typed text; it is empty until
     `copy_fields_with_errors` has set it.
     """
 
@@ -45,12 +55,14 @@ class ArgumentField:
     @property
     def stored_as_displayed(self) -> str:
         """Stored text as the page displays it beside the field: an amount with separators."""
-        return str(format_amount_argument(self.name, self.stored))
+        return MASK if self.kind == "secret" else str(format_amount_argument(self.name, self.stored))
 
     @property
     def is_one_line(self) -> bool:
         """Whether the field is of one line: for a text that is short, both as it is and as it was typed."""
-        return self.kind == "text" and not any("\n" in text or len(text) > _LINE for text in (self.stored, self.typed))
+        return self.kind in {"text", "secret"} and not any(
+            "\n" in text or len(text) > _LINE for text in (self.stored, self.typed)
+        )
 
     @property
     def text_area_line_count(self) -> int:
@@ -58,8 +70,10 @@ class ArgumentField:
         return min(max(self.typed.count("\n") + 1 + len(self.typed) // _LINE, 1), 12)
 
     def parse_typed_value(self) -> Any:
-        """Return the typed text as a JSON value. Raises `InvalidArgumentText`."""
-        if self.kind == "text":
+        """Return the typed text as a JSON value, a secret that is kept as its mask. Raises `InvalidArgumentText`."""
+        if self.kind == "secret" and not self.typed:
+            return MASK
+        if self.kind in {"text", "secret"}:
             return self.typed.replace("\r\n", "\n")
         try:
             value = parse_json(self.typed)
@@ -99,17 +113,23 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
     )
 
 
-def copy_fields_with_errors(fields: tuple[ArgumentField, ...]) -> tuple[ArgumentField, ...]:
-    """Return the fields, each with what is wrong with its typed text."""
-    return tuple(replace(field, error=_find_field_error_or_empty(field)) for field in fields)
+def copy_fields_with_errors(fields: tuple[ArgumentField, ...], stored: str) -> tuple[ArgumentField, ...]:
+    """Return the fields of the `stored` arguments, each with what is wrong with its typed text."""
+    original = parse_json(stored)
+    return tuple(replace(field, error=_find_field_error_or_empty(field, original)) for field in fields)
 
 
-def _find_field_error_or_empty(field: ArgumentField) -> str:
+def _find_field_error_or_empty(field: ArgumentField, original: Any) -> str:
     try:
-        field.parse_typed_value()
+        value = field.parse_typed_value()
     except InvalidArgumentText as error:
         return str(error)
-    return ""
+    restored = restore_masked_values({field.name: value}, original)
+    if MASK not in json.dumps(list(restored.values()), ensure_ascii=False):
+        return ""
+    if field.kind != "secret" and MASK not in field.stored:
+        return describe_mask_without_original()
+    return _("A part of this is masked. Keep {mask} where it stood, or enter a whole new value.").format(mask=MASK)
 
 
 def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:
@@ -118,7 +138,9 @@ def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:
 
 
 def _choose_field_kind_and_text(value: Any) -> tuple[str, str]:
-    """Return the field kind of a value and its text in the field."""
+    """Return the field kind of a masked value and its text in the field."""
+    if value == MASK:
+        return "secret", ""
     if isinstance(value, str) and not has_hidden_characters(value):
         return "text", value
     text = escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=2))

@@ -23,6 +23,7 @@ from harness_site.core.masking.masker import mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_form_fields, parse_edited_arguments
+from harness_site.review.argument_value_warnings import list_argument_warnings
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.question_choices import QuestionChoice, list_question_choices
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
@@ -160,6 +161,8 @@ class ApprovalForm(DecisionForm):
         self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
         self.differences: tuple[ValueDifference, ...] = ()
+        #: What is unusual about the edited arguments, in sentences.
+        self.argument_warnings: tuple[str, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
         #: Whether an edit leaves all arguments as they are.
@@ -187,7 +190,7 @@ class ApprovalForm(DecisionForm):
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
         if by_field:
-            self.argument_fields = argument_form_fields.copy_fields_with_errors(self.argument_fields)
+            self.argument_fields = argument_form_fields.copy_fields_with_errors(self.argument_fields, self.call.args)
             for field in self.invalid_argument_fields:
                 self.add_error("args", f"{mask_text(field.name)}: {field.error}")
             if self.invalid_argument_fields:
@@ -197,9 +200,9 @@ class ApprovalForm(DecisionForm):
             self.changed = parse_edited_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
             digest = parse_edited_arguments.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint_of_digest(digest)
-            self.differences = list_value_differences(
-                parse_edited_arguments.load_arguments_before_edits(self.call), self.changed
-            )
+            original = parse_edited_arguments.load_arguments_before_edits(self.call)
+            self.differences = list_value_differences(original, self.changed)
+            self.argument_warnings = list_argument_warnings(original, self.changed)
         except parse_edited_arguments.InvalidArgumentText as error:
             self.add_error("args", str(error))
         except InvalidInput as error:

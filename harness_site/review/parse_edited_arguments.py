@@ -52,12 +52,15 @@ def parse_and_unmask_edited_arguments(text: str, stored: str) -> dict[str, Any]:
         raise InvalidArgumentText(_("Enter a JSON object: names and values between curly brackets."))
     arguments: dict[str, Any] = restore_masked_values(value, parse_json(stored))
     if MASK in text and MASK in json.dumps(arguments, ensure_ascii=False):
-        raise InvalidArgumentText(
-            _("Replace {mask}: nothing was masked at this place, so the tool would get these characters.").format(
-                mask=MASK
-            )
-        )
+        raise InvalidArgumentText(describe_mask_without_original())
     return arguments
+
+
+def describe_mask_without_original() -> str:
+    """Say that a mask stands where it does not stand for a stored value as a whole."""
+    return _("Replace {mask}: it stands for no masked value here, so the tool would get these characters.").format(
+        mask=MASK
+    )
 
 
 def load_arguments_before_edits(call: ToolCall) -> Any:

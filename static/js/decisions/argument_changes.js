@@ -18,8 +18,10 @@ function formatAmount(text) {
   return Number(text).toLocaleString(document.documentElement.lang, { minimumFractionDigits: places && Math.max(2, places) });
 }
 
-/** Describe the change of a field: an amount in the form in which the page displays it, if that shows the difference. */
+/** Describe the change of a field: an amount in the form in which the page displays it, if that shows the difference. A new
+ * secret is not repeated. */
 function describeChange(field) {
+  if (field.dataset.mask) return gettext("%(name)s: a new value", { name: field.dataset.argument });
   const stored = [field.dataset.stored, field.value];
   const displayed = field.dataset.amount !== undefined && stored.every((text) => AMOUNT.test(text)) ? stored.map(formatAmount) : stored;
   const [before, after] = (displayed[0] === displayed[1] ? stored : displayed).map(shorten);
@@ -54,7 +56,8 @@ document.addEventListener("click", (event) => {
 /** Write the arguments as JSON as the fields have them. Numbers are taken as they are typed, so that no digit is lost. */
 function writeFieldsAsJson(form) {
   const fields = [...form.querySelectorAll(".by-field [data-stored]")];
-  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${field.dataset.kind === "text" ? JSON.stringify(field.value) : field.value}`);
+  const writeValue = ({ dataset, value }) => (dataset.kind === "text" || dataset.mask ? JSON.stringify(value || dataset.mask || "") : value);
+  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${writeValue(field)}`);
   return `{\n${lines.join(",\n")}\n}`;
 }
 

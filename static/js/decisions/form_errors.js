@@ -37,8 +37,11 @@ function removeErrors(form, field) {
   for (const each of form.elements) if (each.name === field.name) each.removeAttribute("aria-invalid");
 }
 
-/** Mark the fields of edited arguments whose preview has an error below them. */
+/** Mark the fields of edited arguments whose preview has an error below them, and those that have none any more. */
 export function markInvalidArguments(form) {
+  const json = form.querySelector(".as-json textarea");
+  if (form.querySelector("#args-errors") && json.checkVisibility()) json.setAttribute("aria-invalid", "true");
+  else json?.removeAttribute("aria-invalid");
   for (const place of form.querySelectorAll(".by-field .field")) {
     const field = place.querySelector("input, textarea, select");
     if (place.querySelector(".errorlist")) field.setAttribute("aria-invalid", "true");

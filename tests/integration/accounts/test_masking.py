@@ -101,7 +101,7 @@ def test_moved_mask_is_refused(call: ToolCall) -> None:
         "note": "new",
     }
     for moved in (f'{{"other": "{masker.MASK}"}}', f'{{"items": [], "note": "with {masker.MASK}"}}'):
-        with pytest.raises(parse_edited_arguments.InvalidArgumentText, match="nothing was masked at this place"):
+        with pytest.raises(parse_edited_arguments.InvalidArgumentText, match="it stands for no masked value here"):
             parse_edited_arguments.parse_and_unmask_edited_arguments(moved, stored)
 
 

@@ -149,6 +149,47 @@ def test_secret_stays_masked_and_unchanged(people: dict[str, Client]) -> None:
     assert record(people["alice"], call, form) == {**args, "order": 18}
 
 
+def test_secret_is_kept_by_an_empty_field_and_replaced_by_a_typed_value(people: dict[str, Client]) -> None:
+    call = awaiting(args={"api_key": "k-123456", "order": 17})
+    form = sent(call, people["alice"], api_key="k-654321")
+    assert form["argument-0"] == "k-654321"
+    assert "api_key masked; an empty field keeps it" in visible_text(people["alice"].get(url(call)))
+    assert record(people["alice"], call, form) == {"api_key": "k-654321", "order": 17}
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "words"),
+    [
+        (
+            "api_key",
+            "‹masked› 2",
+            "A part of this is masked. Keep ‹masked› where it stood, or enter a whole new value.",
+        ),
+        ("command", "curl ‹masked›", "A part of this is masked."),
+        ("note", "see ‹masked›", "Replace ‹masked›: it stands for no masked value here"),
+    ],
+)
+def test_mask_that_stands_for_no_value_is_an_error_of_its_field(
+    people: dict[str, Client], name: str, typed: str, words: str
+) -> None:
+    args = {"api_key": "k-123456", "command": "curl -u desk:sk-live-4242424242424242", "note": "none"}
+    call = awaiting(args=args)
+    form = sent(call, people["alice"], **{name: typed})
+    place = f'id="argument-{list(args).index(name)}-error" role="status" hx-swap-oob="true"><ul class="errorlist"><li>'
+    preview = people["alice"].post(f"{url(call)}change/", form).content.decode()
+    assert preview.count("errorlist") == 1
+    assert words in unescape(preview.partition(place)[2])
+    assert people["alice"].post(url(call), form).status_code == 422
+
+
+def test_preview_warns_about_values_that_lost_their_kind(people: dict[str, Client]) -> None:
+    call = awaiting(args={"amount": "40.00", "to": "emma@example.org"})
+    form = sent(call, people["alice"], amount="twenty", to="emma-at-example")
+    preview = visible_text(people["alice"].post(f"{url(call)}change/", form))
+    assert "Check these values amount was an amount; the new value is not one. to was an e-mail address" in preview
+    assert record(people["alice"], call, form) == {"amount": "twenty", "to": "emma-at-example"}  # a warning only
+
+
 def test_json_input_is_used_when_selected(people: dict[str, Client]) -> None:
     call = awaiting(args={"order": 17})
     form = {**sent(call, people["alice"], order="18"), "written_as": "json", "args": '{"order": 19}'}
