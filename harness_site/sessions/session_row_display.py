@@ -123,12 +123,17 @@ def build_session_list_lines(
     return convert_rows_or_mark_unreadable(rows, build_line, "session", attrgetter("pk"))
 
 
+def format_fork_mark(row: SessionRow) -> str:
+    """Say that a session is a fork, and of which version; empty if it is none."""
+    if not row.is_fork:
+        return ""
+    number = row.forked_version
+    return _("fork") if number is None else _("fork of v%(number)s") % {"number": number}
+
+
 def _list_fork_marks(row: SessionRow) -> tuple[str, ...]:
     """Say that a session is a fork, and how many forks it has."""
-    marks = []
-    if row.is_fork:
-        number = row.forked_version
-        marks.append(_("fork") if number is None else _("fork of v%(number)s") % {"number": number})
+    marks = [format_fork_mark(row)] if row.is_fork else []
     if row.forks:
         values = {"number": format_count(row.forks)}
         marks.append(ngettext("%(number)s fork", "%(number)s forks", row.forks) % values)

@@ -19,6 +19,7 @@ from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_formatting import shorten_uuids
+from harness_site.sessions.session_row_display import format_fork_mark
 
 #: Number of sessions that are offered.
 OFFERED: Final = 10
@@ -27,13 +28,17 @@ _LONGEST_NAME: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class SessionChoice:
-    """A session to compare with, masked for the reader. `name` is its title, or its id if it has none."""
+    """A session to compare with, masked for the reader. `name` is its title, or its id if it has none.
+
+    `fork_mark` says that it is a fork; empty for others.
+    """
 
     pk: int
     name: str
     session_id: str
     short_id: str
     agent: str
+    fork_mark: str
     updated_at: datetime | None
 
 
@@ -75,6 +80,7 @@ def load_session_choices(workspace_id: int, typed: str, *, without: Collection[i
                 session_id=session_id,
                 short_id=shorten_uuids(session_id),
                 agent=mask_and_reveal_hidden(row.agent),
+                fork_mark=format_fork_mark(row),
                 updated_at=row.updated_at if row.has_times else None,
             )
 

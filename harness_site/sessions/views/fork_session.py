@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django import forms
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -22,7 +24,7 @@ from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.version_list import Version
@@ -34,21 +36,38 @@ from harness_site.sessions.session_lookup import (
     require_member_and_handle_page_not_found,
 )
 
+#: Characters of ids that need no quotes; browsers read the pattern as a regular expression of JavaScript.
+_PATTERN_OF_PLAIN_ID: Final = r"[^\s\/\\]+"
+
 
 class ForkForm(forms.Form):
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    session_id = forms.CharField(max_length=MAX_LENGTH, strip=False, label=gettext_lazy("Id of the new session"))
+    session_id = forms.CharField(
+        max_length=MAX_LENGTH,
+        strip=False,
+        label=gettext_lazy("Id of the new session"),
+        help_text=gettext_lazy("An id may have spaces and slashes, but code and addresses then have to quote them."),
+    )
     title = forms.CharField(max_length=TITLE_LENGTH, required=False, label=gettext_lazy("Title of the new session"))
 
-    #: Id that the form proposed. Another version has another one, unless a person typed an id of their own.
+    #: Id and title that the form proposed. Another version has others, unless a person typed their own.
     suggested_id = forms.CharField(required=False, widget=forms.HiddenInput)
+    suggested_title = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    #: An empty field would look like an id that has to be quoted.
+    use_required_attribute = False
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         set_field_labels_styles_and_errors(self)
         self.fields["session_id"].error_messages["required"] = _("Enter an id for the new session.")
         self.fields["title"].widget.attrs["autocomplete"] = "off"
-        self.fields["session_id"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
+        # The styles show the help text while the id does not match; it is accepted all the same.
+        self.fields["session_id"].widget.attrs |= {
+            "autocomplete": "off",
+            "spellcheck": "false",
+            "pattern": _PATTERN_OF_PLAIN_ID,
+        }
         if self.is_bound:  # shown again for a correction
             self.fields["session_id"].widget.attrs["autofocus"] = True
 
@@ -89,19 +108,33 @@ def _build_initial_values_and_keep_typed_ones(
     unused_id = fork_list_and_preview.find_unused_fork_id(request.membership.workspace_id, origin_name, origin.version)
     typed_id = request.GET.get("session_id", "")[:MAX_LENGTH]
     is_typed = typed_id and typed_id != request.GET.get("suggested_id", "")
+    suggested_title = _suggest_title(mask_and_reveal_hidden(head.row.title), origin.version)
+    typed_title = request.GET.get("title", "")[:TITLE_LENGTH]
+    is_title_typed = "title" in request.GET and typed_title != request.GET.get("suggested_title", "")
     return {
         "version": origin.version,
         "session_id": typed_id if is_typed else unused_id,
         "suggested_id": unused_id,
-        "title": request.GET.get("title", mask_and_reveal_hidden(head.row.title))[:TITLE_LENGTH],
+        "title": typed_title if is_title_typed else suggested_title,
+        "suggested_title": suggested_title,
     }
+
+
+def _suggest_title(title: str, version: int) -> str:
+    """Say in the title of the original that it is a fork; empty if the original has none."""
+    if not title:
+        return ""
+    mark = _("(fork of v%(number)s)") % {"number": version}
+    return f"{shorten_text(title, TITLE_LENGTH - len(mark) - 1)} {mark}"
 
 
 def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: ForkForm) -> HttpResponse:
     workspace = request.membership.workspace
     version, name = form.cleaned_data["version"], form.cleaned_data["session_id"]
     title = form.cleaned_data["title"]
-    if not title or title == mask_and_reveal_hidden(head.row.title):
+    if title and title == form.cleaned_data["suggested_title"]:
+        title = _suggest_title(head.row.title, version)  # with the part that is masked for this reader
+    elif not title or title == mask_and_reveal_hidden(head.row.title):
         title = None  # the title of the original, also the part that is masked for this reader
     actor = Actor(
         ActorKind.PERSON,

@@ -18,6 +18,7 @@ from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, CostBasis, K
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
+from checkpoints.sessions.new_session_fields import TITLE_LENGTH
 from harness_site.sessions.selectors import fork_list_and_preview, version_list, workspace_call_log
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from tests.conftest import Open
@@ -133,12 +134,36 @@ def test_review_says_that_an_undecided_call_and_its_copy_are_one(session: Sessio
 
 
 def test_fork_gets_the_entered_title_or_that_of_its_original(session: Session, approver: Client) -> None:
-    assert f'name="title" value="{session.title}"' in approver.get(path(session)).content.decode()
     for number, (entered, title) in enumerate(
         (("With a voucher", "With a voucher"), (session.title, session.title), ("", session.title))
     ):
         approver.post(path(session), {"version": 2, "session_id": f"fork-{number}", "title": entered})
         assert Session.objects.get(session_id=f"fork-{number}").title == title
+
+
+def test_suggested_title_says_that_it_is_a_fork_and_keeps_what_is_masked(session: Session, approver: Client) -> None:
+    Session.objects.filter(pk=session.pk).update(title=f"Call with sk-ant-{'a1B2' * 12}")
+    fields = approver.get(path(session), {"v": "2"}).context["form"].initial
+    assert fields["title"] == fields["suggested_title"] == "Call with ‹masked› (fork of v2)"
+    approver.post(path(session), {key: fields[key] for key in ("version", "session_id", "title", "suggested_title")})
+    session.refresh_from_db()
+    assert Session.objects.get(session_id=fields["session_id"]).title == f"{session.title} (fork of v2)"
+
+
+def test_suggested_title_is_no_longer_than_a_title_may_be(session: Session, approver: Client) -> None:
+    for title, suggested in (("", ""), ("x" * TITLE_LENGTH, f"{'x' * (TITLE_LENGTH - 14)}… (fork of v1)")):
+        Session.objects.filter(pk=session.pk).update(title=title)
+        assert approver.get(path(session), {"v": "1"}).context["form"].initial["title"] == suggested
+
+
+def test_id_with_spaces_or_slashes_has_a_hint_and_is_accepted(session: Session, approver: Client) -> None:
+    html = approver.get(path(session)).content.decode()
+    pattern = re.search(r'name="session_id"[^>]* pattern="([^"]+)"', html)
+    assert pattern is not None
+    assert [bool(re.fullmatch(pattern[1], name)) for name in ("a-b.c_1", "a b", "a/b", "a\\b")] == [True] + [False] * 3
+    assert "An id may have spaces and slashes" in html
+    assert approver.post(path(session), {"version": 1, "session_id": "a b/c"}).status_code == 302
+    assert Session.objects.filter(session_id="a b/c").exists()
 
 
 def test_calls_after_the_version_are_counted(session: Session, approver: Client) -> None:
@@ -230,6 +255,8 @@ def test_another_version_keeps_what_was_typed_and_renames_a_suggested_id(session
     suggested = typed | {"session_id": "origin-fork-v1"}
     answer = approver.get(path(session), suggested, headers={"HX-Request": "true"})
     assert answer.context["form"].initial["session_id"] == "origin-fork-v2"
+    suggested = typed | {"title": "Refund (fork of v1)", "suggested_title": "Refund (fork of v1)"}
+    assert approver.get(path(session), suggested).context["form"].initial["title"].endswith("(fork of v2)")
     assert answer.headers["HX-Push-Url"] == f"{path(session)}?v=2"
 
 
