@@ -6,6 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import audit as checkpoints_audit
@@ -61,6 +62,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "is_row_opened": oldest is not None,
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
+        "filter_errors": _describe_invalid_filters_by_parameter(request.GET, audit_filter),
         "actors": audit_trail_query.list_actors_to_filter_by(
             workspace, (entry for row in page.rows for entry in row.entries)
         ),
@@ -126,6 +128,15 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
         session=decrypt_name_if_encrypted(query.get("session", "").strip())[:_MAX_FILTER_LENGTH],
         times=TimeRange.parse_query(query),
     )
+
+
+def _describe_invalid_filters_by_parameter(query: QueryDict, audit_filter: AuditFilter) -> dict[str, str]:
+    """Describe for each parameter with an invalid value what is wrong with it. Such a parameter filters nothing."""
+    subject = query.get("subject", "").replace("\0", "").strip()
+    sentence = gettext("“%(value)s” is not a subject, so it does not filter.")
+    unknown = {"subject": sentence % {"value": subject[:_MAX_FILTER_LENGTH]}}
+    bounds = audit_filter.times.describe_invalid_bounds_by_parameter(query)
+    return unknown | bounds if subject and audit_filter.subject is None else bounds
 
 
 def _build_audit_details_of_filter(audit_filter: AuditFilter) -> dict[str, Any]:

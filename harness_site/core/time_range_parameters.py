@@ -9,12 +9,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.http import QueryDict
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
 
 _DAY: Final = timedelta(days=1)
 #: Maximum length of the name of a time zone.
 _MAX_ZONE_LENGTH: Final = 64
+#: Largest number of characters of an invalid bound that are quoted.
+_MAX_QUOTED_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,16 @@ class TimeRange:
 
     def __bool__(self) -> bool:
         return bool(self.since or self.until)
+
+    def describe_invalid_bounds_by_parameter(self, query: QueryDict) -> dict[str, str]:
+        """Describe each of the parameters `first` and `last` of the range that is no day or time."""
+        sentence = gettext("“%(value)s” is not a day or a time, so it does not filter.")
+        texts = {name: query.get(name, "").replace("\0", "").strip() for name in ("first", "last")}
+        return {
+            name: sentence % {"value": text[:_MAX_QUOTED_LENGTH]}
+            for name, text in texts.items()
+            if text and not getattr(self, name)
+        }
 
     @property
     def is_reversed(self) -> bool:

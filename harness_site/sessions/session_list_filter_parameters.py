@@ -99,8 +99,6 @@ def count_given_filters(asked: QueryDict) -> int:
 
 def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
     """Describe for each parameter with an invalid value what is wrong with it. Such a parameter filters nothing."""
-    times = TimeRange.parse_query(asked)
-    no_day = gettext("“%(value)s” is not a day or a time, so it does not filter.")
     no_amount = gettext("“%(value)s” is not an amount, so it does not filter. Enter dollars such as 1.50.")
     checks: dict[str, tuple[Callable[[str], bool], str]] = {
         "status": (
@@ -112,13 +110,12 @@ def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
             lambda text: text in KNOWN_MODELS,
             gettext("“%(value)s” is not a number of models, so it does not filter."),
         ),
-        "first": (lambda _text: bool(times.first), no_day),
-        "last": (lambda _text: bool(times.last), no_day),
         "least": (lambda text: _parse_amount(text) is not None, no_amount),
         "most": (lambda text: _parse_amount(text) is not None, no_amount),
     }
     texts = {name: asked.get(name, "").replace("\0", "").strip() for name in checks}
-    return {
+    bounds = TimeRange.parse_query(asked).describe_invalid_bounds_by_parameter(asked)
+    return bounds | {
         name: sentence % {"value": texts[name][:LONGEST]}
         for name, (is_valid, sentence) in checks.items()
         if texts[name] and not is_valid(texts[name])

@@ -282,6 +282,29 @@ def test_filters(reader: Client, query: str, shown: list[str]) -> None:
     assert ('<a class="btn" href="/audit/">Show all entries</a>' in page) == (not shown)
 
 
+@pytest.mark.parametrize(
+    ("query", "sentences"),
+    [
+        ("subject=nope&first=abc", ["“nope” is not a subject", "“abc” is not a day or a time"]),
+        ("last=2026-02-30", ["“2026-02-30” is not a day or a time"]),
+        ("subject=decisions&first=2026-11-01&actor=alice", []),
+    ],
+)
+def test_page_says_which_filters_are_invalid(reader: Client, query: str, sentences: list[str]) -> None:
+    happened()
+    page = visible_text(reader.get(f"/audit/?{query}"))
+    assert re.findall(r"(“[^”]+” is not a [a-z ]+), so it does not filter", page) == sentences
+    assert "alice decided a call" in page
+
+
+def test_page_of_a_reversed_range_offers_to_swap_its_days(reader: Client) -> None:
+    happened()
+    page = reader.get("/audit/?actor=alice&first=2099-11-29&last=2020-11-01&zone=UTC")
+    assert "No entry matches, because the start is after the end." in visible_text(page)
+    swapped = reader.get(f"/audit/{get_link(page, SWAP_DAYS)}")
+    assert "alice decided a call" in visible_text(swapped)
+
+
 def test_complete_session_id_selects_no_longer_ids(reader: Client) -> None:
     happened(session=make_session(session_id="order-17"), actor="bob")
     happened(session=make_session(session_id="order-1"), actor="carol")
@@ -428,6 +451,7 @@ def get_link(page: Any, pattern: str) -> str:
 
 OPEN_ROW = r'hx-get="(/audit/[^"]+)"'
 SHOW_VIEWS = r'href="([^"]+)">Show page views'
+SWAP_DAYS = r'href="([^"]+)">Swap the two days'
 EARLIER = r'rel="next" href="([^"]+)"'
 
 
