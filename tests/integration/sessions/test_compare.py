@@ -321,6 +321,14 @@ def test_edited_message_with_another_text_beside_its_call_compares_the_arguments
     assert "<del>It is within the policy.</del>" in html
     assert re.search(r"<dt>order</dt><dd>\s*<del>17</del><ins>18</ins>", html)
     assert '<b class="mono">refund</b>' in html
+    save(18, "It is within the policy.")
+    rewrite(session, 0)
+    call = {"kind": "tool_call", "id": "c2", "name": "send_mail", "args": {"to": "alex"}}
+    make_message(session=session, body={"role": "assistant", "id": "m", "blocks": [call]})
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/compare/?a=3&b=4").content.decode()
+    assert '<b class="mono"><del>refund</del></b>' in html
+    assert '<b class="mono"><ins>send_mail</ins></b>' in html
 
 
 def test_json_result_of_a_tool_is_a_labelled_list(session: Session, reader: Client) -> None:
