@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from django import forms as django_forms
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.forms import BaseForm, CheckboxInput, Field, PasswordInput
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -54,9 +55,15 @@ class NewAccountForm(django_forms.Form):
 
     username = django_forms.CharField(
         max_length=150,
-        validators=[User.username_validator],
+        validators=[
+            UnicodeUsernameValidator(
+                message=gettext_lazy("A name has letters, digits and the characters @ . + - _ only, and no spaces.")
+            )
+        ],
         label=gettext_lazy("Name"),
-        help_text=gettext_lazy("You sign in with it, and your decisions are recorded under it."),
+        help_text=gettext_lazy(
+            "You sign in with it, and what you do is recorded under it. It has letters, digits and @ . + - _ only."
+        ),
         widget=django_forms.TextInput(
             attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}
         ),

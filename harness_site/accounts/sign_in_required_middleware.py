@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
@@ -14,7 +14,8 @@ class SignInRequired(LoginRequiredMiddleware):
     """Middleware that requires a login for the site's views, but not for those of a host project.
 
     An HTMX request gets 401 instead of the login form, so that a page whose session has ended keeps its content and
-    what was typed into it. A request from a page that was rendered for another reader is refused.
+    what was typed into it. After another form, the sign-in says that nothing was saved. A request from a page that was
+    rendered for another reader is refused.
     """
 
     def get_login_url(self, view_func: Callable[..., HttpResponseBase]) -> str:
@@ -37,4 +38,6 @@ class SignInRequired(LoginRequiredMiddleware):
                 status=401,
                 content_type="text/plain; charset=utf-8",
             )
+        if isinstance(login_response, HttpResponseRedirect) and request.method == "POST":
+            return HttpResponseRedirect(f"{login_response.url}&not-saved")
         return login_response or refuse_page_of_other_reader(request)

@@ -123,11 +123,13 @@ def _build_connect_context(request: MemberRequest) -> dict[str, object]:
     way = get_connection_or_first(request.GET.get("how", ""))
     newer_than = parse_number_parameter_or_none(request, "after")
     blocks = way.build_blocks()
+    uses_pip = any("pip install" in block.text for block in blocks)
     return {
         "connection_groups": CONNECTION_GROUPS,
         "way": way,
         "blocks": blocks,
-        "names_package_of_index": not IS_CHECKOUT and any("pip install" in block.text for block in blocks),
+        "uses_pip": uses_pip,
+        "names_package_of_index": uses_pip and not IS_CHECKOUT,
         "is_sqlite": connection.vendor == "sqlite",
         "arrived": find_session_of_program(workspace, way.session_id, way.agent, newer_than),
         "newest_key": find_newest_session_key(workspace) if newer_than is None else newer_than,

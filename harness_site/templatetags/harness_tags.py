@@ -237,11 +237,17 @@ def render_time(moment: datetime, milliseconds: bool = False, beside: datetime |
     return _render_time_element(moment, text, "at")
 
 
-@register.simple_tag(name="expiry")
-def render_expiry_day(moment: datetime) -> SafeString:
-    """Render the day on which something ends, in the reader's time zone; the exact time is on hover."""
+@register.simple_tag(name="day")
+def render_day(moment: datetime) -> SafeString:
+    """Render the day on which something begins or ends, in the reader's time zone; the exact time is on hover."""
     local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
     return _render_time_element(moment, formatting.format_date_with_weekday_and_year(local.date()), "day")
+
+
+@register.simple_tag(name="date_and_time")
+def render_day_and_time_with_zone(moment: datetime) -> SafeString:
+    """Render the day with its weekday and the time without seconds, with the name of the reader's time zone."""
+    return _render_time_element(moment, formatting.format_date_and_time_with_zone(moment), "at")
 
 
 @register.simple_tag(name="exact_time")

@@ -32,6 +32,7 @@ class SignIn(LoginView):  # type: ignore[misc]
             "providers": foreign_accounts().list_providers(self.request),
             "is_empty": first_admin.is_installation_without_accounts(),
             "passkey_refused": "passkey" in self.request.GET,
+            "not_saved": "not-saved" in self.request.GET,
         }
 
 

@@ -18,9 +18,10 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
+from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.notifications import safe_http, webhook_changes
 from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
-from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
+from harness_site.notifications.models import CALL_EVENTS, Delivery, Event, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
 
 #: Key in the user session of a webhook whose secret the webhooks page shows once.
@@ -90,11 +91,13 @@ def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> Http
 @require_member_with_role(Role.ADMIN)
 def send_webhook_test(request: MemberRequest, pk: int) -> HttpResponse:
     """Send a test message at once, and say whether it was delivered."""
-    outcome = send_webhook_test_message(_get_webhook_or_404(request, pk), by=request.membership, request=request)
-    if outcome.sent:
+    webhook = _get_webhook_or_404(request, pk)
+    if send_webhook_test_message(webhook, by=request.membership, request=request).sent:
         messages.success(request, gettext("The test message was delivered."))
     else:
-        messages.warning(request, gettext("The test message was not delivered. The log below says why."))
+        test = Delivery.objects.filter(webhook=webhook, notice__event=Event.TEST).latest("pk")
+        reason = StoredSentence(test.problem, test.problem_values)
+        messages.warning(request, gettext("The test message was not delivered. %(reason)s") % {"reason": reason})
     return redirect(f"{reverse('harness_notifications:webhooks')}#log")
 
 

@@ -133,6 +133,7 @@ def test_page_explains_the_errors_of_the_way(client: Client, way: Connection, mo
     assert ("MigrationsMissing: the database has no tables yet" in text) is not way.needs_token
     uses_pip = way.key not in ("django", "typescript", "opentelemetry")
     assert ("put the path of its file in the place of harness-checkpoints" in text) is uses_pip
+    assert ("Run python3 -m venv .venv && . .venv/bin/activate, and then" in text) is uses_pip
     assert ("create_agent_login --rights-only" in text) is (connection.vendor == "postgresql" and not way.needs_token)
 
 

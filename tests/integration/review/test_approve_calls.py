@@ -144,7 +144,7 @@ def test_incomplete_form_is_shown_again_with_its_input(alice: Client, form: dict
 def test_auditor_is_refused_and_anonymous_is_sent_to_sign_in(client: Client, form: dict[str, object]) -> None:
     call = awaiting()
     response = client.post(url(call), form)
-    assert (response.status_code, response.headers["Location"]) == (302, f"/accounts/login/?next={url(call)}")
+    assert (response.status_code, response.headers["Location"]) == (302, f"/accounts/login/?next={url(call)}&not-saved")
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.post(url(call), form)
     assert response.status_code == 403

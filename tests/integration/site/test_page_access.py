@@ -49,6 +49,13 @@ def test_anonymous_is_redirected_to_sign_in_and_back(client: Client) -> None:
     assert response.headers["Location"] == "/accounts/login/?next=/review/calls/7/%3Fx%3D1"
 
 
+def test_form_of_a_signed_out_reader_is_reported_as_not_saved(client: Client) -> None:
+    response = client.post("/accounts/display/", {"language": "de"}, follow=True)
+    assert response.redirect_chain == [("/accounts/login/?next=/accounts/display/&not-saved", 302)]
+    assert "Your change was not saved, because you were signed out." in visible_text(response)
+    assert "was not saved" not in visible_text(client.get("/accounts/display/", follow=True))
+
+
 def test_anonymous_fragment_request_gets_no_form(client: Client) -> None:
     response = client.get("/review/count/", headers={"HX-Request": "true"})
     assert (response.status_code, response.content) == (401, b"You are signed out.")

@@ -40,9 +40,9 @@ def test_time_of_today_has_no_date() -> None:
     assert f">{now:%H:%M:%S}</time>" in rendered("{% at when %}", when=now)
 
 
-def test_expiry_is_a_day_in_the_zone_of_the_reader_and_exact_on_hover() -> None:
+def test_day_is_in_the_zone_of_the_reader_and_exact_on_hover() -> None:
     with timezone.override("Pacific/Auckland"):
-        assert rendered("{% expiry when %}", when=NOON) == (
+        assert rendered("{% day when %}", when=NOON) == (
             '<time datetime="2025-03-04T12:00:00.007Z" title="2025-03-04 12:00:00 UTC" data-time="day">'
             "Wed 5 Mar 2025</time>"
         )
