@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from django.contrib.auth.base_user import AbstractBaseUser
 
+from checkpoints.enums import Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
 
@@ -24,6 +25,11 @@ def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
             membership.user = user  # type: ignore[assignment]
         user.memberships_read = memberships  # type: ignore[attr-defined]
     return memberships
+
+
+def may_user_decide_in_a_workspace(user: AbstractBaseUser) -> bool:
+    """Return whether `user` may decide calls anywhere. Who may not gets no messages about them."""
+    return any(membership.has_role(Role.APPROVER) for membership in list_memberships_cached_on_user(user))
 
 
 def is_single_workspace_installation() -> bool:

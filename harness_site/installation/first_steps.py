@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
+from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -29,6 +30,8 @@ from harness_site.installation.installation_checks import (
 from harness_site.installation.migration_state import probe
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 
+#: Sessions that were read from files: no program has sent them. The metadata is canonical JSON.
+_READ_FROM_FILES: Final = Q(metadata__contains='"import":{') & Q(metadata__contains='"file":"')
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 
 
@@ -56,14 +59,15 @@ def find_newest_session_key(workspace: Workspace) -> int:
 def find_session_of_program(
     workspace: Workspace, session_id: str, agent: str, newer_than: int | None
 ) -> Session | None:
-    """Return the session of a program of the page, or any session that has come since the page was opened.
+    """Return the session of a program of the page, or any session that a program has sent since the page was opened.
 
     The program is known by the id of its session, or by the name of its agent where `session_id` is empty.
     `newer_than` is the primary key of the session that was the newest when the page was opened; None if it is new.
     """
     sessions = Session.objects.filter(workspace=workspace).order_by("pk")
-    own = sessions.filter(session_id=session_id) if session_id else sessions.filter(agent=agent)
-    return own.first() or (None if newer_than is None else sessions.filter(pk__gt=newer_than).first())
+    sent = sessions.exclude(_READ_FROM_FILES)
+    own = sessions.filter(session_id=session_id) if session_id else sent.filter(agent=agent)
+    return own.first() or (None if newer_than is None else sent.filter(pk__gt=newer_than).first())
 
 
 def list_first_steps(request: MemberRequest) -> list[Step]:

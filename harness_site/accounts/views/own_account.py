@@ -19,6 +19,7 @@ from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
 from harness_site.accounts.forms import SetPasswordForm
 from harness_site.accounts.login_age import has_recent_link_login
+from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, find_request_membership
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
@@ -38,6 +39,7 @@ def show_account(request: HttpRequest) -> HttpResponse:
         "this_sign_in": request.session.session_key,
         "memberships": Membership.objects.filter(user=user).select_related("workspace").order_by("pk"),
         "here": find_request_membership(request),
+        "can_decide": may_user_decide_in_a_workspace(user),
     }
     return render(request, "accounts/account.html", context)
 

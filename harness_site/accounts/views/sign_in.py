@@ -33,6 +33,7 @@ class SignIn(LoginView):  # type: ignore[misc]
             "is_empty": first_admin.is_installation_without_accounts(),
             "passkey_refused": "passkey" in self.request.GET,
             "not_saved": "not-saved" in self.request.GET,
+            "signed_out": "signed-out" in self.request.GET,
         }
 
 
@@ -55,7 +56,7 @@ def log_out(request: HttpRequest) -> HttpResponse:
     if isinstance(request.user, User):
         audit_events.record_account_event(request.user, AuditKind.SIGNED_OUT, request=request)
     logout(request)
-    return redirect("harness_accounts:login")
+    return redirect(f"{reverse('harness_accounts:login')}?signed-out")
 
 
 def show_too_many_attempts(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

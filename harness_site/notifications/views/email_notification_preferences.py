@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import Role
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
 from harness_site.accounts.models import Membership
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_confirmation
@@ -77,6 +78,7 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
         return _send_confirmation_link_and_redirect(request, user, new_preferences.asked_address)
     context = {
         "form": form,
+        "can_decide": may_user_decide_in_a_workspace(user),
         "possible": is_mail_configured(),
         "goes_to": get_notification_address(user),
         "asked": preferences.asked_address,

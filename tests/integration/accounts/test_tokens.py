@@ -94,6 +94,7 @@ class TestPage:
         make_token(name="two", lifetime=timedelta(seconds=-1))
         api_tokens.revoke_token(make_token(name="three")[0], by=BY)
         page = visible_text(admin.get("/settings/tokens/"))
+        assert "revoked just now · never used Revoked" in page
         assert [page.count(word) for word in ("Valid Revoke one Programs", "Expired", "Revoked", "never used")] == [
             1,
             1,

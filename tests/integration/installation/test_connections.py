@@ -23,6 +23,9 @@ from tests.support.page_text import visible_text
 from tests.support.sealed_mode import set_sealed_environment
 from tests.support.site_process import create_tables_and_accounts, fresh_database
 
+#: Metadata of a session that was read from a file, and of one that the Claude Agent SDK sends.
+IMPORTED = '{"import":{"estimate":{},"file":"a.jsonl","format":"claude-code"},"project":"claude-code"}'
+MIRRORED = '{"import":{"format":"claude-agent-sdk"}}'
 #: On PostgreSQL, the page asks the database whether it may create logins.
 pytestmark = pytest.mark.django_db
 
@@ -145,7 +148,10 @@ def test_program_for_an_approval_is_complete(way: Connection) -> None:
 
 
 def test_page_waits_for_the_session_of_its_program(client: Client) -> None:
-    """A session that was there before is not that of the program; one that has come since then is."""
+    """A session that was there before is not that of the program; one that has come since then is.
+
+    One that was imported from a file never is, although its agent has the name of a program.
+    """
     client.force_login(make_user(role=Role.ADMIN))
     arrived, waiting, following = "has arrived: ", "Waiting for the session", "Next: decide about a call"
 
@@ -157,7 +163,9 @@ def test_page_waits_for_the_session_of_its_program(client: Client) -> None:
     assert read_page("how=langgraph") == read_page("how=claude") == [False, True, False]
     assert f"how=langgraph&amp;after={old.pk}" in client.get("/settings/connect/?how=langgraph").content.decode()
     assert read_page(f"how=langgraph&after={old.pk}") == [False, True, False]
-    make_session(session_id="first-langgraph-session", agent="claude-code")
+    make_session(session_id="imported", agent="claude-code", metadata=IMPORTED)
+    assert read_page("how=claude") == read_page(f"how=strands&after={old.pk}") == [False, True, False]
+    make_session(session_id="first-langgraph-session", agent="claude-code", metadata=MIRRORED)
     assert read_page(f"how=strands&after={old.pk}") == [True, False, True]
     assert read_page("how=strands") == [False, True, False]
     assert read_page("how=langgraph") == read_page("how=claude") == [True, False, True]

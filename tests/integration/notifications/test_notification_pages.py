@@ -12,6 +12,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
+from harness_site.accounts.models import Membership
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Preferences, Webhook
 from harness_site.notifications.send_due_deliveries import send_due_deliveries
@@ -217,6 +218,16 @@ class TestPreferences:
         assert 'name="escalation"' not in approver.get(self.PATH).content.decode()
         approver.post(self.PATH, {"email": "on", "address": "", "interrupted": "on"})
         assert Preferences.objects.get(user=alice).wants_event("escalation"), "if alice becomes an admin"
+
+    def test_auditor_has_no_form_unless_they_decide_in_another_workspace(self) -> None:
+        carol = make_user(name="carol", role=Role.AUDITOR)
+        auditor = sign_in(Client(), carol)
+        for path, has_form in ((self.PATH, 'name="email"'), ("/accounts/", f'href="{self.PATH}')):
+            assert has_form not in auditor.get(path).content.decode()
+        assert "you can decide in no workspace" in visible_text(auditor.get(self.PATH))
+        Membership.objects.create(user=carol, workspace=make_workspace(slug="billing"), role=Role.APPROVER)
+        for path, has_form in ((self.PATH, 'name="email"'), ("/accounts/", f'href="{self.PATH}')):
+            assert has_form in auditor.get(path).content.decode()
 
     def test_preferences_are_stored_and_recorded(self, admin: Client, dora: User) -> None:
         chosen = {"email": "on", "address": "", "interrupted": "on"}

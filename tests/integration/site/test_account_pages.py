@@ -45,7 +45,11 @@ def test_sign_in_without_a_password_names_the_field(client: Client, alice: User)
 
 def test_sign_out_ends_the_session(client: Client, alice: User) -> None:
     client.force_login(alice)
-    assert client.post("/accounts/logout/").headers["Location"] == "/accounts/login/"
+    assert "You are signed out." not in visible_text(client.get("/accounts/login/", follow=True))
+    response = client.post("/accounts/logout/", follow=True)
+    assert response.redirect_chain == [("/accounts/login/?signed-out", 302)]
+    assert "You are signed out." in visible_text(response)
+    assert "You are signed out." not in visible_text(client.post("/accounts/login/", {"username": "alice"}))
     assert client.get("/review/").status_code == 302
 
 
