@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from checkpoints.formats.parse_message_parts import Part, TextPart
+from checkpoints.formats.parse_message_parts import OtherPart, Part, TextPart
 from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
@@ -165,7 +165,9 @@ def _render_parts(entry: MessageEntry, variables: Mapping[str, Any]) -> SafeStri
 
 
 def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeString:
-    if isinstance(part, TextPart) and not program_tags_in_messages.has_program_written_text(part.text):
+    if isinstance(part, TextPart) and (value := session_formatting.parse_json_container(part.text)) is not None:
+        part = OtherPart(value)
+    elif isinstance(part, TextPart) and not program_tags_in_messages.has_program_written_text(part.text):
         return render_foldable_message_text(part.text, variables["more_url"], variables["whole"], variables["brief"])
     html = get_template("sessions/parts/part.html").render({**variables, "part": part})
     return mark_safe(html)  # noqa: S308 - a template's

@@ -32,7 +32,7 @@ from harness_site.sessions.selectors.conversation_window import TranscriptVersio
 from harness_site.sessions.session_formatting import parse_json_container
 
 #: Maximum number of hits counted in each direction.
-LIMIT: Final = 100
+LIMIT: Final = 500
 #: Number of characters of the address of an image or a recording that are searched.
 _ADDRESS: Final = 200
 
@@ -52,6 +52,18 @@ class TranscriptSearchResult:
     @property
     def has_hits(self) -> bool:
         return self.is_hit or bool(self.before or self.after)
+
+    @property
+    def is_counted_before(self) -> bool:
+        return self.before <= LIMIT
+
+    @property
+    def is_counted_after(self) -> bool:
+        return self.after <= LIMIT
+
+    @property
+    def limit(self) -> int:
+        return LIMIT
 
 
 def find_nearest_transcript_hits(at: TranscriptVersion, query: SearchQuery, here: int) -> TranscriptSearchResult:

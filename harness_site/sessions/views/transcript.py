@@ -55,8 +55,8 @@ from harness_site.sessions.timeline.selectors import run_lanes, takeovers_and_re
 #: Number of new messages that an open page appends before it asks for a reload.
 _FOLLOWED = 500
 #: What a jump did not find: a landmark, a time where messages have none, or a place that is none.
-_REJECTED: Final = frozenset({"time", "place"})
-_NOT_FOUND: Final = frozenset({*Landmark, *_REJECTED, "number"})
+_REJECTED: Final = frozenset({"time", "place", "number", "early", "late"})
+_NOT_FOUND: Final = frozenset({*Landmark, *_REJECTED})
 
 
 @require_GET

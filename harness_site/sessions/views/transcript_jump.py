@@ -46,9 +46,11 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         found = None if typed is None else _find_typed_position(session, place, typed)
         if found is None:
             return redirect(_build_rejection_url(request, pk, place, where, "place" if typed is None else "time"))
-        if typed is not None and typed.number is not None and 0 < place.length < typed.number:
-            return redirect(_build_position_url(pk, place, place.length - 1, none="number"))
-        at = found
+        position, miss = found
+        if miss:
+            typed_text = where[: parse_jump_target.MAX_INPUT_LENGTH]
+            return redirect(_build_position_url(pk, place, position, none=miss, where=typed_text))
+        at = position
     elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
         first = find_words_errors_and_decisions.find_first_message_since_time(place, since=since)
         at = place.length if first is None else first.position
@@ -66,13 +68,16 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     )
 
 
-def _find_typed_position(session: Session, place: TranscriptVersion, typed: JumpTarget) -> int | None:
+def _find_typed_position(session: Session, place: TranscriptVersion, typed: JumpTarget) -> tuple[int, str] | None:
     """Find the first message at or after a typed place; the last message if there is none.
 
-    None if the messages have no times.
+    The second value says what the transcript does not have: empty, `number`, or for a day `early` or `late`. None if
+    the messages have no times.
     """
     if typed.number is not None:
-        return max(0, typed.number - 1)  # people count from 1
+        if 0 < place.length < typed.number:
+            return place.length - 1, "number"
+        return max(0, typed.number - 1), ""  # people count from 1
     if not session.has_times or not place.length:
         return None
     zone = timezone.get_current_timezone()
@@ -81,7 +86,11 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
     else:
         moment = parse_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
-    return place.length - 1 if found is None else found.position
+        if found is None:
+            return place.length - 1, "late"
+        if found.position == 0 and moment.date() < found.at.astimezone(zone).date():
+            return 0, "early"
+    return place.length - 1 if found is None else found.position, ""
 
 
 def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> MessageTime | None:

@@ -122,6 +122,17 @@ def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open
     verification.require_session_unaltered(cp.store.using, session)
 
 
+def test_page_of_a_hit_has_the_number_of_all_hits(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_messages(session=session, texts=["lamp"] * 137)
+    make_checkpoint(session=session)
+    address = f"/sessions/{session.pk}/?v=1&find=lamp&at=1"
+    assert "lamp in message 2 2 of 137" in visible_text(reader.get(address))
+    monkeypatch.setattr(transcript_search, "LIMIT", 100)
+    assert "lamp in message 2 2 of more than 102" in visible_text(reader.get(address))
+
+
 def read_stored_bodies() -> list[str | bytes]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT body FROM checkpoints_message ORDER BY position")
@@ -302,7 +313,7 @@ def test_jump_opens_the_position(session: Session, reader: Client) -> None:
 
     assert led(where="2") == f"/sessions/{session.pk}/?v=1&at=1#m-1"
     beyond = led(where="999")
-    assert beyond == f"/sessions/{session.pk}/?v=1&at=1&none=number#m-1"
+    assert beyond == f"/sessions/{session.pk}/?v=1&at=1&none=number&where=999#m-1"
     assert "no message with this number. Message 2 is the last one." in visible_text(reader.get(beyond))
     assert led(to="error") == f"/sessions/{session.pk}/?v=1&at=0#m-0"
     assert led(to="error", at="0") == f"/sessions/{session.pk}/?v=1&at=0&none=error#m-0"

@@ -74,6 +74,14 @@ def test_encrypted_reasoning_is_named_and_not_shown(session: Session, reader: Cl
     assert "gAAAAABo1WTN" in get_session_page(reader, session, "messages/0/?v=1")  # as it is stored
 
 
+def test_text_that_is_json_is_shown_as_data(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=['[{"snippet": "Heat pumps", "url": "https://example.org/"}]', "[not JSON]"])
+    make_checkpoint(session=session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "snippet Heat pumps url https://example.org/" in words
+    assert "[not JSON]" in words
+
+
 def read_pages(reader: Client, html: str) -> tuple[str, int]:
     """Read all pages of a long text; return it and the number of pages."""
     text, count = "", 0

@@ -114,7 +114,6 @@ def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, rea
         "00:31": 3,
         "2026-02-15": 2,
         "2026-02-14 22:51": 1,
-        "2030-01-01 9:00": 3,
         "#3": 2,
         "0": 0,
         "22:49": 3,
@@ -122,6 +121,12 @@ def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, rea
     assert {where: led(where) for where in places} == {
         where: f"at={position}#m-{position}" for where, position in places.items()
     }
+    assert led("2030-01-01 9:00") == "at=3&none=late&where=2030-01-01+9%3A00#m-3"
+    assert led("2019-01-01") == "at=0&none=early&where=2019-01-01#m-0"
+    assert led("5") == "at=3&none=number&where=5#m-3"
+    early = reader.get(f"/sessions/{session.pk}/?v=1&at=0&none=early&where=2019-01-01")
+    assert "This session begins later. You are at its first message. Close" in visible_text(early)
+    assert 'name="where" value="2019-01-01" aria-invalid="true"' in early.content.decode()
     assert [led(where, here="2") for where in ("25:00", "soon")] == [
         f"at=2&none=place&where={typed}#m-2" for typed in ("25%3A00", "soon")
     ]
@@ -234,7 +239,7 @@ def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Sess
     assert (text.count("Imported"), text.count("· imported")) == (1, 0)
     Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-agent-sdk"}}))
     assert "Mirrored from Claude Agent SDK" in visible_text(reader.get(f"/sessions/{session.pk}/"))
-    first, second = text.index("No result in the file yet"), text.index("Discarded no result in the file")
+    first, second = text.index("No result in the file yet"), text.index("pay Discarded")
     assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
     assert "Permissions, one after the other: plan, read-only; bypass" in text
     assert text.count("permissions: ") == 2  # the third call has the mode of the second
