@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from django.http import QueryDict
 from django.urls import reverse
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from checkpoints.calls.require_unaltered_call import require_matching_digests
 from checkpoints.enums import CallStatus, DecisionKind, Risk
@@ -44,6 +44,7 @@ from harness_site.core.value_differences import ValueDifference, list_value_diff
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.question_choices import list_question_choices, remove_listed_choices
+from harness_site.review.selectors.comment_counts import CommentCount
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
@@ -190,6 +191,8 @@ class PendingCallRow:
     #: Page and session of the call from which a fork has copied this one; empty if it is no copy.
     original_address: str = ""
     original_session_id: str = ""
+    #: Number of the comments, and who wrote the last one; empty without any.
+    comments: str = ""
 
     @property
     def does_name_people(self) -> bool:
@@ -235,6 +238,7 @@ class PendingRowBuilder:
         changes: ChangesOfWaitingCall,
         original: ToolCall | None = None,
         waits_for_others: str = "",
+        comments: CommentCount | None = None,
     ) -> PendingCallRow | UnverifiedCallRow:
         """Build the row of a call, or the row that says why the call is not shown."""
         if error := find_verification_error_and_quarantine(call):
@@ -251,6 +255,7 @@ class PendingRowBuilder:
             row = self._build_row_in_masking_context(
                 call, args, agreements, company, together, now, why, waits_for_others
             )
+            row = replace(row, comments=describe_comments(comments))
             if original is None:
                 return row
             session_id = mask_and_reveal_hidden(original.session.session_id)
@@ -404,6 +409,17 @@ class PendingRowBuilder:
             render_icon("triangle-alert") if risk == Risk.HIGH else "",
             words,
         )
+
+
+def describe_comments(comments: CommentCount | None) -> str:
+    """Describe how many comments a call has, and who wrote the last one, masked; empty without any."""
+    if comments is None:
+        return ""
+    values = {"number": comments.number, "name": mask_and_reveal_hidden(comments.last_author)}
+    return (
+        ngettext("%(number)s comment by %(name)s", "%(number)s comments, the last by %(name)s", comments.number)
+        % values
+    )
 
 
 def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> str:

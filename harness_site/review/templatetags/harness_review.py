@@ -1,14 +1,14 @@
 """Tags about the calls that wait for a decision."""
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from django import template
 from django.template import Context
 from django.utils import timezone
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
@@ -19,6 +19,7 @@ from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_url
 from harness_site.core.call_sentences import does_sentence_describe_call, put_tool_in_words
 from harness_site.core.formatting import convert_to_zone, format_date_with_weekday_and_year
+from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments, is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.status_labels import find_unusual_risk
@@ -27,17 +28,21 @@ from harness_site.review.call_sentence_with_bold_values import render_sentence_w
 from harness_site.review.decision_card_context import build_decision_evidence_context
 from harness_site.review.decision_options import is_reason_given
 from harness_site.review.differing_arguments import describe_differing_arguments
-from harness_site.review.pending_call_rows import PendingCallRow
+from harness_site.review.models import Comment
+from harness_site.review.pending_call_rows import PendingCallRow, describe_comments
 from harness_site.review.question_choices import find_question_choice_of_decision
+from harness_site.review.selectors.comment_counts import CommentCount
 from harness_site.review.selectors.pending_calls import BoundedCount
 from harness_site.review.selectors.pending_calls_by_eligible_decider import count_calls_for_reader_and_for_others
-from harness_site.sessions.session_formatting import parse_json_container
+from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty, parse_json_container
 from harness_site.templatetags.harness_tags import render_icon, render_relative_deadline
 
 register = template.Library()
 
 #: International bank account number in groups of four, up to a length that fits a line of a phone.
 _BANK_ACCOUNT: Final = re.compile(r"\b[A-Z]{2}\d{2}(?: [A-Z0-9]{4}){2,5}(?: [A-Z0-9]{1,3})?\b")
+#: Web address in a text, without the signs that end the sentence in which it stands.
+_WEB_ADDRESS: Final = re.compile(r"(https?://[^\s<>\"]*[^\s<>\"'.,:;!?)\]}»”’])")
 #: Style class of the chip of a deadline by the longest time that is left, the most urgent first.
 _URGENCY: Final = (
     (timedelta(), "overdue"),
@@ -136,6 +141,27 @@ def keep_bank_account_on_one_line(text: str) -> SafeString:
     return mark_safe(  # noqa: S308 - escaped, and the account has letters, digits and spaces only
         _BANK_ACCOUNT.sub(r'<span class="unbroken">\g<0></span>', conditional_escape(text))
     )
+
+
+@register.filter("with_links")
+def link_web_addresses(text: str) -> SafeString:
+    """Render a masked text in which web addresses are links; one of which a part is masked is none."""
+    pieces = _WEB_ADDRESS.split(text)
+    return format_html_join(
+        "", "{}", ((_render_web_link(piece) if number % 2 else piece,) for number, piece in enumerate(pieces))
+    )
+
+
+def _render_web_link(address: str) -> str:
+    if MASK in address or not mask_safe_link_or_return_empty(address):
+        return address
+    return build_html('<a href="{0}" rel="noopener noreferrer nofollow" target="_blank">{0}</a>', address)
+
+
+@register.filter("describe_comments")
+def describe_comments_on_call(comments: Sequence[Comment]) -> str:
+    """Describe how many comments a call has, and who wrote the last one."""
+    return describe_comments(CommentCount(len(comments), comments[-1].author) if comments else None)
 
 
 @register.simple_tag(name="deadline_chip")

@@ -44,6 +44,7 @@ from harness_site.review.queue_filters import CHOICES, PERSON_PREFIX, STATUS_OF,
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
+from harness_site.review.selectors.comment_counts import count_comments_of_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
     UNCHANGED,
@@ -375,6 +376,7 @@ def _build_pending_rows(
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
+    comments = count_comments_of_calls(call.pk for call in readable)
     changes, originals = load_changes_of_waiting_calls(readable, electorate), load_originals_of_copies(readable)
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:
@@ -391,6 +393,7 @@ def _build_pending_rows(
             changes=changes.get(call.pk, UNCHANGED),
             original=originals.get(call.pk),
             waits_for_others=explain_why_reader_cannot_decide(call, agreements, request.membership),
+            comments=comments.get(call.pk),
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

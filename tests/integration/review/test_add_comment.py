@@ -28,6 +28,29 @@ def test_comment_is_stored_and_escaped(people: dict[str, Client]) -> None:
     assert AuditEvent.objects.filter(kind=AuditKind.COMMENTED, actor="alice").count() == 1
 
 
+def test_number_of_comments_stands_in_the_row_and_beside_the_decision(people: dict[str, Client]) -> None:
+    call = lost_call()
+    assert "comment by" not in visible_text(people["dora"].get("/review/"))
+    for name, words in {"alice": "1 comment by alice", "bob": "2 comments, the last by bob"}.items():
+        people[name].post(f"{url(call)}comment/", {"text": "Asked the bank."})
+        row = people["dora"].get("/review/").content.decode().partition(f'id="call-{call.pk}"')[2]
+        assert f'<a href="{url(call)}#comments">{words}</a>' in row
+        page = people["dora"].get(url(call)).content.decode()
+        assert f'<a href="#comments">{words}</a>' in page.partition('id="decision-state"')[2]
+
+
+def test_web_addresses_in_comments_are_links(people: dict[str, Client]) -> None:
+    call = lost_call()
+    hidden = "https://x.example/?token=sk-live-4242424242424242abcdef"
+    text = f"See (https://bank.example/a?b=1&c=<d>), and {hidden} javascript:alert(1)."
+    people["alice"].post(f"{url(call)}comment/", {"text": text})
+    comments = people["bob"].get(url(call)).content.decode().partition('id="comments"')[2].partition("<details")[0]
+    link = '<a href="https://bank.example/a?b=1&amp;c=" rel="noopener noreferrer nofollow" target="_blank">'
+    assert f"See ({link}https://bank.example/a?b=1&amp;c=</a>&lt;d&gt;), and " in comments
+    assert comments.count("<a ") == 1  # no link to an address of which a part is masked
+    assert "sk-live" not in comments
+
+
 def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     call = lost_call()
     page = people["alice"].get(url(call)).content.decode()

@@ -37,7 +37,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(21):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
