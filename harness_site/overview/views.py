@@ -1,3 +1,4 @@
+import re
 from decimal import Decimal
 from math import sqrt
 from typing import Any, Final
@@ -33,6 +34,7 @@ _FIRST_ROWS: Final = 5
 _REAL_CHANGE: Final = 0.25
 #: Smallest increase in percent that is described as a factor.
 _TIMES_FROM: Final = 300
+_SPACE_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=\D)")
 #: Smallest number of decisions whose 95th percentile is compared.
 _ENOUGH_DECISIONS: Final = 20
 
@@ -127,8 +129,9 @@ def _build_sums_and_changes_context(period: Period, sums: PeriodTotals) -> dict[
             sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
         ),
         "cost_trend": _classify_trend_as_changed_or_empty(sums.total.cost, sums.preceding.cost),
-        "wait_words": _describe_p95_wait_and_change(sums.waits, sums.preceding_waits).replace(
-            " %", "\N{NO-BREAK SPACE}%"
+        # A line breaks before a number, not between it and its unit.
+        "wait_words": _SPACE_BEFORE_UNIT.sub(
+            "\N{NO-BREAK SPACE}", _describe_p95_wait_and_change(sums.waits, sums.preceding_waits)
         ),
         "wait_trend": _get_trend_of_waiting_times(sums.waits, sums.preceding_waits),
     }

@@ -17,7 +17,7 @@ class CommentCount:
 def count_comments_of_calls(pks: Iterable[int]) -> dict[int, CommentCount]:
     """Count the comments on these calls, by primary key of the call; one query, none without calls."""
     call_pks = sorted(set(pks))
-    rows = Comment.objects.filter(call__in=call_pks).order_by("pk").values_list("call", "author")
+    rows = Comment.objects.filter(call__in=call_pks).order_by("pk").values_list("call__pk", "author")
     counts: dict[int, CommentCount] = {}
     for call, author in rows if call_pks else ():
         before = counts.get(call)

@@ -279,7 +279,7 @@ def test_filter_without_results_is_reported(reader: Client) -> None:
     interrupted(0)
     page = visible_text(reader.get("/review/?tool=nothing"))
     assert "No waiting call matches the filters" in page
-    assert "The filters hide 1 call. Clear filters" in page
+    assert "The filters hide 1 call. Search all waiting calls for “nothing” Clear filters" in page
     make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, tool="pay")
     page = visible_text(reader.get("/review/?tool=pay&tab=interrupted"))
     assert "1 of 2 waiting calls matches the filters" in page

@@ -114,6 +114,8 @@ def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
     )
     query = {"tool": "pay", "people": "2"}
     assert "only an admin can decide now" in visible_text(alice.get(PAGE, query))
+    page = visible_text(carol.get(PAGE, query))
+    assert "pay: 3 calls need a decision You can view these calls but not decide them Your role is auditor" in page
     sent: dict[str, Any] = {
         **query,
         "answer": "approve",
