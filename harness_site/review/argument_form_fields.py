@@ -132,9 +132,16 @@ def _find_field_error_or_empty(field: ArgumentField, original: Any) -> str:
     return _("A part of this is masked. Keep {mask} where it stood, or enter a whole new value.").format(mask=MASK)
 
 
-def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:
-    """Compose the arguments of these fields as JSON text. Raises `InvalidArgumentText`."""
-    return json.dumps({field.name: field.parse_typed_value() for field in fields}, ensure_ascii=False)
+def compose_arguments_json(fields: tuple[ArgumentField, ...], question_value: Mapping[str, Any] | None) -> str:
+    """Compose the arguments of these fields as JSON text. Raises `InvalidArgumentText`.
+
+    Args:
+        fields: The fields.
+        question_value: The masked value of a question if the fields are parts of it, else None.
+    """
+    typed = {field.name: field.parse_typed_value() for field in fields}
+    arguments = typed if question_value is None else {"value": {**question_value, **typed}}
+    return json.dumps(arguments, ensure_ascii=False)
 
 
 def _choose_field_kind_and_text(value: Any) -> tuple[str, str]:

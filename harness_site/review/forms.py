@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +20,17 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.call_sentences import build_masked_call_sentence
-from harness_site.core.masking.masker import mask_text
+from harness_site.core.masking.masker import mask_json_value, mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_form_fields, parse_edited_arguments
 from harness_site.review.argument_value_warnings import list_argument_warnings
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
-from harness_site.review.question_choices import QuestionChoice, list_question_choices
+from harness_site.review.question_choices import (
+    QuestionChoice,
+    get_question_parts_to_edit,
+    list_question_choices,
+)
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 
 
@@ -158,7 +163,9 @@ class ApprovalForm(DecisionForm):
             kind.choices = [*build_answer_choices(APPROVALS), *((name, name) for name in self.choices_of_question)]
             kind.error_messages["invalid_choice"] = _("This option is not offered any more. Choose another answer.")
         typed = {name: str(value) for name, value in self.data.items()}
-        self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
+        #: Parts of the value of a question that are edited by themselves; empty if the fields are all arguments.
+        self.question_parts = get_question_parts_to_edit(call)
+        self.argument_fields = argument_form_fields.build_argument_fields(self._get_json_of_fields(), typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
         self.differences: tuple[ValueDifference, ...] = ()
         #: What is unusual about the edited arguments, in sentences.
@@ -167,6 +174,15 @@ class ApprovalForm(DecisionForm):
         self.digest = ""
         #: Whether an edit leaves all arguments as they are.
         self.is_unchanged = False
+
+    def _get_json_of_fields(self) -> str:
+        """Return the stored arguments of which each has a field, as JSON text."""
+        parts = self.question_parts
+        return json.dumps(parts, ensure_ascii=False) if parts else self.call.args_json_in_caller_order
+
+    def _compose_json_of_fields(self) -> str:
+        value = mask_json_value(formatting.parse_json_or_text(self.call.args))["value"] if self.question_parts else None
+        return argument_form_fields.compose_arguments_json(self.argument_fields, value)
 
     def clean_kind(self) -> str:
         """Return the kind of the decision, which an option of a question stands for, too."""
@@ -190,13 +206,15 @@ class ApprovalForm(DecisionForm):
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
         if by_field:
-            self.argument_fields = argument_form_fields.copy_fields_with_errors(self.argument_fields, self.call.args)
+            self.argument_fields = argument_form_fields.copy_fields_with_errors(
+                self.argument_fields, self._get_json_of_fields()
+            )
             for field in self.invalid_argument_fields:
                 self.add_error("args", f"{mask_text(field.name)}: {field.error}")
             if self.invalid_argument_fields:
                 return
         try:
-            text = argument_form_fields.compose_arguments_json(self.argument_fields) if by_field else text
+            text = self._compose_json_of_fields() if by_field else text
             self.changed = parse_edited_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
             digest = parse_edited_arguments.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint_of_digest(digest)

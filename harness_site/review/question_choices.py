@@ -75,6 +75,18 @@ def remove_listed_choices(call: ToolCall, value: Any) -> Any:
     return {name: part for name, part in value.items() if name != listed}
 
 
+def get_question_parts_to_edit(call: ToolCall) -> dict[str, Any]:
+    """Return the parts of the value of a question beside its text and its options, in the order of the caller.
+
+    The result is empty for a call that is no question, and for a value without parts.
+    """
+    args = formatting.parse_json_or_text(call.args_json_in_caller_order) if call.is_question else None
+    value = args["value"] if isinstance(args, dict) and args.keys() == {"value"} else None
+    if not isinstance(value, dict):
+        return {}
+    return {name: part for name, part in remove_listed_choices(call, value).items() if part != call.sentence}
+
+
 def replace_question_options_by_their_texts(call: ToolCall, value: Any) -> Any:
     """Replace each option in the value of a question by its texts, if `list_question_choices` lists them."""
     choices = list_question_choices(call)

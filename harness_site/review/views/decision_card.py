@@ -89,7 +89,9 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
         and form.is_edit_not_yet_previewed
         and call.status == CallStatus.AWAITING_APPROVAL
     ):
-        return render_decision_card(request, call, form=form)
+        response = render_decision_card(request, call, form=form)
+        response["HX-Reswap"] = "outerHTML"  # the page scrolls to the changes, not to its top
+        return response
     return _record_decision_and_redirect(request, call, form)
 
 

@@ -61,9 +61,10 @@ function writeFieldsAsJson(form) {
   return `{\n${lines.join(",\n")}\n}`;
 }
 
-// Who goes on in JSON takes the changes along, unless the JSON has been changed, too.
+// Who goes on in JSON takes the changes along, unless the JSON has been changed, too, or the fields are parts of a question.
 document.addEventListener("change", ({ target, isTrusted }) => {
   if (!isTrusted || !target.matches?.("[name='written_as'][value='json']")) return;
+  if (target.form.querySelector(".by-field[data-parts]")) return;
   const text = target.form.elements.args;
   if (!listChangedFields(target.form).length || text.value !== text.defaultValue) return;
   text.value = writeFieldsAsJson(target.form);

@@ -85,6 +85,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   showArgumentChanges(form);
   if (target.id === "change") markInvalidArguments(form);
   if (target.id === "main") focusInvalid(form);
+  if (target.id === "main" && form.querySelector("[data-unrecorded]")) document.getElementById("change").scrollIntoView({ block: "center" });
   if (sent?.matches?.("[data-take-change]")) continueWithNewState(form);
   const isUndone = sent?.matches?.("form:is([data-withdraw], [data-restore])") && document.activeElement === document.body;
   if (isUndone) (document.querySelector("[data-withdrawn], [data-restored]") ?? document.getElementById("heading")).focus({ preventScroll: true });

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import CallStatus, SessionStatus
+from checkpoints.formats import parse_json
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from tests.integration.review.payment_agents import awaiting, url
@@ -171,7 +172,8 @@ def test_options_of_a_question_are_its_answers(alice: Client) -> None:
     form = visible_text(page).partition("Not recorded")[2]
     assert "Storgata 3The agent gets this text." in form
     assert "Number 30The agent gets “Storgata 30”." in form
-    assert form.index("Number 30") < form.index("Another answer") < form.index("More answers")
+    assert form.index("Number 30") < form.index("Another answer")
+    assert "More answers" not in form  # there is no value beside the question and its options
     assert "the value true" not in form
     assert "the value false" not in form
 
@@ -251,3 +253,22 @@ def test_options_beyond_the_twelfth_are_under_more_answers(alice: Client) -> Non
     form = form.partition("Not recorded")[2]
     fold = form.index("2 more options, and other answers")
     assert form.index("Slot 12") < fold < form.index("Slot 13") < form.index("Another answer")
+
+
+def test_parts_of_a_question_have_fields_of_their_own(alice: Client) -> None:
+    text = "Shall I close 1,204 tickets?"
+    call = question({"question": text, "count": 1204, "oldest": "2019-03-11"}, sentence=text)
+    content = alice.get(url(call)).content.decode()
+    assert re.findall(r'data-argument="(\w+)"', content) == ["count", "oldest"]
+    form = {"kind": "edit", "written_as": "fields", "revision": 1, "argument-0": "1200", "argument-1": "2019-03-11"}
+    seen = re.search(r'name="shown" value="(\w+)"', alice.post(url(call), form).content.decode())
+    assert seen is not None
+    assert alice.post(url(call), {**form, "shown": seen[1], "reason": "Four are open."}).status_code == 302
+    call.refresh_from_db()
+    assert parse_json(call.args) == {"value": {"question": text, "count": 1200, "oldest": "2019-03-11"}}
+
+
+@pytest.mark.parametrize("parts", [{}, {"order": 17}])
+def test_value_of_options_alone_is_not_changed(alice: Client, parts: dict[str, Any]) -> None:
+    value = {"question": QUESTION, "options": ["Storgata 3", "Kirkegata 1"], **parts}
+    assert ('value="edit"' in alice.get(url(question(value))).content.decode()) is bool(parts)
