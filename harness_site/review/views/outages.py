@@ -27,6 +27,7 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
+from harness_site.core.repeated_hook_answers import fold_repeated_hook_answers
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
 from harness_site.review.bulk_decisions import (
     CallAnswer,
@@ -74,13 +75,10 @@ class OutageCallRow:
     @property
     def shown_decisions(self) -> list[tuple[Decision, bool, int]]:
         """Each decision, whether it is withdrawn, and how often it was made: equal ones of a hook are the last one."""
-        shown: list[tuple[Decision, bool, int]] = []
-        for place, made in enumerate(self.decisions, 1):
-            times = 1
-            if shown and _is_repeated_by(shown[-1][0], made):
-                times += shown.pop()[2]
-            shown.append((made, is_decision_withdrawn(made, self.decisions[place:]), times))
-        return shown
+        return [
+            (made, is_decision_withdrawn(made, [each for each in self.decisions if each.pk > made.pk]), times)
+            for made, times in fold_repeated_hook_answers(self.decisions, are_reasons_shown=True)
+        ]
 
     @property
     def amount(self) -> Amount | None:
@@ -130,12 +128,6 @@ class OutageCallRow:
     @property
     def form_value(self) -> str:
         return "" if self.witness is None else str(ChosenCall(self.call.pk, self.call.revision, self.witness.kind))
-
-
-def _is_repeated_by(decision: Decision, later: Decision) -> bool:
-    """Return whether the verify hook has given the same reason twice why it cannot tell what happened."""
-    first, second = ((each.kind, each.actor, each.reason) for each in (decision, later))
-    return first == second and later.kind == DecisionKind.PROBE_UNKNOWN
 
 
 class ReasonForm(forms.Form):
@@ -338,7 +330,7 @@ def _find_common_unknown_answer(undecided: Sequence[OutageCallRow]) -> Decision 
     if len(shown) < 2 or any(len(decisions) != 1 for decisions in shown):
         return None
     answers = [made for [(made, _is_withdrawn, _times)] in shown]
-    is_common = all(_is_repeated_by(answers[0], each) for each in answers)
+    is_common = len(fold_repeated_hook_answers(answers, are_reasons_shown=True)) == 1
     return max(answers, key=lambda made: made.created_at) if is_common else None
 
 
