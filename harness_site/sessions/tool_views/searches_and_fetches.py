@@ -58,7 +58,8 @@ def build_web_search_view(use: ToolUse) -> ToolView | None:
 
 def _build_web_view(use: ToolUse, label: str, target: str, prompt: str) -> ToolView:
     result = (use.result or "").strip()
-    links, remainder = _split_links_from_result_text(result)
+    is_data = parse_json_container(result) is not None  # it is shown as data, below the view
+    links, remainder = ([], "") if is_data else _split_links_from_result_text(result)
     shown = use.mask_and_cut_text_for_display(remainder)
     return ToolView(
         "web",
@@ -73,7 +74,7 @@ def _build_web_view(use: ToolUse, label: str, target: str, prompt: str) -> ToolV
             ],
             "returned": shown.text,
         },
-        has_result=not use.is_error,
+        has_result=not use.is_error and not is_data,
         is_complete=shown.whole,
         size=get_byte_size(result),
     )

@@ -356,6 +356,14 @@ def test_tag_without_content_becomes_a_chip_instead_of_a_raw_tag() -> None:
     assert (piece.text, piece.chip is not None) == ("", True)
 
 
+def test_web_search_whose_result_is_json_leaves_it_to_the_result() -> None:
+    shown = view(
+        "web_search", {"query": "numbers"}, '[{"title": "Pi", "url": "https://example.org/", "snippet": "3.14"}]'
+    )
+    assert (shown.label, shown.target, shown.content["returned"]) == ("Web search", "numbers", "")
+    assert not shown.has_result
+
+
 def test_web_search_lists_the_pages_that_it_found() -> None:
     found = '[{"title":"One [1]","url":"https://one.example/"},{"title":"Two","url":"javascript:alert(1)"}]'
     result = f"Results for numbers\n\nLinks: {found}\n\nOne comes before two."
