@@ -51,8 +51,9 @@ _MAX_MEMBERS: Final = 200
 
 
 class AuditSubject(TextChoices):
-    """Subject of audit events, for the filter."""
+    """Subject of audit events, for the filter: what people and API tokens did, or events of some kinds by anybody."""
 
+    ACTS = "acts", _("What people and tokens did")
     ACCESS = "access", _("Sign-ins")
     READING = "reading", _("Reading and exports")
     DECISIONS = "decisions", _("Decisions")
@@ -117,7 +118,7 @@ _KINDS: Final = {
 
 
 def list_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
-    """List the kinds of a subject; kinds without another subject belong to `SESSIONS`."""
+    """List the kinds of a subject that is one of kinds; kinds without another subject belong to `SESSIONS`."""
     if subject in _KINDS:
         return frozenset(_KINDS[subject])
     return frozenset(set(AuditKind) - set().union(*_KINDS.values()))
@@ -315,7 +316,9 @@ def find_altered_event_keys(workspace_pk: int, events: list[AuditEvent]) -> froz
 
 def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> QuerySet[AuditEvent]:
     matching_events = AuditEvent.objects.filter(workspace=workspace_pk)
-    if audit_filter.subject:
+    if audit_filter.subject is AuditSubject.ACTS:
+        matching_events = matching_events.filter(actor_kind__in=sorted(_NAMED_ACTOR_KINDS)).exclude(kind__in=PAGE_VIEWS)
+    elif audit_filter.subject:
         matching_events = matching_events.filter(kind__in=sorted(list_audit_kinds_of_subject(audit_filter.subject)))
     if audit_filter.actor:
         matching_events = matching_events.filter(actor=audit_filter.actor.replace("\0", ""))
