@@ -158,7 +158,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "call": call,
         "reader": seen.person,
         "session": call.session,
-        "args": _omit_arguments_shown_elsewhere(call),
+        "args": _omit_arguments_shown_elsewhere(call, seen.decision),
         "secrets_hidden": is_masking_active(),
         "has_masked_arguments": _has_masked_arguments(call),
         "undecided": call.undecided,
@@ -318,19 +318,25 @@ def _has_masked_arguments(call: ToolCall) -> bool:
     return MASK in mask_and_dump_json(formatting.parse_json_or_text(call.args))
 
 
-def _omit_arguments_shown_elsewhere(call: ToolCall) -> Any:
+def _omit_arguments_shown_elsewhere(call: ToolCall, decision: Decision | None) -> Any:
     """Return the arguments that the page lists, with separators in amounts, as the sentence has them.
 
     Of a question this is its value, without the text that the sentence shows. Its options are left out while they are
-    answers to choose from, and listed by their labels afterwards.
+    answers to choose from, and listed by their labels afterwards, of which the `decision` has chosen one.
     """
     args = formatting.parse_json_or_text(call.args_json_in_caller_order)
     if not isinstance(args, dict):
         return args
     if not call.is_question or args.keys() != {"value"}:
         return format_amounts_among_arguments(args)
-    show_choices = remove_listed_choices if call.undecided else replace_question_options_by_their_texts
-    return remove_sentence_from_question_args({"value": show_choices(call, args["value"])}, call.sentence)
+    value = args["value"]
+    chosen = find_question_choice_of_decision(call, decision)
+    shown = (
+        remove_listed_choices(call, value)
+        if call.undecided
+        else replace_question_options_by_their_texts(call, value, chosen)
+    )
+    return remove_sentence_from_question_args({"value": shown}, call.sentence)
 
 
 def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:

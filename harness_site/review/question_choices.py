@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+
 from checkpoints.enums import DecisionKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.core import formatting
@@ -87,13 +89,21 @@ def get_question_parts_to_edit(call: ToolCall) -> dict[str, Any]:
     return {name: part for name, part in remove_listed_choices(call, value).items() if part != call.sentence}
 
 
-def replace_question_options_by_their_texts(call: ToolCall, value: Any) -> Any:
-    """Replace each option in the value of a question by its texts, if `list_question_choices` lists them."""
+def replace_question_options_by_their_texts(call: ToolCall, value: Any, chosen: QuestionChoice | None) -> Any:
+    """Replace each option in the value of a question by its texts, if `list_question_choices` lists them.
+
+    The text of the `chosen` option says that it was chosen.
+    """
     choices = list_question_choices(call)
     if not isinstance(value, dict) or not choices:
         return value
-    texts = [f"{choice.label} ({choice.description})" if choice.description else choice.label for choice in choices]
+    texts = [_format_choice(choice, is_chosen=choice == chosen) for choice in choices]
     return {**value, _get_option_list_name(value): texts}
+
+
+def _format_choice(choice: QuestionChoice, *, is_chosen: bool) -> str:
+    text = f"{choice.label} ({choice.description})" if choice.description else choice.label
+    return _("%(option)s — chosen") % {"option": text} if is_chosen else text
 
 
 def _get_option_list_name(value: dict[str, Any]) -> str:

@@ -185,7 +185,7 @@ def test_agent_gets_the_value_of_the_chosen_option(alice: Client) -> None:
     assert "Answered: Number 30 " in card
     assert "Number 30 · The agent gets “Storgata 30”." in card
     assert "alice: Answered — “Number 30”" in card
-    assert re.search(r"options\s*1\s*Storgata 3\s*2\s*Number 30", card.partition("Technical details")[0])
+    assert re.search(r"options\s*1\s*Storgata 3\s*2\s*Number 30 — chosen", card.partition("Technical details")[0])
     assert "alice: “Number 30”" in visible_text(alice.get("/review/?tab=decided"))
 
 
