@@ -22,9 +22,10 @@ _KEY: Final = "secrets_shown"
 
 @dataclass(frozen=True)
 class UnmaskingState:
-    """State of the button: whether the reader may unmask, and until when secrets are displayed."""
+    """State of the button: whether the reader may unmask, the lowest `role` that may, and until when it does."""
 
     may_show: bool
+    role: Role
     shown_until: datetime | None
 
 
@@ -38,10 +39,9 @@ def get_masking_rules_unless_unmasked(request: HttpRequest, member: Membership) 
 
 
 def get_unmasking_state(request: HttpRequest, member: Membership) -> UnmaskingState:
-    is_permitted = member.has_role(
-        Role(load_masking_rules.load_masking_settings_or_defaults(member.workspace).reveal_role)
-    )
-    return UnmaskingState(is_permitted, _find_unmasking_end(request, member) if is_permitted else None)
+    role = Role(load_masking_rules.load_masking_settings_or_defaults(member.workspace).reveal_role)
+    is_permitted = member.has_role(role)
+    return UnmaskingState(is_permitted, role, _find_unmasking_end(request, member) if is_permitted else None)
 
 
 def start_unmasking(request: HttpRequest, member: Membership) -> None:

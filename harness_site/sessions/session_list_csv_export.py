@@ -1,13 +1,17 @@
 """CSV export of a session list."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
+
+from django.db.models import QuerySet
 
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
+from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors.session_rows import SessionRow
 
 HEAD: Final = (
@@ -24,7 +28,14 @@ HEAD: Final = (
     "updated",
     "ended",
     "host",
+    "labels",
+    "project",
+    "branch",
+    "model",
 )
+
+#: Traits of which a session may have several values, which one cell lists.
+_TRAITS: Final = (Trait.PROJECT, Trait.BRANCH, Trait.MODEL)
 
 #: Number of sessions whose secret values are loaded at once.
 _SESSIONS_PER_BATCH: Final = 100
@@ -35,20 +46,39 @@ def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterato
     yield csv_rows.mask_and_format_csv_line(HEAD)
     remaining = iter(rows)
     while batch := list(islice(remaining, _SESSIONS_PER_BATCH)):
-        secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in batch])
+        pks = [row.pk for row in batch]
+        secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(pks)
+        values = _load_values_by_session_and_trait(pks)
         for row in batch:
             with use_masking_rules_with_extra_values(secrets.get(row.pk, ())):
                 yield csv_rows.mask_and_format_csv_line(
                     csv_rows.build_unreadable_row_cells(row, HEAD)
                     if isinstance(row, UnreadableRecord)
-                    else _build_row_cells(row)
+                    else _build_row_cells(row, values)
                 )
     yield csv_rows.mask_and_format_csv_line([csv_rows.COMPLETE])
 
 
-def _build_row_cells(row: SessionRow) -> tuple[str, ...]:
-    """Build the cells of a session; those of a cost or of times that are unknown are empty."""
-    times = (row.created_at, row.updated_at, row.ended_at) if row.has_times else (None, None, None)
+def _load_values_by_session_and_trait(session_pks: list[int]) -> dict[tuple[int, str], list[str]]:
+    """Load the values of these sessions that the search index knows, in one query."""
+    values: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+    facts: QuerySet[Any, Any] = Fact.objects.filter(session__in=session_pks, trait__in=_TRAITS).exclude(value="")
+    for session, trait, value in facts.order_by("value").values_list("session", "trait", "value"):
+        values[session, trait].append(value)
+    return values
+
+
+def _join_values(values: Iterable[str]) -> str:
+    return "; ".join(values)
+
+
+def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]]) -> tuple[str, ...]:
+    """Build the cells of a session; those of a cost or of times that are unknown are empty.
+
+    A session that may go on has no end, although its last run has one.
+    """
+    ended_at = row.ended_at if row.is_finished_or_quarantined else None
+    times = (row.created_at, row.updated_at, ended_at) if row.has_times else (None, None, None)
     return (
         row.session_id,
         row.title,
@@ -61,4 +91,6 @@ def _build_row_cells(row: SessionRow) -> tuple[str, ...]:
         str(row.tokens),
         *("" if time is None else formatting.format_iso_time(time) for time in times),
         row.owner.host if row.owner else "",
+        _join_values(row.labels),
+        *(_join_values(values.get((row.pk, trait), ())) for trait in _TRAITS),
     )

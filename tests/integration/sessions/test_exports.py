@@ -15,13 +15,14 @@ from django.http import StreamingHttpResponse
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
-from checkpoints.enums import CallStatus, CostBasis, Role
+from checkpoints.enums import CallStatus, CostBasis, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Segment, Session
 from harness_site.accounts.models import MaskingSettings
 from tests.integration.search.conftest import complete
 from tests.support.client_login import record_reauthentication
 from tests.support.factories import (
+    THEN,
     make_call,
     make_checkpoint,
     make_decision,
@@ -175,8 +176,12 @@ def test_page_contains_all_messages_of_a_long_session(reader: Client) -> None:
 def test_export_menu_says_whether_the_reader_may_export_secrets(client: Client, role: Role, is_refused: bool) -> None:
     session = conversation()
     client.force_login(make_user(name="dora", role=role))
-    page = visible_text(client.get(f"/sessions/{session.pk}/"))
-    assert ("It contains secrets. Your role does not allow you to see secrets." in page) is is_refused
+    response = client.get(f"/sessions/{session.pk}/")
+    page = visible_text(response)
+    reason = "It contains secrets. Your role does not allow you to see secrets. Admins can export this file."
+    assert (reason in page) is is_refused
+    assert ("Secrets are masked unless you show them." in page) is not is_refused
+    assert (f'href="/sessions/{session.pk}/export/file/"' in response.content.decode()) is not is_refused
 
 
 def test_messages_beside_huge_ones_are_exported(reader: Client) -> None:
@@ -305,6 +310,22 @@ def test_unknown_cost_and_times_are_empty_cells(reader: Client) -> None:
     assert rows["known"]["started"]
     assert rows["known"]["updated"]
     assert [rows["unknown"][name] for name in ("cost_usd", "started", "updated", "ended")] == ["", "", "", ""]
+
+
+def test_labels_projects_branches_and_models_are_cells_and_only_finished_sessions_have_an_end(reader: Client) -> None:
+    session = make_session(session_id="idle", labels='["vip","late"]')
+    make_run(session=session, status=RunStatus.RELEASED, owner=False, ended_at=THEN)
+    for model in ("small-1", "large-1"):
+        source = {"context": {"model": model, "git_branch": "main", "cwd": "/home/dora/shop"}}
+        make_message(session=session, body={"role": "assistant", "content": "Done.", "source": source})
+    finished = make_session(session_id="finished", status=SessionStatus.COMPLETED)
+    make_run(session=finished, status=RunStatus.RELEASED, owner=False, ended_at=THEN)
+    complete()
+    rows = {row["session"]: row for row in table(reader.get("/sessions/export/"))}
+    cells = ("labels", "project", "branch", "model", "ended")
+    assert [rows["idle"][name] for name in cells] == ["vip; late", "shop", "main", "large-1; small-1", ""]
+    assert [rows["finished"][name] for name in cells[:4]] == ["", "", "", ""]
+    assert rows["finished"]["ended"]
 
 
 def test_list_offers_its_filtered_export(reader: Client) -> None:
