@@ -34,7 +34,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "file": _("file"),
     "flaws": _("entries that are not intact"),
     "forked": _("fork"),
-    "form": _("form"),
+    "form": _("format"),
     "format": _("format"),
     "host": _("host"),
     "idle_seconds": _("time without activity"),
@@ -73,6 +73,19 @@ _NAMES: Final[dict[str, Promise]] = {
     "webhook": _("webhook"),
     "what": _("content"),
     "why": _("reason"),
+}
+#: Format of an export of a session → its name in the menu of exports.
+_EXPORT_FORMATS: Final[dict[str, Promise]] = {
+    "file": _("Session file"),
+    "html": _("Page to read offline"),
+    "jsonl": _("Records"),
+}
+#: Content of an export → its name.
+_EXPORTED: Final[dict[str, Promise]] = {
+    "audit trail": _("Audit trail"),
+    "session": _("Whole session"),
+    "sessions": _("Sessions"),
+    "tool calls": _("Tool calls"),
 }
 #: Page on which excerpts were shown → its name.
 _PAGES: Final[dict[str, Promise]] = {
@@ -178,8 +191,9 @@ def list_shown_detail_names_and_values(
 
 
 def _find_value_label(value: str, key: str) -> str | Promise | None:
-    if key == "page":
-        return _PAGES.get(value)
+    for words_key, words in (("page", _PAGES), ("form", _EXPORT_FORMATS), ("what", _EXPORTED)):
+        if key == words_key:
+            return words.get(value)
     if key in _STATUS_DETAILS:
         return status_labels.get_status_shape_and_label(value)[1]
     if key in _ROLE_DETAILS and value in Role.values:

@@ -539,6 +539,17 @@ def test_short_words_are_searched_in_the_newest_texts_with_a_note(
     assert "searched only in the newest texts" in page
 
 
+def test_results_have_an_export_and_say_that_their_order_is_their_own(reader: Client) -> None:
+    make_message(session=make_session(), text="needle")
+    complete()
+    found = reader.get("/sessions/?q=needle&sort=cost")
+    assert "The order “Highest cost” applies again when no text is searched for." in visible_text(found)
+    assert 'href="/sessions/export/?' in found.content.decode()
+    nothing = reader.get("/sessions/?q=haystack")
+    assert "applies again" not in visible_text(nothing)
+    assert "/sessions/export/" not in nothing.content.decode()
+
+
 def test_another_workspace_finds_nothing(search: Search) -> None:
     other = make_session(workspace=make_workspace(slug="other"))
     make_message(session=other, text="needle")

@@ -329,8 +329,15 @@ def test_question_is_called_one_and_its_answer_is_printed_once(session: Session,
     assert f'<a href="/sessions/{session.pk}/calls/{call.pk}/">Asked a question</a>' in history.content.decode()
     assert re.search("Answered: question by alice — 5432(?! Recorded)", visible_text(history))
     transcript = visible_text(reader.get(f"/sessions/{session.pk}/"))
-    assert re.search(r"Question \w+ requested", transcript)
+    assert re.search(r"Question \w+ requested [\d:]+(?! ·)", transcript)
     assert transcript.count("5432") == 1
+
+
+def test_history_names_what_was_exported_as_the_menu_does(session: Session, reader: Client) -> None:
+    event(session, AuditKind.EXPORTED, details='{"what":"session","form":"html"}')
+    page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
+    assert "content Whole session" in page
+    assert "format Page to read offline" in page
 
 
 def test_history_says_why_a_call_was_interrupted(session: Session, reader: Client) -> None:
