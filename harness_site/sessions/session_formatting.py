@@ -164,9 +164,9 @@ def get_role_css_kind(role: str) -> str:
 def mask_safe_link_or_return_empty(address: Any) -> str:
     """Return the masked address if it is safe to link to, else an empty string.
 
-    Addresses with hidden characters are refused.
+    Addresses with hidden characters or spaces are refused.
     """
-    if not isinstance(address, str) or has_hidden_characters(address):
+    if not isinstance(address, str) or has_hidden_characters(address) or len(address.split()) != 1:
         return ""
     try:
         parts = urlsplit(address)

@@ -269,6 +269,17 @@ def test_plan_is_readable_and_complete(session: Session, reader: Client) -> None
     assert '"status": "on fire"' in page
 
 
+def test_evidence_that_is_only_a_web_address_is_a_link(session: Session, reader: Client) -> None:
+    call = make_call(session=session)
+    make_decision(call=call, evidence='{"text":"https://bank.example/#1"}', revision=1)
+    make_decision(call=call, evidence='{"text":"https://bank.example/#2 shows it"}', revision=2)
+    for path in ("", "history/"):
+        page = reader.get(f"/sessions/{session.pk}/{path}")
+        assert '<a href="https://bank.example/#1" rel="noopener noreferrer nofollow">' in page.content.decode()
+        assert 'href="https://bank.example/#2' not in page.content.decode()
+        assert "https://bank.example/#2 shows it" in visible_text(page)
+
+
 def test_plan_links_the_versions_that_gave_its_steps_their_states(session: Session, reader: Client) -> None:
     def save(*states: str) -> None:
         names = ("Find", "Pay", "Pay", "Mail")
