@@ -29,7 +29,11 @@ ADMIN_PAGES = {
 }
 #: Pages with the same parts as another one of the admin, or of visitors.
 ADMIN_VARIANTS = {"audit, nothing found": "/audit/?actor=nobody&first=2026-01-01"}
-PUBLIC_VARIANTS = {"passkey refused": "/accounts/login/?passkey=refused"}
+PUBLIC_VARIANTS = {
+    "passkey refused": "/accounts/login/?passkey=refused",
+    "signed out": "/accounts/login/?signed-out",
+    "not saved": "/accounts/login/?next=/accounts/display/&not-saved",
+}
 #: Paths by name, of pages for signed-out visitors.
 PUBLIC_PAGES = {
     "sign-in": "/accounts/login/",
