@@ -123,7 +123,7 @@ def test_edit_without_a_result_is_not_shown_as_done(
     assert "status Cancelled" not in words
     assert "Ended without a result" in words
     assert f"The sweeper closed {SESSION}: its transcript ended without the result of a call" in visible_text(
-        reader.get("/audit/")
+        reader.get("/audit/?runs=1")
     )
     listed = visible_text(reader.get("/sessions/?status=cancelled"))
     assert "Ended without a result took" in listed
