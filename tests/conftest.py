@@ -34,7 +34,7 @@ Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
 
 #: Folders with the tests that take longest.
-LONG = {"mutations", "property", "crash", "concurrency", "packaging", "serving"}
+LONG = {"mutations", "property", "crash", "concurrency", "packaging", "serving", "embedding", "demo", "docs"}
 #: Number of tests that are left out, for the end of the run.
 LEFT_OUT = pytest.StashKey[int]()
 

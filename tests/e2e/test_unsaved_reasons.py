@@ -179,6 +179,18 @@ def test_sign_in_as_somebody_else_freezes_the_page_and_keeps_the_reason(
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(note).to_be_hidden()
     expect_partial_reason(page)
+
+    second_tab.get_by_role("button", name="Sign out").click()
+    sign_in(second_tab, "bob", PASSWORD)
+    note = page.get_by_role("alert").filter(has_text="You are now signed in as bob.")
+    note.get_by_role("link", name="Reload this page").click()
+    page_actions.choose_answer(page, "It did not happen")
+    expect(page_actions.reason_field(page)).to_have_value("")  # what alice typed is not for bob
+    second_tab.goto("/review/")
+    second_tab.get_by_role("button", name="Sign out").click()
+    sign_in(second_tab, "alice", PASSWORD)
+    page.get_by_role("alert").get_by_role("link", name="Reload this page").click()
+    expect_partial_reason(page)
     page_actions.record_decision(page, "It did not happen")
     expect(page_actions.completion_notice(page)).to_be_visible()
 

@@ -1,13 +1,17 @@
 // Unfinished input of forms about decisions is kept in the tab over reloads, lost connections and other pages, until it is
-// recorded or the reader signs out. `data-draft` names the form, over all responses that contain it.
+// recorded or the reader signs out. `data-draft` names the form, over all responses that contain it. Somebody else who signs in
+// does not get it: it has the key of its user.
 
 const PREFIX = "decision-draft:";
+const live = document.getElementById("live");
+const user = live?.dataset.reader.split("-")[0];
 const SAVED_FIELDS = "textarea, select, input[type='text'], input:not([type]), input[type='radio']";
 const FORMS = "form[data-draft]";
 const DECISION_FORMS = "form[data-draft]:is([data-decide], [data-decide-several])";
 const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with or without a form that is left
 
-const storageKey = (form) => `${PREFIX}${form.dataset.draft}`;
+const keyOfName = (name) => `${PREFIX}${user}:${name}`;
+const storageKey = (form) => keyOfName(form.dataset.draft);
 const returnedDrafts = new Set(); // keys of the drafts with which the forms of this page were opened
 const revision = (form) => form.elements.revision?.value;
 
@@ -114,8 +118,8 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
 
 document.body.addEventListener("htmx:afterSwap", showReturnedDrafts); // a live update has hidden the remark
 
-if (!document.getElementById("live")) deleteDrafts();
+if (!live) deleteDrafts();
 else {
-  if (!document.querySelector(DECISION_FORMS)) window.sessionStorage.removeItem(`${PREFIX}${window.location.pathname}`);
+  if (!document.querySelector(DECISION_FORMS)) window.sessionStorage.removeItem(keyOfName(window.location.pathname));
   if (!new URLSearchParams(window.location.search).has("answer")) restoreDrafts();
 }

@@ -93,8 +93,8 @@ CHOSEN: Final = choose_each(3, BROKEN)
 BESIDE: Final = 15
 LISTS: Final = (
     *("/review/", "/review/?sort=deadline", "/review/?tab=awaiting", "/review/?tab=decided"),
-    *("/review/?tab=awaiting&deadline=day", "/sessions/", "/sessions/?q=lamp", "/calls/", "/audit/", "/overview/"),
-    "/review/news/?since=2020-01-01T00:00:00Z",
+    *("/review/?tab=awaiting&deadline=day", "/sessions/", "/sessions/?q=lamp", "/calls/"),
+    *("/audit/?subject=sessions", "/overview/", "/review/news/?since=2020-01-01T00:00:00Z"),
 )
 #: Where not every session is shown.
 SHORT: Final = ("/overview/", "/review/news/?since=2020-01-01T00:00:00Z")
