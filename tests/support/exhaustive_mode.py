@@ -20,7 +20,7 @@ EXHAUSTIVE = os.environ.get("HARNESS_TEST_EXHAUSTIVE") == "1"
 #: Whether a run has a sample of the cases of each parametrized test, because another one has all of them.
 SAMPLED = os.environ.get("HARNESS_TEST_SAMPLED") == "1"
 #: Largest number of cases of a test that a sampled run has all of.
-FEW_CASES = 4
+FEW_CASES = 2
 #: How many times as many random examples an exhaustive run tries.
 MORE_EXAMPLES = 8
 
@@ -70,13 +70,13 @@ def _choose_covering_combinations(numbered: Sequence[tuple[int, ...]], together:
 
 
 def choose_sample(cases: Sequence[str]) -> set[str]:
-    """Return the names of cases for a sampled run: all of a few, or the first, the last and a third of the others.
+    """Return the names of cases for a sampled run: all of a few, or the first, the last and a sixth of the others.
 
-    A checksum of the name chooses the third, so that it is the same in each run and follows no order of values.
+    A checksum of the name chooses the sixth, so that it is the same in each run and follows no order of values.
     """
     if len(cases) <= FEW_CASES:
         return set(cases)
-    return {cases[0], cases[-1], *(case for case in cases if crc32(case.encode()) % 3 == 0)}
+    return {cases[0], cases[-1], *(case for case in cases if crc32(case.encode()) % 6 == 0)}
 
 
 def choose_each(step: int, cases: Sequence[Any]) -> Sequence[Any]:
