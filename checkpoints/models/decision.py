@@ -79,6 +79,12 @@ class Decision(SealedModel):
         return f"{self.kind} by {self.actor}"
 
     @property
+    def has_given_evidence(self) -> bool:
+        """Whether somebody gave evidence; the arguments before an edit, which are stored with it, are none."""
+        stored = parse_json_or_return_text(self.evidence or "")
+        return bool(stored.keys() - {"args_before"} if isinstance(stored, dict) else stored)
+
+    @property
     def result_text(self) -> str | None:
         return None if self.result is None else decode_json_string_or_return_text(self.result)
 

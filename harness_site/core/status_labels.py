@@ -114,6 +114,7 @@ _RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
     (DecisionKind.APPROVE, CallStatus.FAILED): _("Ran and failed"),
     (DecisionKind.APPROVE_RERUN, CallStatus.RERUN_APPROVED): _("Not run again yet"),
     (DecisionKind.APPROVE_RERUN, CallStatus.SUPERSEDED): _("Run again"),
+    (DecisionKind.EDIT, CallStatus.AWAITING_APPROVAL): _("Waits again"),
     (DecisionKind.WITHDRAW, CallStatus.AWAITING_APPROVAL): _("Waits again"),
     (DecisionKind.WITHDRAW, CallStatus.INTERRUPTED): _("Waits again"),
 }
@@ -210,8 +211,8 @@ def get_call_status_shape_and_label(status: str, *, is_question: bool, final_kin
 
 
 def find_shape_and_label_of_run_since_decision(status: str, *, final_kind: str) -> tuple[str, str] | None:
-    """Return the chip shape and label of whether a call has run since `final_kind` let it run, or waits again since the
-    decision was withdrawn; None if neither."""
+    """Return the chip shape and label of whether a call has run since `final_kind` let it run, or waits again since a
+    decision was withdrawn or its arguments were changed; None if neither."""
     label = _RUN_SINCE.get((final_kind, status))
     return None if label is None else (get_status_shape_and_label(status)[0], str(label))
 

@@ -51,6 +51,8 @@ class DecidedRow:
     has_changed_args: bool
     is_question: bool
     approvals: int
+    #: Whether the last decision gives the call back the arguments that the agent asked for.
+    restores_original_args: bool
     has_evidence: bool
     #: Chip shape and label of whether the call has run or waits again since; None if the decision lets it do neither.
     run_since: tuple[str, str] | None
@@ -170,7 +172,7 @@ def _are_alike_by_chance(later: DecidedRow, row: DecidedRow) -> bool:
 
 def _get_batch_key(row: DecidedRow) -> tuple[object, ...]:
     """Return what rows of one batch have in common: those of a bulk decision are one, whatever became of the calls."""
-    key = (row.bulk_pk, row.is_by_person, row.actor, row.kind, row.final, row.tool)
+    key = (row.bulk_pk, row.is_by_person, row.actor, row.kind, row.restores_original_args, row.final, row.tool)
     return key if row.bulk_pk is not None else (*key, row.reason, row.has_evidence, row.run_since, row.earlier)
 
 
@@ -203,9 +205,10 @@ def build_decided_row(
         has_changed_args=call.has_changed_args,
         is_question=call.is_question,
         approvals=call.approvals,
-        has_evidence=decision.evidence is not None,
+        restores_original_args=decision.kind == DecisionKind.EDIT and decision.args_digest == call.asked_args_digest,
+        has_evidence=decision.has_given_evidence,
         run_since=None
-        if not decision.final or (call.is_question and decision.kind != DecisionKind.WITHDRAW)
+        if not decision.final or (call.is_question and decision.kind not in {DecisionKind.WITHDRAW, DecisionKind.EDIT})
         else status_labels.find_shape_and_label_of_run_since_decision(call.status, final_kind=decision.kind),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,

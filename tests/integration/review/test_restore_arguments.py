@@ -70,9 +70,14 @@ def test_call_that_waits_again_after_a_withdrawal_can_be_restored(alice: Client)
     call.refresh_from_db()
     page = visible_text(alice.get(url(call)))
     assert "the difference is masked for you Restore the original arguments" in page
+    list_of_decisions = visible_text(alice.get("/review/?tab=decided"))
+    assert "Decision withdrawn Waits again" in list_of_decisions
     restore(alice, call)
     call.refresh_from_db()
     assert call.args == to_canonical_json(ASKED)
+    list_of_decisions = visible_text(alice.get("/review/?tab=decided"))
+    assert "Original arguments restored Waits again" in list_of_decisions
+    assert "with evidence" not in list_of_decisions
 
 
 def test_restoring_is_in_the_audit_trail(alice: Client) -> None:
