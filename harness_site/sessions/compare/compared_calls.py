@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import dropwhile, groupby
 from typing import Any
 
 from checkpoints.exceptions import InvalidInput
@@ -16,6 +16,7 @@ from harness_site.sessions.compare.message_alignment import (
     Added,
     ComparedMessage,
     Edited,
+    FurtherMessages,
     Line,
     Moved,
     MovedAway,
@@ -76,6 +77,16 @@ class ComparedCalls:
             is_outcome_known=result is not None or record is not None,
             is_shown_with_result=id(call_of_line) in self._shown_with_result,
         )
+
+    @property
+    def has_no_common_message_after_start(self) -> bool:
+        """Whether the lines after the first common ones are only messages of the first side, and then of the second.
+
+        Such sides are read side by side.
+        """
+        kinds = [line.what if isinstance(line, FurtherMessages) else line.kind for line in self.displayed_lines]
+        apart = [kind for kind, _ in groupby(dropwhile(lambda kind: kind in {"same", "fold"}, kinds))]
+        return apart == ["removed", "added"]
 
     def list_arguments(self) -> list[Any]:
         """Return the arguments of all calls in the lines, including those that the log does not have."""

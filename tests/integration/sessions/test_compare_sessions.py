@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus
+from checkpoints.formats import parse_json
 from checkpoints.formats.digests import compute_hash_chains
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
 from harness_site.sessions.compare import compare_versions
@@ -173,6 +174,21 @@ def test_repeated_messages_of_two_sessions_have_not_moved() -> None:
         make_checkpoint(session=sessions[-1])
     found = compared(sessions[0], 1, sessions[1], 1)
     assert [line.kind for line in found.lines] == ["removed"] * 3 + ["fold"] + ["added"] * 3
+
+
+def test_sessions_without_a_common_message_stand_side_by_side(origin: Session, reader: Client) -> None:
+    stranger = make_session(session_id="stranger")
+    make_run(session=stranger)
+    make_messages(session=stranger, texts=["Good morning.", "I need help."])
+    make_checkpoint(session=stranger)
+    html = reader.get(path(origin, stranger)).content.decode()
+    assert 'class="body stack-tight apart"' in html
+    assert 'href="#compared-plan"' in html
+
+    make_message(session=stranger, body=parse_json(Message.objects.filter(session=origin).latest("position").body))
+    make_checkpoint(session=stranger)
+    assert "stack-tight apart" not in reader.get(path(origin, stranger)).content.decode()
+    assert "stack-tight apart" not in reader.get(f"/sessions/{stranger.pk}/compare/").content.decode()
 
 
 def test_each_line_links_to_its_session(origin: Session, reader: Client) -> None:
