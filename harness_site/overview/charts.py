@@ -152,8 +152,8 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
     ]
     titles = [
         _(
-            "%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision,"
-            " %(ready)s ready to resume, %(cancelled)s cancelled, %(others)s running, paused or idle"
+            "%(time)s: %(sessions)s started; %(completed)s completed; %(failed)s failed; %(undecided)s need a decision;"
+            " %(ready)s ready to resume; %(cancelled)s cancelled; %(others)s running, paused or idle"
         )
         % {
             "time": format_step_of_period(period, step),
@@ -254,7 +254,7 @@ def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
     if not waits.decisions:
         return _("%(time)s: no decision") % {"time": time}
     if waits.decisions == 1:
-        return _("%(time)s: 1 decision, after %(median)s") % {
+        return _("%(time)s: 1 decision; after %(median)s") % {
             "time": time,
             "median": format_duration(waits.median or 0),
         }
@@ -264,7 +264,7 @@ def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
         "median": format_duration_rounded_up(waits.median or 0),
         "p95": format_duration_rounded_up(waits.p95 or 0),
     }
-    return _("%(time)s: %(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
+    return _("%(time)s: %(number)s decisions; half of them within %(median)s; 95 %% within %(p95)s") % values
 
 
 def format_step_of_period(period: Period, step: datetime) -> str:

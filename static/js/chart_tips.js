@@ -1,5 +1,5 @@
 // The numbers of a bar appear beside it while the pointer is over it or it has the keyboard focus. They are the name of its
-// link, so readers of a screen reader have them, too.
+// link, so readers of a screen reader have them, too. Each part of it that ends with a semicolon is a line.
 
 const DISTANCE = 8; // pixels
 const tip = document.createElement("div");
@@ -15,7 +15,7 @@ function show(bar) {
   const [time, ...rest] = bar.getAttribute("aria-label").split(": ");
   const heading = document.createElement("b");
   heading.textContent = time;
-  const lines = rest.join(": ").split(", ").map((line) => Object.assign(document.createElement("span"), { textContent: line }));
+  const lines = rest.join(": ").split("; ").map((line) => Object.assign(document.createElement("span"), { textContent: line }));
   tip.replaceChildren(heading, ...lines);
   document.body.append(tip);
   const step = bar.querySelector(".hit-area").getBoundingClientRect();

@@ -855,7 +855,7 @@ def test_hours_are_those_of_the_reader(reader: Client) -> None:
     page = reader.get("/overview/?period=24h").content.decode()
     local = hour + timedelta(hours=5, minutes=30)
     assert f'title="{hour:%Y-%m-%d %H}:00:00 UTC">{local:%H:%M}</time>' in page
-    assert f'aria-label="{local:%H:%M}: 1 started,' in page
+    assert f'aria-label="{local:%H:%M}: 1 started;' in page
 
 
 def test_changed_day_is_counted_again() -> None:
@@ -1220,7 +1220,7 @@ def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: 
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
-    assert "1 cancelled, 0 running, paused or idle" in page.content.decode()
+    assert "1 cancelled; 0 running, paused or idle" in page.content.decode()
     assert page.context["sums"].total.other_sessions == 0
 
 
