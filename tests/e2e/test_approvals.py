@@ -159,6 +159,25 @@ def test_open_pages_show_what_others_decide(start_payer: StartPayer, open_page: 
     expect(writer.get_by_role("alert").filter(has_text="dora decided first, at")).to_be_visible()
 
 
+def test_prefilled_reason_is_not_among_the_unrecorded_texts(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer()
+    editor, decider = open_page("alice"), open_page("bob")
+    for page in (editor, decider):
+        page_actions.open_payment_card(page, payer.session_id)
+    edit_arguments(editor, "12300.00", "1230.00")
+    expect(editor.get_by_text("1 argument differs from the original:")).to_be_visible()
+    page_actions.record_decision(editor, "Edit")
+    expect(editor.get_by_text("Your change is recorded")).to_be_visible()
+    expect(page_actions.reason_field(editor)).to_have_value("Only the first tenth is due.")
+    page_actions.choose_answer(editor, "Reject")
+    editor.get_by_role("textbox", name="Why").fill("Nothing is due.")
+    decider.reload()
+    approve(decider, "The contract says so.")
+    expect(editor.get_by_role("alert").filter(has_text="bob decided first, at")).to_be_visible()
+    expect(editor.get_by_role("textbox", name="Why")).to_have_value("Nothing is due.")
+    expect(editor.get_by_role("textbox", name="Your text")).to_be_hidden()
+
+
 def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer()
     page = open_page("alice")

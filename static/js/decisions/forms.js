@@ -20,10 +20,13 @@ export function hasInput(decide) {
 
 /** Return whether the reader has typed a text or added a file, not only chosen an answer. */
 export function hasText(decide) {
-  const isSent = decide.hasAttribute("data-sent"); // its initial values were typed too
   const isEdit = decide.querySelector("input[name='kind']:checked")?.value === "edit";
-  const wasTyped = (field) => isSent && field.value !== "" && (isEdit || !field.closest(".arguments"));
-  return [...decide.querySelectorAll(FIELDS)].some((field) => isFilledIn(field) || wasTyped(field));
+  return [...decide.querySelectorAll(FIELDS)].some((field) => isFilledIn(field) || (isTyped(field) && (isEdit || !field.closest(".arguments"))));
+}
+
+/** Return whether the reader has typed the text of a field: the initial values of a form that was sent were typed too. */
+export function isTyped(field) {
+  return isFilledIn(field) || (field.form.hasAttribute("data-sent") && field.value !== "");
 }
 
 function isFilledIn(field) {

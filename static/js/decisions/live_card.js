@@ -3,7 +3,7 @@
 // meanwhile, calmly where that is the same answer.
 
 import { focusNeededField } from "./focus.js";
-import { findForm, hasInput, hasText } from "./forms.js";
+import { findForm, hasInput, hasText, isTyped } from "./forms.js";
 
 const keepsForm = (elt) => !elt.matches("[data-take-change]") && findForm() !== null && hasInput(findForm());
 
@@ -30,13 +30,21 @@ document.body.addEventListener("htmx:beforeSwap", ({ target, detail }) => {
   }
 });
 document.body.addEventListener("htmx:afterSwap", () => {
-  findForm()?.toggleAttribute("data-without-text", !hasText(findForm())); // once the call is decided, there is nothing to keep
+  markTextsToKeep();
   restorePlace(places);
 });
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const heading = document.getElementById("heading");
   if (target.id === "call-events" && heading.textContent !== headingBefore) document.getElementById("announcement").textContent = heading.textContent;
 });
+
+/** Mark what the reader has not typed: once the call is decided, there is no need to keep it. */
+function markTextsToKeep() {
+  const decide = findForm();
+  if (!decide) return;
+  decide.toggleAttribute("data-without-text", !hasText(decide));
+  for (const field of decide.querySelectorAll("textarea")) field.toggleAttribute("data-untyped", !isTyped(field));
+}
 
 /** Return the focused field and the form, with their places on the screen, if the reader is at the form. */
 function measureForm() {

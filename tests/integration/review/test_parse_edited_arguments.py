@@ -109,6 +109,18 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
     assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
 
 
+def test_refusal_leaves_out_the_reason_of_the_own_edit(alice: Client) -> None:
+    call = awaiting()
+    alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", revision=3)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED, revision=3)
+    answer = {"kind": "reject", "message": "Not due.", "revision": 2}
+    page = visible_text(alice.post(url(call), {**answer, "reason": "Too much."}))
+    assert "Message to the agent Not due." in page
+    assert "Your text" not in page
+    assert "Your text No order." in visible_text(alice.post(url(call), {**answer, "reason": "No order."}))
+
+
 def test_second_change_is_compared_with_the_original(alice: Client) -> None:
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
