@@ -121,8 +121,8 @@ class ToolRates:
     Each call has one of the outcomes from `completed` to `discarded`. `failed` contains the shell commands that failed,
     although their tool completed the calls. `answered` by a person, it never ran; `open`, it
     has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
-    any outcome. `median` and `p95` are the median and the 95th percentile of the durations of those that ran to their
-    end, completed or failed.
+    any outcome. `median` and `p95` are the median and the 95th percentile of the durations of the `timed` ones: those that
+    ran to their end, completed or failed, and whose two times differ.
     """
 
     tool: str
@@ -136,8 +136,14 @@ class ToolRates:
     discarded: int
     interrupted: int
     replays: int
+    timed: int
     median: timedelta | None
     p95: timedelta | None
+
+    @property
+    def has_ended_calls_without_duration(self) -> bool:
+        """Return whether the durations are those of some of the completed and failed calls only."""
+        return 0 < self.timed < self.completed + self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +174,10 @@ class ToolRatesReport:
     def has_rare_figure_by_name(self) -> dict[str, bool]:
         """Return for each figure that is usually zero whether a tool has it."""
         return {name: any(getattr(rates, name) for rates in self.tools) for name in _RARE_FIGURES}
+
+    @property
+    def has_ended_calls_without_duration(self) -> bool:
+        return any(rates.has_ended_calls_without_duration for rates in self.tools)
 
 
 def load_call_log_page(
@@ -309,6 +319,7 @@ def _build_tool_rates(tool: str, is_question: bool, calls: Sequence[_RatedCall])
         discarded=statuses[CallStatus.SUPERSEDED] + statuses[CallStatus.DISCARDED],
         interrupted=sum(map(attrgetter("is_interrupted"), calls)),
         replays=sum(call.replay_count > 0 for call in calls),
+        timed=len(durations),
         median=timedelta(microseconds=median(durations)) if durations else None,
         p95=timedelta(microseconds=durations[ceil(0.95 * len(durations)) - 1]) if durations else None,
     )

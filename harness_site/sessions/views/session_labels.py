@@ -33,6 +33,10 @@ from harness_site.sessions.session_lookup import (
 #: Maximum number of labels of a session.
 MAX_LABELS: Final = 20
 LONGEST: Final = 60
+_TOO_LONG: Final = gettext_lazy(
+    "A label has at most %(limit_value)d characters, and this one has %(show_value)d. Nothing was changed. Enter a "
+    "shorter one."
+)
 _CHOOSE: Final = gettext_lazy("Select at least one session in the list.")
 
 
@@ -70,7 +74,9 @@ class LabelForm(forms.Form):
         label = decrypt_name_if_encrypted(self.cleaned_data["label"])
         if self.data.get("what") == "remove":
             return label.strip() if "query" in self.data else label  # in the list, it was typed
-        new_label = forms.CharField(max_length=LONGEST, error_messages=self.fields["label"].error_messages)
+        new_label = forms.CharField(
+            max_length=LONGEST, error_messages={**self.fields["label"].error_messages, "max_length": _TOO_LONG}
+        )
         return str(new_label.clean(label))
 
 

@@ -96,6 +96,20 @@ def test_empty_label_is_explained_at_the_field_of_the_menu(reader: Client) -> No
     assert "late" in visible_text(response)
 
 
+def test_too_long_label_is_refused_with_its_length_and_stays_in_the_field(reader: Client) -> None:
+    session, label = make_session(), "x" * 61
+    refusal = "A label has at most 60 characters, and this one has 61. Nothing was changed. Enter a shorter one."
+    response = reader.post("/sessions/labels/", {"session": [session.pk], "label": label, "what": "add"})
+    assert refusal in visible_text(response)
+    assert f'value="{label}"' in response.content.decode()
+    response = reader.post("/sessions/labels/", {"session": [session.pk], "label": label, "what": "add", "query": ""})
+    assert (response.status_code, refusal in visible_text(response)) == (422, True)
+    for page in ("/sessions/", f"/sessions/{session.pk}/"):
+        fields = re.findall(r'<input[^>]* name="label"[^>]*>', reader.get(page).content.decode())
+        assert any('id="bulk-label"' in field or 'id="new-label"' in field for field in fields)
+        assert not any('maxlength="60"' in field for field in fields)  # a browser would cut what is pasted
+
+
 def test_menu_in_an_open_page_gets_the_new_labels_without_a_redirect(reader: Client) -> None:
     session = make_session(labels='["late"]')
     fields = {"session": [session.pk], "label": "vip", "what": "add"}
@@ -104,7 +118,7 @@ def test_menu_in_an_open_page_gets_the_new_labels_without_a_redirect(reader: Cli
     links, forms = response.content.decode().split('id="labels"')
     assert re.findall(r'class="label" href="[^"]*">([^<]*)<', links) == ["late", "vip"]
     assert re.findall(r'<span class="label">([^<]*)<', forms) == ["late", "vip"]
-    assert 'name="label" maxlength="60" autocomplete="off" placeholder="New label" value=""' in forms
+    assert 'name="label" autocomplete="off" placeholder="New label" value=""' in forms
     foreign = make_session(workspace=make_workspace(slug="other"))
     fields["session"] = [foreign.pk]
     assert reader.post("/sessions/labels/", fields, headers={"HX-Request": "true"}).status_code == 404

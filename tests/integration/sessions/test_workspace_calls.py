@@ -337,6 +337,27 @@ def test_longest_durations_stand_beside_the_median(session: Session, reader: Cli
     assert "Median duration 95 % within pay 20 20 (100 %) 1.0 s 30 s" in visible_text(reader.get("/calls/"))
 
 
+def test_median_of_some_of_the_calls_says_of_how_many(session: Session, reader: Client) -> None:
+    for number, seconds in enumerate((0, 0, 0, 2, 4)):
+        make_call(
+            session=session,
+            call_id=f"c{number}",
+            tool="pay",
+            step=number,
+            status=CallStatus.COMPLETED,
+            settled_at=THEN + timedelta(seconds=seconds),
+        )
+    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    assert (rates.completed, rates.timed, rates.median) == (5, 2, timedelta(seconds=3))
+    words = visible_text(reader.get("/calls/"))
+    assert "pay 5 5 (100 %) 3.0 s of 2 calls 4.0 s" in words
+    assert "their number stands below it" in words
+    ToolCall.objects.filter(settled_at=THEN).update(settled_at=THEN + timedelta(seconds=1))
+    words = visible_text(reader.get("/calls/"))
+    assert "pay 5 5 (100 %) 1.0 s 4.0 s" in words
+    assert "their number stands below it" not in words
+
+
 def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace_call_log, "_EXPORTED_AT_ONCE", 2)
     monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 3)
