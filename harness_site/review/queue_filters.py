@@ -17,7 +17,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.status_labels import STATES, get_status_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.review import claims_and_presence
+from harness_site.review import claims_and_presence, find_waiting_calls
 from harness_site.review.find_waiting_calls import FoundCalls
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
@@ -211,6 +211,13 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
         ),
         reader_name=reader_name,
     )
+
+
+def load_call_filters_of_list(query: str, reader: Membership) -> CallFilters:
+    """Load the filters of the list of waiting calls that has this query string, with the calls that its words find."""
+    filters = parse_queue_filters(QueryDict(query), reader.user.get_username())
+    found = find_waiting_calls.find_waiting_calls_with_words(reader.workspace, filters.words) if filters.words else None
+    return filters.convert_to_call_filters(reader, found)
 
 
 def _parse_person_or_empty(decided_by: str) -> str:

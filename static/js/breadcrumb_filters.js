@@ -1,5 +1,5 @@
 // The breadcrumb of a decision page leads to the review queue as the reader left it: with its tab, filters and page, and with
-// the focus on the row of the call, or on the one in its place.
+// the focus on the row of the call, or on the one in its place. The next call is one of that list, so requests name its filters.
 
 const KEY = "harness.list";
 const list = document.getElementById("queue");
@@ -13,6 +13,10 @@ function restoreFilters() {
 }
 
 restoreFilters();
+document.body.addEventListener("htmx:configRequest", ({ detail }) => {
+  const [, query] = (sessionStorage.getItem(KEY) ?? "").split("?");
+  if (query) detail.headers["Harness-List"] = query;
+});
 document.body.addEventListener("htmx:afterSwap", restoreFilters);
 
 const ROWS_KEY = "harness.list-rows"; // addresses of the rows of the list when the reader left it

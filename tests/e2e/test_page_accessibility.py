@@ -79,7 +79,7 @@ VARIANTS = (
 #: Adds the bars of a chart to a page; the sample has too few values for one.
 BARS = """() => document.getElementById("main").insertAdjacentHTML("beforeend", `
   <figure class="plot"><svg viewBox="0 0 700 160">
-    <a href="#one" aria-label="Tue 10 Nov: 1 started; 0 running, paused or idle"><rect class="hit-area" width="350" height="160"/></a>
+    <a href="#one" aria-label="Tue 10 Nov: 1 new; 0 paused, idle"><rect class="hit-area" width="350" height="160"/></a>
     <a href="#two" aria-label="14:00: 2 started"><rect class="hit-area" x="350" width="350" height="160"/></a>
   </svg></figure>`)"""
 
@@ -223,7 +223,7 @@ def test_numbers_of_a_bar_are_shown_on_hover_and_on_focus(sample_site: SampleSit
     first, second = (page.locator(f".plot a[href='#{name}']") for name in ("one", "two"))
     tip = page.locator(".chart-tip")
     first.hover()
-    assert tip.inner_text().split("\n") == ["Tue 10 Nov", "1 started", "0 running, paused or idle"]
+    assert tip.inner_text().split("\n") == ["Tue 10 Nov", "1 new", "0 paused, idle"]
     page.mouse.move(0, 0)  # where no other chart comes to lie when the page scrolls
     expect(tip).to_have_count(0)
     first.focus()

@@ -25,9 +25,11 @@ from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,
     TIME_LEFT_BY_FILTER,
     BoundedCount,
+    CallFilters,
     DeadlineFilter,
     count_pending_calls,
     get_waiting_since,
+    query_pending_calls,
     select_undecided_calls,
 )
 from harness_site.sessions.selectors.multi_person_approvals import (
@@ -37,6 +39,7 @@ from harness_site.sessions.selectors.multi_person_approvals import (
 
 #: Number of calls that are searched with one query for the next one of the reader.
 _SEARCHED_AT_ONCE: Final = 50
+_NO_FILTERS: Final = CallFilters()
 Decider: TypeAlias = Literal["reader", "admin", "others", "nobody"]
 
 
@@ -171,7 +174,11 @@ def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
 
 
 def find_next_call_to_decide(
-    reader: Membership, *, after: ToolCall | None = None, except_calls: Collection[int] = ()
+    reader: Membership,
+    *,
+    after: ToolCall | None = None,
+    except_calls: Collection[int] = (),
+    filters: CallFilters = _NO_FILTERS,
 ) -> ToolCall | None:
     """Find the call that the reader should decide next among those that count as the reader's own.
 
@@ -183,11 +190,12 @@ def find_next_call_to_decide(
         after: The call that the reader has before them: calls of the same tab of the queue, which asks the same
             question, come before the others.
         except_calls: Keys of calls that are left out.
+        filters: Those of the list in which the reader works.
     """
     excluded = {*except_calls, *([] if after is None else [after.pk])}
     unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
-    found = _find_reader_most_urgent_or_oldest_calls(reader, unclaimed, excluded)
-    found = found or _find_reader_most_urgent_or_oldest_calls(reader, Q(), excluded)
+    found = _find_reader_most_urgent_or_oldest_calls(reader, unclaimed, excluded, filters)
+    found = found or _find_reader_most_urgent_or_oldest_calls(reader, Q(), excluded, filters)
     is_approval = after is not None and after.interrupted_at is None
     return min(
         found,
@@ -197,7 +205,7 @@ def find_next_call_to_decide(
 
 
 def _find_reader_most_urgent_or_oldest_calls(
-    reader: Membership, condition: Q, excluded: Collection[int]
+    reader: Membership, condition: Q, excluded: Collection[int], filters: CallFilters
 ) -> list[ToolCall]:
     """Return the most urgent call; if no call is urgent, of each status the one that is due first within a day.
 
@@ -206,8 +214,12 @@ def _find_reader_most_urgent_or_oldest_calls(
     now = clock.now()
     pks: list[int] = []
     for status in sorted(UNDECIDED_CALL_STATUSES):
-        calls = select_undecided_calls(status).filter(condition, workspace=reader.workspace_id)
-        calls = calls.exclude(pk__in=excluded)
+        calls = (
+            query_pending_calls(reader.workspace, status, filters)
+            if filters
+            else select_undecided_calls(status).filter(workspace=reader.workspace_id)
+        )
+        calls = calls.filter(condition).exclude(pk__in=excluded)
         calls = calls.alias(due=queue_order.build_deadline_expression(status))
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]).order_by("due", "pk")
         pks += _list_first_pk_reader_may_decide(soon, reader, now) or _list_first_pk_reader_may_decide(

@@ -1,6 +1,7 @@
 """Decision card of one call: its evidence and the form to decide."""
 
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -32,6 +33,7 @@ from harness_site.accounts.sessions_shown_in_response import (
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
+from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
@@ -56,6 +58,7 @@ from harness_site.review.forms import (
     build_bound_decision_form,
 )
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
+from harness_site.review.queue_filters import load_call_filters_of_list
 from harness_site.review.record_decision import (
     build_decision_target,
     get_result_text_or_none,
@@ -63,6 +66,7 @@ from harness_site.review.record_decision import (
     restore_original_arguments,
 )
 from harness_site.review.selectors import call_evidence, copied_calls_of_forks, pending_calls_by_eligible_decider
+from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.upload_limits import was_oversized_upload_discarded
 
 
@@ -291,9 +295,7 @@ def render_decision_card(
     }
     context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
     if context["leads_onward"] or context["may_approve_own_change"]:
-        context["next_call"] = pending_calls_by_eligible_decider.find_next_call_to_decide(
-            request.membership, after=call
-        )
+        context |= _find_next_call_of_list_left_by_reader(request, call)
     if context["undecided"] and context["has_changed"]:
         context["last_change"] = _find_last_decision_since(context["known"].decisions, kept_revision)
     if context["decision"] and not context["own_decision"] and context["has_changed"]:
@@ -329,6 +331,20 @@ def render_decision_card(
     if status == HTTPStatus.UNPROCESSABLE_ENTITY and not problem:
         response["HX-Reswap"] = "outerHTML"  # the page stays where it is, and the first invalid field gets the focus
     return response
+
+
+def _find_next_call_of_list_left_by_reader(request: MemberRequest, call: ToolCall) -> dict[str, Any]:
+    """Find the call that the reader should decide next: one of the filtered list from which they came, if it has one.
+
+    The scripts of the page send the query string of that list.
+    """
+    find_next = partial(pending_calls_by_eligible_decider.find_next_call_to_decide, request.membership, after=call)
+    query = request.headers.get("Harness-List", "").removeprefix("?")
+    load_filters = partial(load_call_filters_of_list, query, request.membership)
+    filters = call_or_use_fallback("The filters of the review queue", load_filters, CallFilters())
+    next_of_list = find_next(filters=filters)
+    is_list_done = bool(filters) and next_of_list is None
+    return {"next_call": find_next() if is_list_done else next_of_list, "is_list_done": is_list_done}
 
 
 def build_people_context(

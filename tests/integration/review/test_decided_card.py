@@ -157,6 +157,26 @@ def test_next_call_is_the_first_one_of_the_queue(reader: Client) -> None:
     assert f'href="/review/calls/{urgent.pk}/">Next call' in raw(reader, call)
 
 
+def test_next_call_is_one_of_the_filtered_list_from_which_the_reader_comes(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, revision=1)
+    waiting: dict[str, Any] = {"session": call.session, "run": call.run, "step": 1}
+    first = make_call(**waiting, call_id="call_10", args={"order": 18}, interrupted_at=THEN - timedelta(hours=2))
+    of_list = make_call(**waiting, call_id="call_11", args={"order": 19}, tool="send_mail", interrupted_at=THEN)
+    done = "No other waiting call matches the filters of the list from which you came."
+    for query, following, is_done in (
+        ("tab=interrupted", first, False),
+        ("tab=interrupted&tool=send_mail", of_list, False),
+        ("q=send_mail", of_list, False),
+        ("tool=nothing", first, True),
+    ):
+        response = reader.get(f"/review/calls/{call.pk}/", headers={"harness-list": query})
+        assert f'data-next aria-keyshortcuts="n" aria-describedby="heading" href="/review/calls/{following.pk}/"' in (
+            response.content.decode()
+        ), query
+        assert (done in visible_text(response)) == is_done, query
+
+
 def test_next_call_asks_the_same_question_and_is_not_claimed_by_somebody_else(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     make_decision(call=call, revision=1)
