@@ -90,13 +90,24 @@ function scrollDownTo(computeTop) {
 
 /** Scroll to the message of the hash; a distance from the top would be wrong while messages above have no layout. */
 function scrollToHash() {
-  if (!hasReaderScrolled && location.hash.startsWith("#m-")) document.querySelector(location.hash)?.scrollIntoView();
+  if (hasReaderScrolled) return;
+  if (location.hash.startsWith("#m-")) document.querySelector(location.hash)?.scrollIntoView();
+  if (location.hash === "#end") scrollToNewestMessage();
+}
+
+/** Scroll to the newest message; the browser alone would stop above it, because messages on its way grow when they come into view. */
+function scrollToNewestMessage() {
+  if (document.getElementById("end")) scrollDownTo(endOfPage);
 }
 
 openWindowOfHash();
 window.addEventListener("hashchange", openWindowOfHash);
-history.scrollRestoration = location.hash.startsWith("#m-") ? "manual" : "auto";
+history.scrollRestoration = /^#(m-|end$)/.test(location.hash) ? "manual" : "auto";
 window.addEventListener("pageshow", () => setTimeout(scrollToHash));
+// A link to the end works again when its hash is already in the address.
+document.addEventListener("click", (event) => {
+  if (event.target.closest?.("a[href='#end']") && !event.ctrlKey && !event.metaKey) scrollToNewestMessage();
+});
 
 // Jumps to the next error or decision start at the message at the top of the view.
 document.addEventListener("click", (event) => {
@@ -272,7 +283,7 @@ const newestMessages = () => [...document.querySelectorAll("#newest .msg[id]")];
 const position = (message) => Number(message.id.slice(2));
 const newestPosition = () => position(newestMessages().at(-1) ?? { id: "m--1" });
 let lastReadPosition = newer && newestPosition();
-let followedPosition = null; // that of the newest message before an update, if the reader is at the end
+let followed = null; // the position and the height of the newest message before an update, if the reader is at the end
 
 /** Return whether a message is read as far as the view shows: its end is in view, or it fills the view. */
 function isReadInView(message) {
@@ -280,13 +291,23 @@ function isReadInView(message) {
   return box.bottom <= window.innerHeight || box.top <= headHeight() + 16;
 }
 
-/** Follow the conversation if the reader was at its end, but not past the beginning of what is new. */
+/** Return the place of the newest message before an update; null if the reader is not at the end. */
+function followedMessage() {
+  if (!isReaderAtEnd()) return null;
+  const newest = newestMessages().findLast((message) => message.offsetHeight);
+  return { position: newest ? position(newest) : -1, height: newest?.offsetHeight ?? 0 };
+}
+
+/** Follow the conversation if the reader was at its end, but not past the beginning of what is new: a message, or more of the newest one. */
 function followNewMessages() {
-  if (followedPosition === null) return;
-  const first = newestMessages().find((message) => position(message) > followedPosition && message.offsetHeight);
-  followedPosition = null;
+  if (!followed) return;
+  const { position: before, height } = followed;
+  followed = null;
+  const messages = newestMessages().filter((message) => position(message) >= before && message.offsetHeight);
+  const first = messages.find((message) => position(message) > before) ?? messages[0];
   if (!first) return;
-  scrollDownTo(() => Math.min(endOfPage(), window.scrollY + first.getBoundingClientRect().top - headHeight() - 8));
+  const read = position(first) > before ? 0 : height;
+  scrollDownTo(() => Math.min(endOfPage(), window.scrollY + first.getBoundingClientRect().top + read - headHeight() - 8));
 }
 
 /** Return whether the reader is at the end, and neither away from this tab nor about to copy a text. */
@@ -309,7 +330,7 @@ function updateNewMessageLink() {
 if (newer) {
   document.addEventListener("scroll", updateNewMessageLink, { passive: true });
   document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    if (detail.requestConfig?.elt.id === "newest") followedPosition = isReaderAtEnd() ? newestPosition() : null;
+    if (detail.requestConfig?.elt.id === "newest") followed = followedMessage();
   });
   document.body.addEventListener("htmx:afterSettle", () => {
     followNewMessages();

@@ -38,8 +38,11 @@ def save_transcript(site: Site, *texts: str) -> None:
     site.run(saved_transcripts.save_transcript, texts=texts)
 
 
-def save_tall_transcript(site: Site, title: str, *, prompt_every: int = 60, count: int = 60) -> None:
-    site.run(saved_transcripts.save_tall_transcript, title=title, prompt_every=prompt_every, count=count)
+def save_tall_transcript(
+    site: Site, title: str, *, prompt_every: int = 60, count: int = 60, last_lines: int = 30
+) -> None:
+    options = {"prompt_every": prompt_every, "count": count, "last_lines": last_lines}
+    site.run(saved_transcripts.save_tall_transcript, title=title, **options)
 
 
 def message_positions(page: Page) -> list[int]:
@@ -230,6 +233,29 @@ def test_new_messages_are_followed_at_the_end_and_counted_elsewhere(open_page: O
     save_tall_transcript(site, "Followed messages", count=6)
     expect(new_messages).to_have_text("2 new messages")
     assert abs(page.evaluate("document.querySelector('#m-1').getBoundingClientRect().top") - place) < 1
+
+
+def test_link_to_the_newest_message_leads_to_the_end_which_is_followed(open_page: OpenPage, site: Site) -> None:
+    save_tall_transcript(site, "Jump to the end", count=10, last_lines=2)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Jump to the end").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    at_end = "window.scrollY + window.innerHeight >= document.documentElement.scrollHeight - 1"
+    link = page.get_by_role("link", name="Go to the newest message")
+    for _ in range(2):  # also if the address names the end already
+        link.evaluate("link => link.click()")
+        page_actions.wait_until(page, at_end)
+        page.evaluate(AFTER_LAST_CHANGE_OF_HEIGHT)
+        assert page.evaluate(at_end)
+        page.evaluate("window.scrollTo({ top: 0, behavior: 'instant' })")
+    page.goto(f"{page.url.partition('#')[0]}?#end")
+    page_actions.wait_until(page, at_end)
+    page.evaluate(AFTER_LAST_CHANGE_OF_HEIGHT)
+    assert page.evaluate(at_end)
+    save_tall_transcript(site, "Jump to the end", count=10, last_lines=9)  # as a call that gets its result
+    expect(page.locator("#m-9")).to_contain_text("Line 8")
+    page_actions.wait_until(page, at_end)
 
 
 def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_page: OpenPage, long_session: str) -> None:

@@ -17,11 +17,16 @@ def save_transcript(database: str, texts: list[str]) -> None:
         checkpointer.save_checkpoint("live-transcript", messages, None, 0)
 
 
-def save_tall_transcript(database: str, title: str, prompt_every: int, count: int) -> None:
-    """Save `count` messages of 30 lines, of which each `prompt_every`-th is a prompt."""
-    content = _as_blocks("\n\n".join(f"Line {number}" for number in range(30)))
-    roles = ["user" if number % prompt_every == 0 else "assistant" for number in range(count)]
-    messages = [{"id": f"m{number}", "role": role, **content} for number, role in enumerate(roles)]
+def save_tall_transcript(database: str, title: str, prompt_every: int, count: int, last_lines: int) -> None:
+    """Save `count` messages of 30 lines, of which each `prompt_every`-th is a prompt; the last one has `last_lines`."""
+    messages = [
+        {
+            "id": f"m{number}",
+            "role": "user" if number % prompt_every == 0 else "assistant",
+            **_as_blocks("\n\n".join(f"Line {line}" for line in range(last_lines if number == count - 1 else 30))),
+        }
+        for number in range(count)
+    ]
     with SyncCheckpointer.open(database) as checkpointer:
         checkpointer.start_session(title.replace(" ", "-"), title)
         checkpointer.save_checkpoint(title.replace(" ", "-"), messages, None, 0)

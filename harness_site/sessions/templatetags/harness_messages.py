@@ -17,6 +17,7 @@ from harness_site.sessions.message_html import render_message_html
 from harness_site.sessions.selectors.conversation_window import MessageEntry
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline
+from harness_site.sessions.transcript_search import TranscriptSearchResult
 
 register = template.Library()
 
@@ -47,11 +48,9 @@ def render_message_with_marked_words(context: Context, entry: MessageEntry) -> S
     if not words:
         return html
     marked = mark_search_words_and_open_folds(html, words.words, named=bool(variables["whole"]))
-    return (
-        marked.html + _render_folded_match_link(context, entry)
-        if entry.has_message_or_result_at(context.get("at")) and not marked.complete
-        else marked.html
-    )
+    found: TranscriptSearchResult | None = context.get("found")
+    is_match = found is not None and found.is_hit and entry.has_message_or_result_at(found.here)
+    return marked.html + _render_folded_match_link(context, entry) if is_match and not marked.complete else marked.html
 
 
 def _collect_message_variables(context: Context) -> dict[str, Any]:

@@ -198,6 +198,8 @@ def test_match_in_folded_text_is_located(session: Session, reader: Client) -> No
     assert f'Found in what is folded: <a href="{address}#found">' in html
     whole = reader.get(address.replace("&amp;", "&")).content.decode()
     assert '<mark id="found">THE</mark> <mark>END</mark>' in whole
+    nowhere = reader.get(f"/sessions/{session.pk}/?find=nowhere&at=0").content.decode()
+    assert "Found in what is folded" not in nowhere
 
 
 def test_match_in_a_folded_result_is_shown_at_its_call(session: Session, reader: Client) -> None:
