@@ -1,4 +1,5 @@
-// j and k move through a list of links or of checkboxes, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu. On a row of the queue
+// j and k move through a list of links or of checkboxes, Enter opens a row, u goes up, ? lists the keys, Escape closes a menu.
+// While a menu with a form is open, the other keys do nothing. On a row of the queue
 // a number opens the card with that answer, or chooses it where the row or its form has a field for it; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
 // own key: a link is followed, a field gets the focus. On a page without a search field, / opens the list of sessions with its field.
 
@@ -9,7 +10,8 @@ let textTypedAt = -Infinity; // time of the last key that was part of a text and
 const REST_AFTER_TEXT = 1000; // milliseconds until keys are shortcuts again
 
 const rows = () => [...document.querySelectorAll(":is(a, input)[data-row]")];
-const isTyping = (element) => element.closest?.("input:not([data-row]), textarea, select, dialog[open], [contenteditable]");
+const isTyping = (element) =>
+  element.closest?.("input:not([data-row]), textarea, select, dialog[open], [contenteditable]") || document.querySelector("details.menu[open] form");
 
 function moveFocus(by) {
   const all = rows();
@@ -134,6 +136,13 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   if (event.isTrusted) closeMenus(event.target.closest?.("details.menu"));
+});
+
+// A menu that asks for a text opens with the focus in its field.
+document.addEventListener("click", (event) => {
+  const menu = event.target.closest?.("details.menu > summary")?.parentElement;
+  if (!menu || menu.open) return;
+  menu.addEventListener("toggle", () => menu.querySelector("input:is(:not([type]), [type='text'], [type='search']), textarea")?.focus(), { once: true });
 });
 
 document.addEventListener("focusin", (event) => {

@@ -29,8 +29,13 @@ def test_one_menu_is_open_at_a_time(open_page: OpenPage, session_address: str) -
     page.goto(session_address)
     labels, exports = (page.locator("#session-head summary", has_text=name) for name in ("Labels", "Export"))
     before = page.get_by_role("navigation", name="Session", exact=True).bounding_box()
-    labels.click()
-    expect(page.get_by_role("textbox", name="New label")).to_be_visible()
+    labels.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="New label")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Add label")).to_be_focused()
+    page.keyboard.press("?")  # belongs to the text
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
     assert axe.list_accessibility_violations(page) == []
     exports.click()
     expect(page.get_by_role("link", name="Session file")).to_be_visible()
