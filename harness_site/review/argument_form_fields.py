@@ -18,6 +18,7 @@ from harness_site.core.masking.masker import (
     restore_masked_values,
 )
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, is_amount_argument
+from harness_site.review.argument_value_warnings import ArgumentWarning
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import (
     InvalidArgumentText,
@@ -28,7 +29,11 @@ from harness_site.review.parse_edited_arguments import (
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
 _LINE: Final = 45
-_DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
+#: A number with commas, or with more separators than JSON allows: `0,9`, `31,877`, `1.249,00`, `31 877`.
+_SEPARATED_NUMBER: Final = re.compile(r"[+-]?\d*(?:[.,’'\s]\d+)+")
+_WHOLE_NUMBER: Final = re.compile(r"-?\d+")
+#: Highest number up to which each whole number has a floating-point number of its own.
+_MAX_EXACT: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class ArgumentField:
     `kind` is `text` (taken literally), `number`, `boolean`, `secret` for a value that is masked as a whole, or `json`
     for everything else. `stored` is the text of the argument as it is, before any typing; that of a secret is empty,
     and an empty field keeps it. `error` says what is wrong with the typed text; it is empty until
-    `copy_fields_with_errors` has set it.
+    `copy_fields_with_errors` has set it. `warnings` say what is unusual about it, after `copy_fields_with_warnings`.
     """
 
     name: str
@@ -47,6 +52,7 @@ class ArgumentField:
     typed: str
     stored: str
     error: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_amount(self) -> bool:
@@ -81,11 +87,19 @@ class ArgumentField:
             raise InvalidArgumentText(self._describe_error(error)) from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidArgumentText(self._describe_expected_kind())
-        return value
+        return _keep_whole(value) if self._is_whole_number else value
+
+    @property
+    def _is_whole_number(self) -> bool:
+        return self.kind == "number" and _WHOLE_NUMBER.fullmatch(self.stored) is not None
 
     def _describe_error(self, error: ValueError) -> str:
-        if self.kind == "number" and _DECIMAL_COMMA.fullmatch(self.typed.strip()):
-            return _("Enter the number with a point, such as 0.9.")
+        if self.kind == "number" and _SEPARATED_NUMBER.fullmatch(self.typed.strip()):
+            return (
+                _("Enter the whole number without separators, such as 12000.")
+                if self._is_whole_number
+                else _("Enter the number without thousands separators and with a decimal point, such as 1200.5.")
+            )
         if self.kind != "json" or not self.typed.strip() or not isinstance(error, JSONDecodeError):
             return self._describe_expected_kind()
         return describe_json_error(error)
@@ -132,6 +146,26 @@ def _find_field_error_or_empty(field: ArgumentField, original: Any) -> str:
     return _("A part of this is masked. Keep {mask} where it stood, or enter a whole new value.").format(mask=MASK)
 
 
+def copy_fields_with_warnings(
+    fields: tuple[ArgumentField, ...], warnings: tuple[ArgumentWarning, ...], outer_path: tuple[str, ...]
+) -> tuple[ArgumentField, ...]:
+    """Return the fields, each with the warnings about its value and what is in it.
+
+    Args:
+        fields: The fields.
+        warnings: Warnings about the arguments of the call.
+        outer_path: Path to the value of which the fields are the parts; empty if they are the arguments.
+    """
+    length = len(outer_path) + 1
+    return tuple(
+        replace(
+            field,
+            warnings=tuple(each.sentence for each in warnings if each.path[:length] == (*outer_path, field.name)),
+        )
+        for field in fields
+    )
+
+
 def compose_arguments_json(fields: tuple[ArgumentField, ...], question_value: Mapping[str, Any] | None) -> str:
     """Compose the arguments of these fields as JSON text. Raises `InvalidArgumentText`.
 
@@ -142,6 +176,11 @@ def compose_arguments_json(fields: tuple[ArgumentField, ...], question_value: Ma
     typed = {field.name: field.parse_typed_value() for field in fields}
     arguments = typed if question_value is None else {"value": {**question_value, **typed}}
     return json.dumps(arguments, ensure_ascii=False)
+
+
+def _keep_whole(value: float) -> int | float:
+    """Return a number as an integer if it is a whole one in another notation, such as 1e3; any other as it is."""
+    return int(value) if abs(value) <= _MAX_EXACT and value == int(value) else value
 
 
 def _choose_field_kind_and_text(value: Any) -> tuple[str, str]:

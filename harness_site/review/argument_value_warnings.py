@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all
 from harness_site.core.money_amounts_in_call_arguments import is_amount_argument
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
+_THREE_DECIMAL_PLACES: Final = re.compile(r"\.\d{3}")
 _EMAIL_ADDRESS: Final = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _DATE_AT_START: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
@@ -22,6 +25,14 @@ def _is_number(_name: str, value: Any) -> bool:
     if isinstance(value, str):
         return _NUMBER.fullmatch(value.strip()) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole_number(name: str, value: Any) -> bool:
+    return _is_number(name, value) and _WHOLE_NUMBER.fullmatch(str(value).strip()) is not None
+
+
+def _is_amount_with_few_decimal_places(name: str, value: Any) -> bool:
+    return is_amount_argument(name, value) and _THREE_DECIMAL_PLACES.search(str(value)) is None
 
 
 def _is_email_address(_name: str, value: Any) -> bool:
@@ -42,42 +53,66 @@ def _is_currency(name: str, value: Any) -> bool:
     return "currency" in name.lower() and isinstance(value, str) and _CURRENCY.fullmatch(value) is not None
 
 
-#: Recognizes a kind of value by the name and the value of an argument → warning if it is not of this kind any more.
+#: Recognizes a kind of value by the name and the value of an argument → warning if it is not of this kind any more. A
+#: value can be of several kinds; the wider one is first.
 _KINDS: Final[tuple[tuple[Callable[[str, Any], bool], Promise], ...]] = (
     (is_amount_argument, gettext_lazy("{name} was an amount; the new value is not one.")),
     (_is_number, gettext_lazy("{name} was a number; the new value is not one.")),
+    (
+        _is_whole_number,
+        gettext_lazy("{name} was a whole number; the new value is not one. A point starts the decimal places."),
+    ),
+    (
+        _is_amount_with_few_decimal_places,
+        gettext_lazy("{name} now has three or more decimal places. A point starts the decimal places."),
+    ),
     (_is_email_address, gettext_lazy("{name} was an e-mail address; the new value is not one.")),
     (_is_date, gettext_lazy("{name} was a date; the new value is not one.")),
     (_is_currency, gettext_lazy("{name} was the code of a currency; the new value is not one.")),
 )
 
 
-def list_argument_warnings(before: Any, after: dict[str, Any]) -> tuple[str, ...]:
-    """List what is unusual about changed arguments, in sentences without values.
+@dataclass(frozen=True, slots=True)
+class ArgumentWarning:
+    """What is unusual about a changed value: `path` to it, its displayed `name`, and a `sentence` without values."""
+
+    path: tuple[str, ...]
+    name: str
+    sentence: str
+
+
+def list_argument_warnings(before: Any, after: Any) -> tuple[ArgumentWarning, ...]:
+    """List what is unusual about changed arguments; nothing if one of them is no object.
 
     Args:
         before: The arguments that the agent asked for.
         after: The changed arguments.
     """
-    return tuple(_generate_warnings("", before, after)) if isinstance(before, dict) else ()
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return ()
+    return tuple(_generate_warnings((), "", before, after))
 
 
-def _generate_warnings(path: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+def _generate_warnings(
+    outer_path: tuple[str, ...], outer_name: str, before: dict[str, Any], after: dict[str, Any]
+) -> Iterator[ArgumentWarning]:
     fields = {field.key: field for field in mask_field_names_and_list_all_fields(before)}
     for field in mask_field_names_and_list_all_fields(after):
-        name = f"{path}.{field.name}" if path else field.name
+        path = (*outer_path, str(field.key))
+        name = f"{outer_name}.{field.name}" if outer_name else field.name
         asked = fields.get(field.key)
         if asked is None:
             sentence = _("The agent did not send {name}. If the tool has no such argument, it may refuse the call.")
-            yield sentence.format(name=name)
+            yield ArgumentWarning(path, name, sentence.format(name=name))
         elif isinstance(asked.value, dict) and isinstance(field.value, dict) and not asked.hidden:
-            yield from _generate_warnings(name, asked.value, field.value)
+            yield from _generate_warnings(path, name, asked.value, field.value)
         elif not asked.hidden and MASK not in str(mask_json_value(asked.value)):
-            yield from _generate_warnings_of_value(name, str(field.key), asked.value, field.value)
+            lost = _find_lost_kind(path[-1], asked.value, field.value)
+            if lost is not None:
+                yield ArgumentWarning(path, name, str(lost).format(name=name))
 
 
-def _generate_warnings_of_value(path: str, name: str, before: Any, after: Any) -> Iterator[str]:
-    """Yield a warning for the first kind that the value had, if it has lost that."""
-    is_of_kind, warning = next(((check, text) for check, text in _KINDS if check(name, before)), (None, None))
-    if is_of_kind is not None and not is_of_kind(name, after):
-        yield str(warning).format(name=path)
+def _find_lost_kind(name: str, before: Any, after: Any) -> Promise | None:
+    """Return the warning for the first kind that a value had and has lost; None if it has lost none."""
+    lost = (text for is_of_kind, text in _KINDS if is_of_kind(name, before) and not is_of_kind(name, after))
+    return next(lost, None)

@@ -35,6 +35,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
+from harness_site.review.argument_value_warnings import list_argument_warnings
 from harness_site.review.call_event_history import (
     TraceEvent,
     find_approval_request_before_start,
@@ -502,19 +503,19 @@ def _get_reason_of_own_edit(shown: dict[str, Any]) -> str:
 def _build_argument_edit_differences_context(
     call: ToolCall, evidence: call_evidence.CallEvidence
 ) -> dict[str, Any] | None:
-    """Build the difference between the edited arguments and those of the model, and whether people can restore these.
+    """Build how the edited arguments differ from those of the model, warnings, and whether people can restore these.
 
     The result is None without an edit.
     """
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:
         return None
-    differences = list_value_differences(
-        parse_edited_arguments.load_arguments_before_edits(call), formatting.parse_json_or_text(call.args)
-    )
+    before = parse_edited_arguments.load_arguments_before_edits(call)
+    after = formatting.parse_json_or_text(call.args)
     return {
         "last": edits[-1],
-        "differences": differences,
+        "differences": list_value_differences(before, after),
+        "warnings": list_argument_warnings(before, after),
         "is_restorable": parse_edited_arguments.load_original_arguments_to_restore_or_none(call) is not None
         and DecisionKind.EDIT in call.list_allowed_approval_decisions()
         and not call.session.finished,

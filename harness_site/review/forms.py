@@ -24,7 +24,7 @@ from harness_site.core.masking.masker import mask_json_value, mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_form_fields, parse_edited_arguments
-from harness_site.review.argument_value_warnings import list_argument_warnings
+from harness_site.review.argument_value_warnings import ArgumentWarning, list_argument_warnings
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.question_choices import (
     QuestionChoice,
@@ -168,8 +168,8 @@ class ApprovalForm(DecisionForm):
         self.argument_fields = argument_form_fields.build_argument_fields(self._get_json_of_fields(), typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
         self.differences: tuple[ValueDifference, ...] = ()
-        #: What is unusual about the edited arguments, in sentences.
-        self.argument_warnings: tuple[str, ...] = ()
+        #: What is unusual about the edited arguments.
+        self.argument_warnings: tuple[ArgumentWarning, ...] = ()
         self.changed: dict[str, Any] = {}
         self.digest = ""
         #: Whether an edit leaves all arguments as they are.
@@ -229,6 +229,10 @@ class ApprovalForm(DecisionForm):
             if digest == parse_edited_arguments.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
                 self.is_unchanged = True
                 self.add_error("args", _("Change at least one argument. These are the current ones."))
+            elif by_field:
+                self.argument_fields = argument_form_fields.copy_fields_with_warnings(
+                    self.argument_fields, self.argument_warnings, ("value",) if self.question_parts else ()
+                )
 
     @property
     def invalid_argument_fields(self) -> list[argument_form_fields.ArgumentField]:

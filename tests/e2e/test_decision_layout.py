@@ -171,6 +171,23 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     assert is_visible_in_viewport(problem)
 
 
+def test_warning_about_an_edited_value_is_in_sight_beside_the_button(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page.set_viewport_size(ViewportSize(width=1366, height=768))
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, "Edit")
+    page.locator("[data-argument='amount']").fill("")
+    expect(page.locator("[data-changes]")).to_have_text("Changes amount: 12300.00 → (empty)")
+    warning = page.locator(".send").get_by_text("amount was an amount; the new value is not one.")
+    expect(warning).to_be_visible()
+    assert is_visible_in_viewport(warning)
+    page_actions.choose_answer(page, "Approve")
+    expect(warning).to_be_hidden()
+
+
 def list_positions_where_only_the_button_is_in_sight(page: Page) -> list[int]:
     """Scroll through the page; return where the button of an edit is in sight and the reason is not."""
     button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"]).element_handle()

@@ -18,13 +18,13 @@ function formatAmount(text) {
   return Number(text).toLocaleString(document.documentElement.lang, { minimumFractionDigits: places && Math.max(2, places) });
 }
 
-/** Describe the change of a field: an amount in the form in which the page displays it, if that shows the difference. A new
- * secret is not repeated. */
+/** Describe the change of a field: an amount in the form in which the page displays it, if that shows the difference, and
+ * a text without a visible character as empty. A new secret is not repeated. */
 function describeChange(field) {
   if (field.dataset.mask) return gettext("%(name)s: a new value", { name: field.dataset.argument });
   const stored = [field.dataset.stored, field.value];
   const displayed = field.dataset.amount !== undefined && stored.every((text) => AMOUNT.test(text)) ? stored.map(formatAmount) : stored;
-  const [before, after] = (displayed[0] === displayed[1] ? stored : displayed).map(shorten);
+  const [before, after] = (displayed[0] === displayed[1] ? stored : displayed).map((text) => shorten(text) || gettext("(empty)"));
   return `${field.dataset.argument}: ${before} → ${after}`;
 }
 

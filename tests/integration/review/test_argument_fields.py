@@ -79,6 +79,9 @@ def test_form_without_a_change_is_refused(people: dict[str, Client]) -> None:
     ("name", "typed", "value"),
     [
         ("order", "18", 18),
+        ("order", "1e3", 1000),
+        ("order", "18.0", 18),
+        ("order", "18.5", 18.5),
         ("rate", "-2.5e3", -2500.0),
         ("urgent", "false", False),
         ("note", '"now a text"', "now a text"),
@@ -97,8 +100,11 @@ def test_each_type_is_parsed(people: dict[str, Client], name: str, typed: str, v
     [
         ("order", "seventeen", "Enter a number."),
         ("order", "true", "Enter a number."),
-        ("order", "0,9", "Enter the number with a point, such as 0.9."),
-        ("order", "1,2,3", "Enter a number."),
+        ("order", "31,877", "Enter the whole number without separators, such as 12000."),
+        ("order", "31 877", "Enter the whole number without separators, such as 12000."),
+        ("order", "1.031.877", "Enter the whole number without separators, such as 12000."),
+        ("rate", "0,9", "Enter the number without thousands separators and with a decimal point, such as 1200.5."),
+        ("rate", "1.249,5", "Enter the number without thousands separators and with a decimal point, such as 1200.5."),
         ("lines", "[1,", "This is not JSON: it ends too early, at line 1, column 4."),
         ("lines", "[1,]", "This is not JSON: remove the comma at line 1, column 3."),
         ("lines", " ", "Enter JSON, with text in quotes."),
@@ -182,12 +188,23 @@ def test_mask_that_stands_for_no_value_is_an_error_of_its_field(
     assert people["alice"].post(url(call), form).status_code == 422
 
 
-def test_preview_warns_about_values_that_lost_their_kind(people: dict[str, Client]) -> None:
-    call = awaiting(args={"amount": "40.00", "to": "emma@example.org"})
-    form = sent(call, people["alice"], amount="twenty", to="emma-at-example")
-    preview = visible_text(people["alice"].post(f"{url(call)}change/", form))
-    assert "Check these values amount was an amount; the new value is not one. to was an e-mail address" in preview
-    assert record(people["alice"], call, form) == {"amount": "twenty", "to": "emma-at-example"}  # a warning only
+def test_value_that_lost_its_kind_is_named_at_its_field_and_beside_the_button(people: dict[str, Client]) -> None:
+    call = awaiting(args={"amount": "40.00", "order": 31877, "to": "emma@example.org"})
+    form = sent(call, people["alice"], order="31.877", to="emma-at-example")
+    preview = people["alice"].post(f"{url(call)}change/", form)
+    assert "Check these values: order, to order was a whole number; the new value is not one." in visible_text(preview)
+    places = re.findall(r'id="(argument-\d)-error"[^>]*>(<p class="note)?', preview.content.decode())
+    assert [key for key, note in places if note] == ["argument-1", "argument-2"]
+    assert record(people["alice"], call, form) == {"amount": "40.00", "order": 31.877, "to": "emma-at-example"}
+
+
+def test_warnings_about_a_recorded_change_are_shown_to_everybody(people: dict[str, Client]) -> None:
+    call = awaiting(args={"api_key": "k-123456", "order": 31877}, approvals=2)
+    record(people["alice"], call, sent(call, people["alice"], order="31.877"))
+    for reader in ("alice", "bob"):
+        page = visible_text(people[reader].get(url(call)))
+        assert "order was a whole number; the new value is not one." in page
+        assert "api_key was" not in page
 
 
 def test_json_input_is_used_when_selected(people: dict[str, Client]) -> None:

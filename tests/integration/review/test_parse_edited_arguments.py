@@ -161,7 +161,8 @@ def test_change_is_shown_while_typing(alice: Client) -> None:
     response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
     assert visible_text(response) == (
         "Check these values The agent did not send note. If the tool has no such argument, it may refuse the call. "
-        "2 arguments differ from the original: note added now Monday order removed before 17"
+        "2 arguments differ from the original: note added now Monday order removed before 17 "
+        "The agent did not send note. If the tool has no such argument, it may refuse the call."
     )
     assert shown(response.content) == [seen({"amount": "40.00", "note": "Monday"})]
     assert Decision.objects.count() == 0

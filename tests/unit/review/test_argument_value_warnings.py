@@ -7,6 +7,10 @@ import pytest
 from harness_site.review.argument_value_warnings import list_argument_warnings
 
 
+def list_sentences(before: Any, after: Any) -> list[str]:
+    return [warning.sentence for warning in list_argument_warnings(before, after)]
+
+
 @pytest.mark.parametrize(
     ("name", "before", "after", "kind"),
     [
@@ -21,8 +25,21 @@ from harness_site.review.argument_value_warnings import list_argument_warnings
     ],
 )
 def test_value_that_lost_its_kind_is_named(name: str, before: Any, after: Any, kind: str) -> None:
-    warnings = list_argument_warnings({name: before}, {name: after})
-    assert warnings == (f"{name} was {kind}; the new value is not one.",)
+    assert list_sentences({name: before}, {name: after}) == [f"{name} was {kind}; the new value is not one."]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(31877, 31.877), (30, 1000.0), ("30", "31.877"), (0, 0.5), (-3, -3.5)]
+)
+def test_whole_number_that_became_another_is_named(before: Any, after: Any) -> None:
+    expected = "days was a whole number; the new value is not one. A point starts the decimal places."
+    assert list_sentences({"days": before}, {"days": after}) == [expected]
+
+
+@pytest.mark.parametrize(("before", "after"), [("1249.00", "1.249"), (1249.0, 1.249), ("1249.00 EUR", "1.249 EUR")])
+def test_amount_with_three_decimal_places_is_named(before: Any, after: Any) -> None:
+    expected = "amount now has three or more decimal places. A point starts the decimal places."
+    assert list_sentences({"amount": before}, {"amount": after}) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -30,6 +47,8 @@ def test_value_that_lost_its_kind_is_named(name: str, before: Any, after: Any, k
     [
         ("amount", "40.00", 4.5),
         ("days", 90, "30"),
+        ("rate", 0.5, 0.125),
+        ("rate", 0.5, 1),
         ("to", "emma@example.org", "ben@example.org"),
         ("due", "2026-12-14", "2026-12-15"),
         ("currency", "EUR", "USD"),
@@ -45,8 +64,12 @@ def test_value_of_the_same_kind_or_of_none_is_not_named(name: str, before: Any, 
 def test_added_argument_is_named_with_its_path() -> None:
     warnings = list_argument_warnings({"options": {"lock": 1}}, {"options": {"lock": 1, "wait": 2}, "note": 1})
     told = "If the tool has no such argument, it may refuse the call."
-    assert warnings == (f"The agent did not send options.wait. {told}", f"The agent did not send note. {told}")
+    assert [(warning.path, warning.sentence) for warning in warnings] == [
+        (("options", "wait"), f"The agent did not send options.wait. {told}"),
+        (("note",), f"The agent did not send note. {told}"),
+    ]
 
 
-def test_arguments_that_are_no_object_have_no_warnings() -> None:
-    assert list_argument_warnings(["a"], {"a": 1}) == ()
+@pytest.mark.parametrize(("before", "after"), [(["a"], {"a": 1}), ({"a": 1}, "a")])
+def test_arguments_that_are_no_object_have_no_warnings(before: Any, after: Any) -> None:
+    assert list_argument_warnings(before, after) == ()
