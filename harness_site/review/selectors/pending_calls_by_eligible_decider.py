@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from itertools import count, islice
@@ -40,7 +40,7 @@ from harness_site.sessions.selectors.multi_person_approvals import (
 #: Number of calls that are searched with one query for the next one of the reader.
 _SEARCHED_AT_ONCE: Final = 50
 _NO_FILTERS: Final = CallFilters()
-Decider: TypeAlias = Literal["reader", "admin", "others", "nobody"]
+Decider: TypeAlias = Literal["reader", "admin", "others", "receiver", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,8 @@ class CallsByDecider:
 
     `own` are those that the member may decide now; of a member who never decides, all. Beside them are calls past their
     deadline, which only an admin decides (`need_admin`), calls on which the member has decided and others have to agree
-    or which the member has handed over (`need_others`), and calls of quarantined sessions, which nobody decides.
+    (`need_others`), those that the member has handed over (`handed_over`), and calls of quarantined sessions, which
+    nobody decides.
     """
 
     own: BoundedCount
@@ -58,6 +59,8 @@ class CallsByDecider:
     quarantined: int
     #: Numbers by status; None if there are more calls than were counted.
     numbers_by_status: Mapping[str, int] | None = None
+    #: Keys of the calls that the member has handed over, with the names of those who have them.
+    handed_over: Mapping[int, str] = field(default_factory=dict)
     #: Keys of the counted calls that the member may not decide now.
     pks_of_others: frozenset[int] = frozenset()
     #: Keys of the counted calls that the member has answered: they wait for others, or people disagree.
@@ -66,12 +69,18 @@ class CallsByDecider:
     @property
     def has_calls_of_other_deciders(self) -> bool:
         """Whether calls wait that the member may not decide now."""
-        return bool(self.need_admin or self.need_others or self.quarantined)
+        return bool(self.need_admin or self.need_others or self.handed_over or self.quarantined)
 
     @property
     def total(self) -> BoundedCount:
-        others = BoundedCount(self.need_admin) + BoundedCount(self.need_others) + BoundedCount(self.quarantined)
-        return self.own + others
+        others = self.need_admin + self.need_others + len(self.handed_over) + self.quarantined
+        return self.own + BoundedCount(others)
+
+    @property
+    def only_receiver(self) -> str:
+        """Name of the person to whom the member has handed all these calls over; empty if there are several."""
+        names = set(self.handed_over.values())
+        return names.pop() if len(names) == 1 else ""
 
 
 def count_calls_for_reader_and_for_others(reader: Membership) -> CallsByDecider:
@@ -97,6 +106,7 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
         numbers["others"],
         numbers["nobody"],
         None if has_more else Counter(call.status for call in calls),
+        {call.pk: call.claim__member__user__username for call in calls if groups[call.pk] == "receiver"},
         frozenset(pk for pk, group in groups.items() if group != "reader"),
         frozenset(answered),
     )
@@ -111,7 +121,7 @@ def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, 
     deadline = compute_deadline(call.status, call.issued_at, call.interrupted_at, call.decide_within)
     if deadline is not None and deadline < now and reader.role != Role.ADMIN:
         return "admin"
-    return "others" if _has_reader_handed_call_over(call, reader, now) else "reader"
+    return "receiver" if _has_reader_handed_call_over(call, reader, now) else "reader"
 
 
 def _has_reader_handed_call_over(call: Any, reader: Membership, now: datetime) -> bool:
@@ -167,7 +177,7 @@ def _select_undecided_calls_for_deciders() -> QuerySet[Any, Any]:
 def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     columns: QuerySet[Any, Any] = calls.values_list(
         *("pk", "status", "approvals", "issued_at", "interrupted_at", "decide_within", "session__quarantined_at"),
-        *("claim__handed_by", "claim__member", "claim__seen_at"),
+        *("claim__handed_by", "claim__member", "claim__member__user__username", "claim__seen_at"),
         named=True,
     )
     return columns

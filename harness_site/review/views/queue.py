@@ -229,8 +229,9 @@ def _load_pending_context(
     agent_counts = outage_groups.count_agents_of_large_outages(page.outages)
     first_count = len(page.handed) + len(page.due)
     waiting_for_others = [row for row in rows if isinstance(row, PendingCallRow) and row.waits_for_others]
-    first_rows = [row for row in rows[:first_count] if row not in waiting_for_others]
-    other_rows = [row for row in rows[first_count:] if row not in waiting_for_others]
+    handed_over = [row for row in rows if row.pk in waiting.handed_over and row not in waiting_for_others]
+    first_rows = [row for row in rows[:first_count] if row not in [*waiting_for_others, *handed_over]]
+    other_rows = [row for row in rows[first_count:] if row not in [*waiting_for_others, *handed_over]]
     may_decide_together = tab == "awaiting" and request.membership.has_role(Role.APPROVER)
     return {
         "has_handed_first": bool(page.handed),
@@ -242,6 +243,7 @@ def _load_pending_context(
         ],
         "other_rows": other_rows,
         "rows_waiting_for_others": waiting_for_others,
+        "rows_handed_over": handed_over,
         "rows": rows,
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, page.last_pk if page.next_count else None, tab=tab),

@@ -85,10 +85,17 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
 
 def test_handed_over_call_counts_as_that_of_the_receiver_until_the_handover_ends(people: dict[str, Client]) -> None:
     handed = lost_call()
-    lost_call(session_id="order-18")
+    lost_call(session_id="order-18", tool="send_mail")
     people["alice"].post(f"{url(handed)}hand-over/", {"to": "bob"})
-    mine, his = (visible_text(people[name].get("/review/")) for name in ("alice", "bob"))
-    assert "1 call needs your decision 1 more waits for another person" in mine
+    page = people["alice"].get("/review/")
+    mine, his = visible_text(page), visible_text(people["bob"].get("/review/"))
+    assert "1 call needs your decision 1 more, which you handed to bob" in mine
+    assert '<a href="#handed-over">' in page.content.decode()
+    assert "You have handed these over" in mine.partition("order-18")[2]
+    assert "Handed to bob by alice" in mine.partition("You have handed these over")[2]
+    assert "You have handed these over" not in his
+    of_other_tab = people["alice"].get("/review/?tab=awaiting").content.decode()
+    assert f'<a href="{url(handed)}">1 more, which you handed to bob</a>' in of_other_tab
     assert "2 calls need your decision" in his
     people["alice"].post(f"{url(handed)}release/")
     assert "2 calls need your decision" in visible_text(people["alice"].get("/review/"))
