@@ -73,7 +73,7 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "The lamp arrived broken." in words
     assert "Reasoning Look first. Let me look. find_order Completed calls that only read are not logged" in words
-    assert "Copy call Copy arguments order 17 item Lamp paid 40.00" in words
+    assert "Copy call Copy arguments Arguments order 17 Result item Lamp paid 40.00" in words
 
 
 def test_date_is_shown_where_a_day_begins(session: Session, reader: Client) -> None:
@@ -112,7 +112,7 @@ def test_decision_is_shown_at_its_call(session: Session, reader: Client) -> None
     )
     make_decision(call=call, evidence='{"link":"https://bank.example/1"}')
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
-    assert "It happened alice — Seen in the bank's export. Evidence: https://bank.example/1 just now re_1" in words
+    assert "It happened alice — Seen in the bank's export. Evidence: https://bank.example/1 just now Result re_1" in words
 
 
 def test_edited_arguments_are_shown_with_what_was_changed(session: Session, reader: Client) -> None:
