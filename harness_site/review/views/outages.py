@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django import forms
@@ -25,7 +25,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.core.repeated_hook_answers import fold_repeated_hook_answers
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
@@ -50,6 +50,13 @@ from harness_site.review.why_reader_cannot_decide import explain_why_reader_cann
 from harness_site.sessions.selectors import multi_person_approvals
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
+
+#: Decisions after which the status of a call says nothing more about its outcome.
+_OUTCOME_DECISIONS: Final = OUTCOME_KINDS | {
+    DecisionKind.APPROVE_RERUN,
+    DecisionKind.PROBE_LANDED,
+    DecisionKind.PROBE_NOT_LANDED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +107,16 @@ class OutageCallRow:
         return not self.is_undecided and bool(self.decisions) and self.decisions[-1].actor_kind == ActorKind.HOOK
 
     @property
-    def kind_of_recorded_outcome(self) -> str:
-        """Kind of the last decision if it says what happened; empty if the status of the call says more."""
+    def kind_of_outcome_decision(self) -> str:
+        """Kind of the last decision if it says what happened or what follows; empty if the status says more."""
         last = None if self.is_undecided or not self.decisions else self.decisions[-1].kind
-        return last if last in OUTCOME_KINDS else ""
+        return last if last in _OUTCOME_DECISIONS else ""
+
+    @property
+    def run_since(self) -> tuple[str, str] | None:
+        """Chip shape and label of whether the call has run again since the decision; None if it does not run."""
+        kind = self.kind_of_outcome_decision
+        return status_labels.find_shape_and_label_of_run_since_decision(self.call.status, final_kind=kind)
 
     @property
     def can_be_verified(self) -> bool:

@@ -423,3 +423,38 @@ def test_decided_call_has_the_time_of_its_decision(people: dict[str, Client], lo
     page = people["alice"].get(PAGE).content.decode()
     row = page[page.index(f'id="call-{calls[0].pk}"') :]
     assert f'datetime="{made.created_at.isoformat(timespec="seconds")[:19]}' in row[: row.index("</p>")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "actor_kind", "status", "words", "css_class", "chips"),
+    [
+        (DecisionKind.MARK_FAILED, ActorKind.PERSON, CallStatus.FAILED, "It did not happen", "off", ""),
+        (DecisionKind.PROBE_NOT_LANDED, ActorKind.HOOK, CallStatus.FAILED, "it did not happen", "off", ""),
+        (DecisionKind.PROBE_LANDED, ActorKind.HOOK, CallStatus.COMPLETED, "it happened", "ok", ""),
+        (
+            DecisionKind.APPROVE_RERUN,
+            ActorKind.PERSON,
+            CallStatus.RERUN_APPROVED,
+            "One more run approved",
+            "wait",
+            "Not run again yet",
+        ),
+    ],
+)
+def test_decided_call_says_its_outcome_once(
+    people: dict[str, Client],
+    lost: Lost,
+    kind: DecisionKind,
+    actor_kind: ActorKind,
+    status: CallStatus,
+    words: str,
+    css_class: str,
+    chips: str,
+) -> None:
+    calls = [lost(second) for second in range(2)]
+    make_decision(call=calls[0], kind=kind, actor_kind=actor_kind)
+    ToolCall.objects.filter(pk=calls[0].pk).update(status=status)
+    row = people["alice"].get(PAGE).content.decode().partition(f'<li class="{css_class}" id="call-{calls[0].pk}"')[2]
+    assert words in row.partition("</summary>")[0]
+    shown = row.partition('<p class="chips">')[2].partition("</p>")[0]
+    assert " ".join(re.sub("<[^>]*>", " ", shown).split()) == chips
