@@ -17,7 +17,7 @@ const live = document.getElementById("live");
 const tabs = new BroadcastChannel("harness"); // reports a sign-in or sign-out to the other tabs
 const statusElement = document.getElementById("stale");
 const pendingEvents = new Map();
-const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", failure: "", failedForm: null };
+const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", failure: "", failedForm: null, submitter: null };
 const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
 let lastMessageAt = Date.now();
@@ -99,8 +99,21 @@ function hasFailedParts() {
   return [...failedParts].some((id) => document.getElementById(id)?.matches(LIVE_PARTS));
 }
 
+/** Say beside a button that its form was not sent, unless the form has a place for the message. */
+function markUnsent(button) {
+  if (!button?.isConnected || button.form?.querySelector("[data-connection]")) return;
+  const place = document.createElement("p");
+  place.className = "problem";
+  place.role = "alert";
+  place.hidden = true;
+  place.dataset.connection = "";
+  place.dataset.unsent = "";
+  button.after(place);
+}
+
 function renderStatus() {
   const problem = connectionProblem();
+  if (!problem) for (const place of document.querySelectorAll("[data-unsent]")) place.remove();
   const places = [...document.querySelectorAll("[data-connection]")];
   for (const place of places) renderMessage(place, concernsPlace(place) ? problem : "");
   const beside = places.some((place) => place.checkVisibility());
@@ -112,7 +125,7 @@ function renderMessage(place, text) {
   place.hidden = !text;
   if (place.dataset.text === key) return;
   place.dataset.text = key;
-  place.textContent = text;
+  place.textContent = "unsent" in place.dataset ? gettext("Not sent. %(problem)s", { problem: text }) : text;
   const link = text && createRemedyLink();
   if (link) place.append(" ", link);
 }
@@ -169,6 +182,7 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
   if (!part) {
     state.failure = successful ? "" : failureMessage(xhr.status, requestConfig.verb);
     state.failedForm = elt.closest("form");
+    if ([401, OTHER_READER].includes(xhr.status) && state.failedForm === state.submitter?.form) markUnsent(state.submitter);
   }
   renderStatus();
 }
@@ -253,7 +267,11 @@ function nameReader({ target, formData }) {
 
 /** Keep a page with its text that the server would refuse. HTMX sends its forms, whose refusals leave the page as it is. */
 function holdForm(event) {
-  if (state.otherReader && event.target.method === "post") event.preventDefault();
+  state.submitter = event.submitter;
+  if (!state.otherReader || event.target.method !== "post") return;
+  event.preventDefault();
+  markUnsent(event.submitter);
+  renderStatus();
 }
 
 /** Fetch all parts again when the network is back. */

@@ -171,13 +171,15 @@ def test_sign_in_as_somebody_else_freezes_the_page_and_keeps_the_reason(
     expect_partial_reason(page)
 
     page.get_by_role("button", name="Sign out").click()  # a form that HTMX does not send
-    expect(note).to_be_visible()
+    unsent = page.get_by_role("alert").filter(has_text="Not sent. You are now signed in as carol.")
+    expect(unsent).to_be_visible()
+    expect(note).to_have_count(2)
     expect_partial_reason(page)
 
     second_tab.get_by_role("button", name="Sign out").click()
     sign_in(second_tab, "alice", PASSWORD)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(note).to_be_hidden()
+    expect(note).to_have_count(0)
     expect_partial_reason(page)
 
     second_tab.get_by_role("button", name="Sign out").click()
