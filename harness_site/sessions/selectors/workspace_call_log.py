@@ -119,10 +119,10 @@ class ToolRates:
     """Outcomes of the calls of a tool, or of the questions of frameworks (`is_question`).
 
     Each call has one of the outcomes from `completed` to `discarded`. `failed` contains the shell commands that failed,
-    although their tool completed the calls. `answered` by a person, it never ran; `open`, it
-    has none yet; `discarded` contains those that another attempt replaced. `interrupted` and `replays` count calls with
-    any outcome. `median` and `p95` are the median and the 95th percentile of the durations of the `timed` ones: those that
-    ran to their end, completed or failed, and whose two times differ.
+    although their tool completed the calls. `answered` by a person, it never ran; `open`, it has none yet; `discarded`
+    contains those that another attempt replaced. `interrupted` and `replays` count calls with any outcome. `median` and
+    `p95` are the median and the 95th percentile of the durations of the `timed` ones: those that ran to their end,
+    completed or failed, and whose two times differ.
     """
 
     tool: str

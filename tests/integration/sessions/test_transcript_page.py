@@ -112,7 +112,9 @@ def test_decision_is_shown_at_its_call(session: Session, reader: Client) -> None
     )
     make_decision(call=call, evidence='{"link":"https://bank.example/1"}')
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
-    assert "It happened alice — Seen in the bank's export. Evidence: https://bank.example/1 just now Result re_1" in words
+    assert (
+        "It happened alice — Seen in the bank's export. Evidence: https://bank.example/1 just now Result re_1" in words
+    )
 
 
 def test_edited_arguments_are_shown_with_what_was_changed(session: Session, reader: Client) -> None:
