@@ -178,6 +178,16 @@ def test_prefilled_reason_is_not_among_the_unrecorded_texts(start_payer: StartPa
     expect(editor.get_by_role("textbox", name="Your text")).to_be_hidden()
 
 
+def test_decision_from_a_filtered_list_says_that_the_list_is_done(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    page.goto(f"{page_actions.AWAITING_QUEUE_URL}&q={payer.session_id}")
+    page_actions.payment_link(page, payer.session_id).click()
+    approve(page, "The contract says so.")
+    expect(page.get_by_text("No other waiting call matches the filters")).to_be_visible()
+
+
 def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer()
     page = open_page("alice")
