@@ -42,17 +42,20 @@ def refuse_page_of_other_reader(request: HttpRequest) -> HttpResponse | None:
 def _describe_other_reader(request: HttpRequest) -> str:
     """Say who reads now, if the page that sends `request` was rendered for another reader; otherwise an empty text.
 
-    A request that names no reader is none of an open page, and a signed-out one is refused elsewhere.
+    A request that names no reader is none of an open page. One that is signed out, or whose user is no member any more,
+    is refused elsewhere.
     """
     if not request.user.is_authenticated:
         return ""
     key = request.headers.get(HEADER) or (request.POST.get(FIELD, "") if request.method == "POST" else "")
-    membership = find_request_membership(request)
-    if not key or (membership is not None and key == format_reader_key(membership)):
+    if not key:
         return ""
     user, _separator, place = key.partition("-")
-    if membership is None or user != str(membership.user_id):
+    if user != str(request.user.pk):
         return _("You are now signed in as %(name)s.") % {"name": request.user.get_username()}
+    membership = find_request_membership(request)
+    if membership is None or key == format_reader_key(membership):
+        return ""
     if place.partition("-")[0] != str(membership.workspace_id):
         return _("You are now in the workspace %(workspace)s.") % {"workspace": membership.workspace.name}
     return _("You now have another role: %(role)s.") % {"role": membership.get_role_display()}

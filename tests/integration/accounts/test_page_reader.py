@@ -80,6 +80,15 @@ def test_new_sign_in_of_the_same_reader_is_no_other_reader(client: Client, bob: 
     assert client.get("/review/count/", headers=headers).status_code == 200
 
 
+def test_reader_who_is_no_member_any_more_is_not_taken_for_somebody_else(client: Client, bob: User) -> None:
+    client.force_login(bob)
+    headers = {"HX-Request": "true", HEADER: format_reader_key(Membership.objects.get(user=bob))}
+    Membership.objects.filter(user=bob).delete()
+    refusal = client.get("/review/count/", headers=headers)
+    assert refusal.status_code == 403
+    assert "signed in as" not in refusal.text
+
+
 def test_form_with_the_token_of_the_previous_user_is_refused_with_the_name_of_the_new_one(bob: User) -> None:
     client = Client(enforce_csrf_checks=True)
     key = format_reader_key(Membership.objects.get(user=bob))
