@@ -188,7 +188,7 @@ def test_number_of_a_message_without_its_role_does_not_cover_the_time(open_page:
 
 
 def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: OpenPage, site: Site) -> None:
-    long_text = "many words " * 400 + "and the very end"
+    long_text = "many words " * 1600 + "and the very end"
     save_transcript(site, long_text)
     page = open_page("carol")
     page.goto("/sessions/")
