@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.resume import resume_gate
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.integration.checkpoints.sessions import session_agents
@@ -61,6 +64,23 @@ def test_waiting_times_out(died: dict[str, Any], cp: SyncCheckpointer) -> None:
         cp.resume("s", wait=True, timeout=0)
     assert [call["call_id"] for call in caught.value.calls] == ["call_1"]
     assert Run.objects.latest("number").status == "released"
+
+
+def test_run_that_waits_for_an_old_call_checks_less_often(
+    died: dict[str, Any], cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def compute_pause(seconds: float) -> float:
+        waited.append(seconds)
+        return 0.01
+
+    monkeypatch.setattr(resume_gate, "compute_pause_before_next_decision_check", compute_pause)
+    ToolCall.objects.update(interrupted_at=timezone.now() - timedelta(hours=1))
+    with pytest.raises(ReviewRequired):
+        cp.resume("s", wait=True, timeout=0.1)
+    assert waited
+    assert min(waited) >= 3600
 
 
 def test_waiting_run_says_once_that_it_waits(
