@@ -44,7 +44,7 @@ class SearchHit:
     """One hit. `source` is the key of the message or of the call, the latter also for a decision about it.
 
     `version` is the one to open if the newest version no longer contains the message. `is_question` is True for a call
-    with which a framework asked people.
+    with which a framework asked people, and `is_copied` for one that a fork has copied from its original.
     """
 
     passage: int
@@ -57,6 +57,7 @@ class SearchHit:
     at: datetime | None
     stretches: tuple[ExcerptPart, ...]
     is_question: bool = False
+    is_copied: bool = False
 
 
 def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery) -> dict[int, list[SearchHit]]:
@@ -93,6 +94,7 @@ def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery)
                     _strip_leading_ids_and_tool_name(passage, row, query), query.highlight_pattern
                 ),
                 is_question=call is not None and call.is_question,
+                is_copied=call is not None and call.is_copied,
             )
         )
     return dict(hits)
@@ -229,7 +231,9 @@ def _query_messages(pks: list[int]) -> QuerySet[Message]:
 
 
 def _query_calls(pks: list[int]) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(pk__in=pks).only("call_id", "tool", "issued_at", "idempotency_key")
+    return ToolCall.objects.filter(pk__in=pks).only(
+        "call_id", "tool", "issued_at", "idempotency_key", "step", "supersedes"
+    )
 
 
 def _query_decisions(pks: list[int]) -> QuerySet[Decision]:

@@ -50,6 +50,7 @@ _ERAS: Final = ((0, 2), (2, 20))
 #: Timeout of a search.
 _PATIENCE: Final = "1500ms"
 _CURSOR_TOKEN: Final = re.compile(r"([0-9]{1,18})~([0-9]{1,18})~([0-9]{1,9})~([0-9]{1,9})")
+_ORDERED_CURSOR_TOKEN: Final = re.compile(r"ordered~([0-9]{1,9})~([0-9]{1,9})~(.{1,80})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,28 @@ class SearchCursor:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedSearchCursor:
+    """End of a page of results in another order than that of the newest match.
+
+    `place` is the cursor of the order, `total` the number of all sessions, 0 if it is unknown, and `shown` the
+    number of those shown so far.
+    """
+
+    place: str
+    total: int = 0
+    shown: int = 0
+
+    @classmethod
+    def parse(cls, token: str) -> Self | None:
+        """Parse the cursor that `str` made; None if `token` is something else."""
+        match = _ORDERED_CURSOR_TOKEN.fullmatch(token)
+        return None if match is None else cls(match[3], int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"ordered~{self.total}~{self.shown}~{self.place}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReadLimits:
     """First passage beyond those that are read one by one: its key and era. `oldest` is the era of the oldest one.
 
@@ -99,7 +122,7 @@ class SearchPage:
     """
 
     passages: tuple[Passage, ...]
-    next: SearchCursor | None = None
+    next: SearchCursor | OrderedSearchCursor | None = None
     newest: int | None = None
     partly: bool = False
     slow: bool = False
@@ -136,7 +159,7 @@ def search_sessions(
     if sessions is not None:
         limits = ReadLimits()
     try:
-        with _limit_search_time():
+        with limit_search_time():
             limits = limits or load_sequential_read_limits(cursor.last if cursor else None)
             page = _collect_page_of_sessions(scope, limits, cursor, first)
     except OperationalError:
@@ -175,7 +198,7 @@ def search_passages_of_session(
         passages = passages.filter(pk__lte=newest)
     matches = _filter_by_time_of_source(filter_passages_by_query_with_index(passages, query), times)
     try:
-        with _limit_search_time():
+        with limit_search_time():
             found = list(matches.order_by("-pk")[: PAGE + 1])
             newest = cursor.newest if cursor else found[0].pk if found else None
             following = SearchCursor(found[PAGE - 1].pk, newest or 0) if len(found) > PAGE else None
@@ -183,6 +206,15 @@ def search_passages_of_session(
     except OperationalError:
         return SearchPage((), slow=True)
     return _keep_verified_sources_of_page(page, query)
+
+
+def count_visible_sessions_if_few(
+    workspace: int, query: SearchQuery, wanted: SessionFilter, sessions: Collection[int] | None
+) -> int:
+    """Count the sessions that a search finds for the reader, in an index that is small; 0 if they are very many."""
+    if load_sequential_read_limits().key is not None:
+        return 0
+    return _count_visible_sessions(_SearchScope(workspace, query, wanted, sessions, None), None)
 
 
 def _keep_verified_sources_of_page(page: SearchPage, query: SearchQuery) -> SearchPage:
@@ -436,7 +468,7 @@ def list_session_pks_matching_every_term(workspace: int, query: SearchQuery) -> 
 
 
 @contextmanager
-def _limit_search_time() -> Iterator[None]:
+def limit_search_time() -> Iterator[None]:
     """Let PostgreSQL plan for the actual search terms, and set the timeout."""
     if connection.vendor == "sqlite":
         yield

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
@@ -41,6 +41,10 @@ _TRAITS: Final = {
 SUGGESTED_TRAITS: Final = frozenset(_TRAITS.values()) - {Trait.LABEL}
 #: Values of the parameter `models`: how many models of a session are known.
 KNOWN_MODELS: Final = {"unknown": gettext_lazy("Unknown"), "several": gettext_lazy("Several")}
+#: Order of search results by how well the sessions match.
+BEST_MATCH: Final = "match"
+#: Order of search results; the newest matches come first if it is empty.
+SearchOrder: TypeAlias = Sort | Literal["match", ""]
 #: The kind of indexed text that each trait is derived from.
 _TOLD_BY: Final = {
     Trait.LABEL: Kind.SESSION,
@@ -90,6 +94,20 @@ def parse_sort(asked: QueryDict) -> Sort:
     return Sort(sort) if sort in Sort.values else Sort.UPDATED
 
 
+def parse_search_order(asked: QueryDict) -> SearchOrder:
+    """Parse the order of search results; by the newest match if it is absent or invalid."""
+    sort = asked.get("sort", "")
+    if sort == BEST_MATCH:
+        return BEST_MATCH
+    return Sort(sort) if sort in Sort.values else ""
+
+
+def list_search_order_choices() -> list[tuple[str, str]]:
+    """List the orders of search results with their labels."""
+    by_match = [("", gettext("Newest match")), (BEST_MATCH, gettext("Best match"))]
+    return by_match + [(sort.value, str(sort.label)) for sort in Sort]
+
+
 def count_given_filters(asked: QueryDict) -> int:
     """Count the filters of the session list that have a value; a range counts once."""
     single = ("status", "agent", *_TRAITS, "models", "interrupted", "lost", "decided")
@@ -105,7 +123,10 @@ def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
             lambda text: text in Standing.values,
             gettext("“%(value)s” is not a status, so it does not filter."),
         ),
-        "sort": (lambda text: text in Sort.values, gettext("“%(value)s” is not an order, so it does not sort.")),
+        "sort": (
+            lambda text: text == BEST_MATCH or text in Sort.values,
+            gettext("“%(value)s” is not an order, so it does not sort."),
+        ),
         "models": (
             lambda text: text in KNOWN_MODELS,
             gettext("“%(value)s” is not a number of models, so it does not filter."),

@@ -46,7 +46,7 @@ from harness_site.sessions.selectors.message_origin_versions_and_runs import Run
 from harness_site.sessions.selectors.session_rows import SessionHead, SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.selectors.workflow_steps import StepRow
-from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
+from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS, list_search_order_choices
 from harness_site.sessions.session_row_html import render_session_rows
 from harness_site.sessions.sortable_heading import render_sortable_heading
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
@@ -154,6 +154,11 @@ def list_session_status_choices() -> list[tuple[str, str]]:
 @register.simple_tag
 def list_session_sort_choices() -> list[tuple[str, str]]:
     return [(sort.value, str(sort.label)) for sort in Sort]
+
+
+@register.simple_tag
+def list_search_sort_choices() -> list[tuple[str, str]]:
+    return list_search_order_choices()
 
 
 @register.simple_tag

@@ -20,12 +20,22 @@ from harness_site.search.index_status import load_index_status
 from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
 from harness_site.search.load_search_hits import SearchHit, load_search_hits_by_session
 from harness_site.search.models import Kind
-from harness_site.search.passage_search import SearchCursor, SearchPage
+from harness_site.search.passage_search import OrderedSearchCursor, SearchCursor, SearchPage
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.sessions_with_all_words import WordMatches, search_sessions_with_all_words
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
-from harness_site.sessions.session_list_filter_parameters import read_and_decrypt_text_parameter
+from harness_site.sessions.selectors.ordered_search_results import (
+    search_best_matching_sessions,
+    search_sessions_in_order_of_column,
+)
+from harness_site.sessions.session_list_filter_parameters import (
+    BEST_MATCH,
+    SearchOrder,
+    list_search_order_choices,
+    parse_search_order,
+    read_and_decrypt_text_parameter,
+)
 from harness_site.sessions.session_lookup import parse_displayed_session_keys, parse_number_parameter_or_none
 from harness_site.sessions.session_row_display import SessionLine
 
@@ -35,6 +45,8 @@ SHOWN = 3
 _SHOWN_OF_A_WORD = 1
 #: Largest number of sessions that match the filters for a search to read only their texts.
 _MAX_FILTERED_SESSIONS = 200
+#: Parameters with which an open page is loaded again.
+_OF_A_RELOAD = ("rows", "newest", "then", "unordered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +70,12 @@ def show_hits_or_redirect_to_correction(
     open page.
     """
     workspace = request.membership.workspace_id
-    cursor = SearchCursor.parse(request.GET.get("before", ""))
+    cursor = _parse_cursor(request.GET.get("before", ""))
     within = parse_number_parameter_or_none(request, "within")
+    order = parse_search_order(request.GET) if within is None else ""
     exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
-    found, pks = _search_or_refresh_displayed_sessions(
-        request, query, wanted, cursor=cursor, within=within, exact_match=exact_match
+    found, pks, is_in_order = _search_or_refresh_displayed_sessions(
+        request, query, wanted, order, cursor=cursor, within=within, exact_match=exact_match
     )
     apart: WordMatches | None = None
     if not pks and not found.slow and found.next is None and _is_new_search(request, cursor):
@@ -77,7 +90,8 @@ def show_hits_or_redirect_to_correction(
     secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     for _word, page in apart.pages if apart else ():
         secrets |= page.secrets
-    lines = session_row_display.build_session_list_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
+    line_sort = order if isinstance(order, Sort) else Sort.UPDATED
+    lines = session_row_display.build_session_list_lines(rows, secrets, sort=line_sort, since="", query=request.GET)
     limit = None if within is not None else SHOWN
     groups = (
         _build_groups_of_words_apart(lines, apart, query)
@@ -99,11 +113,14 @@ def show_hits_or_redirect_to_correction(
         "number_to": shown_before + number,
         "found": found,
         "following": following,
-        "links": build_first_previous_and_next_links(request, "before", following, without=("rows", "newest", "then")),
+        "links": build_first_previous_and_next_links(request, "before", following, without=_OF_A_RELOAD),
         "standing": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
         "cursor": cursor,
+        "order": order,
+        "order_label": dict(list_search_order_choices())[order],
+        "is_in_order": is_in_order,
         "instead": read_and_decrypt_text_parameter(request.GET, "instead"),
         "apart": apart,
         "rows": "" if apart else ",".join(str(row.pk) for row in rows),
@@ -115,33 +132,56 @@ def _search_or_refresh_displayed_sessions(
     request: MemberRequest,
     query: SearchQuery,
     wanted: SessionFilter,
+    order: SearchOrder,
     *,
-    cursor: SearchCursor | None,
+    cursor: SearchCursor | OrderedSearchCursor | None,
     within: int | None,
     exact_match: int | None,
-) -> tuple[SearchPage, tuple[int, ...]]:
-    """Search, or load an open page again. Returns the page and the keys of its sessions."""
+) -> tuple[SearchPage, tuple[int, ...], bool]:
+    """Search, or load an open page again. Returns the page, the keys of its sessions, and whether it has its order.
+
+    If too many sessions match for the order, those with the newest matches come first, on the following pages as well.
+    """
     workspace = request.membership.workspace_id
     newest = _parse_passage_key(request.GET.get("newest", ""))
     times = TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
     if within is not None:
         found = passage_search.search_passages_of_session(
-            workspace, query, within, cursor=cursor, newest=newest, times=times
+            workspace, query, within, cursor=_get_cursor_of_newest_match(cursor), newest=newest, times=times
         )
-        return found, (within,) if found.passages else ()
+        return found, (within,) if found.passages else (), True
     if displayed_pks := parse_displayed_session_keys(request):
         found = passage_search.load_newest_passages_of_sessions(
             workspace, query, displayed_pks, newest=newest, times=times
         )
-        return replace(found, next=SearchCursor.parse(request.GET.get("then", ""))), displayed_pks
+        found = replace(found, next=_parse_cursor(request.GET.get("then", "")))
+        return found, displayed_pks, not request.GET.get("unordered")
     few = _list_matching_session_keys_if_few(workspace, wanted)
+    if order and not isinstance(cursor, SearchCursor):
+        search = search_best_matching_sessions if order == BEST_MATCH else search_sessions_in_order_of_column
+        ordered = search(workspace, query, wanted, sessions=few, times=times, cursor=cursor)
+        if ordered is not None and (ordered.passages or ordered.next or cursor):
+            return ordered, _list_sessions_of_passages(ordered), True
+    newest_first = _get_cursor_of_newest_match(cursor)
     found = passage_search.search_sessions(
-        workspace, query, cursor=cursor, wanted=wanted, sessions=few, first=exact_match, times=times
+        workspace, query, cursor=newest_first, wanted=wanted, sessions=few, first=exact_match, times=times
     )
-    pks = [passage.session_id for passage in found.passages]
-    if exact_match is not None and cursor is None:
-        pks.insert(0, exact_match)
-    return found, tuple(dict.fromkeys(pks))
+    pks = _list_sessions_of_passages(found)
+    if exact_match is not None and newest_first is None:
+        pks = tuple(dict.fromkeys((exact_match, *pks)))
+    return found, pks, not order or len(pks) < 2
+
+
+def _parse_cursor(token: str) -> SearchCursor | OrderedSearchCursor | None:
+    return SearchCursor.parse(token) or OrderedSearchCursor.parse(token)
+
+
+def _get_cursor_of_newest_match(cursor: SearchCursor | OrderedSearchCursor | None) -> SearchCursor | None:
+    return cursor if isinstance(cursor, SearchCursor) else None
+
+
+def _list_sessions_of_passages(page: SearchPage) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(passage.session_id for passage in page.passages))
 
 
 def _list_matching_session_keys_if_few(workspace: int, wanted: SessionFilter) -> tuple[int, ...] | None:
@@ -197,7 +237,7 @@ def _parse_passage_key(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
-def _is_new_search(request: HttpRequest, cursor: SearchCursor | None) -> bool:
+def _is_new_search(request: HttpRequest, cursor: SearchCursor | OrderedSearchCursor | None) -> bool:
     """Return whether this is the first page of a search over all sessions, as it was typed."""
     return cursor is None and not any(request.GET.get(name) for name in ("within", "rows", "instead"))
 
@@ -220,7 +260,7 @@ def _build_result_group(
     head = (row.name, row.session_id, row.agent) if isinstance(row, SessionLine) else ()
     marked_words = query.words if query.matches_text("\n".join(head)) else ()
     passages = [hit for hit in hits if hit.kind != Kind.SESSION and not _repeats_title(hit, head[0] if head else "")]
-    passages.sort(key=lambda hit: hit.at.timestamp() if hit.at else 0, reverse=True)
+    passages.sort(key=lambda hit: (not hit.is_copied, hit.at.timestamp() if hit.at else 0), reverse=True)
     if limit is None:
         return SessionResultGroup(row, tuple(passages), has_more=False, marked_words=marked_words)
     best = sorted(passages, key=lambda hit: -_count_query_words_in_excerpt(hit, query))[:limit]

@@ -39,7 +39,7 @@ from harness_site.sessions.sortable_heading import SortableHeading
 from harness_site.sessions.views.full_text_search import show_hits_or_redirect_to_correction
 
 #: Parameters that select a part of the list, not its contents.
-_OF_A_PAGE = ("rows", "after", "newest", "then", "before", "within", "instead")
+_OF_A_PAGE = ("rows", "after", "newest", "then", "before", "within", "instead", "unordered")
 
 
 @require_GET

@@ -12,12 +12,13 @@ from django.db import connection
 from django.db.models import F
 from django.test import Client
 
-from checkpoints.enums import UNANSWERED_RESULT, CallStatus, Role, SessionStatus
+from checkpoints.enums import UNANSWERED_RESULT, CallStatus, CostBasis, Role, SessionStatus
 from checkpoints.models import Session
 from harness_site.accounts.models import MaskingSettings, TokenRole
 from harness_site.search import indexer, passage_search
 from harness_site.search.models import Passage, Progress
 from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.selectors import ordered_search_results
 from harness_site.sessions.views import full_text_search
 from tests.integration.search.conftest import Search, complete
 from tests.support.api_client import make_token
@@ -539,15 +540,100 @@ def test_short_words_are_searched_in_the_newest_texts_with_a_note(
     assert "searched only in the newest texts" in page
 
 
-def test_results_have_an_export_and_say_that_their_order_is_their_own(reader: Client) -> None:
+def test_results_have_an_export(reader: Client) -> None:
     make_message(session=make_session(), text="needle")
     complete()
-    found = reader.get("/sessions/?q=needle&sort=cost")
-    assert "The order “Highest cost” applies again when no text is searched for." in visible_text(found)
-    assert 'href="/sessions/export/?' in found.content.decode()
-    nothing = reader.get("/sessions/?q=haystack")
-    assert "applies again" not in visible_text(nothing)
-    assert "/sessions/export/" not in nothing.content.decode()
+    assert 'href="/sessions/export/?' in reader.get("/sessions/?q=needle&sort=cost").content.decode()
+    assert "/sessions/export/" not in reader.get("/sessions/?q=haystack").content.decode()
+
+
+def list_found_sessions(reader: Client, address: str) -> list[int]:
+    """List the keys of the sessions of a page of results in their order."""
+    return [int(pk) for pk in re.findall(r'<li id="session-(\d+)"', reader.get(address).content.decode())]
+
+
+def make_sessions_of_two_costs() -> tuple[Session, Session]:
+    """Create a cheap session with the newest match and an expensive one, which started and was active later."""
+    expensive = make_session(budget_spent_usd=9, cost_basis=CostBasis.STATED)
+    make_message(session=expensive, text="needle")
+    cheap = make_session(budget_spent_usd=1, cost_basis=CostBasis.STATED)
+    make_message(session=cheap, text="needle")
+    later = datetime(2030, 1, 1, tzinfo=UTC)
+    Session.objects.filter(pk=expensive.pk).update(created_at=later, updated_at=later)
+    complete()
+    return expensive, cheap
+
+
+def test_results_have_the_orders_of_the_list(reader: Client) -> None:
+    expensive, cheap = make_sessions_of_two_costs()
+    assert list_found_sessions(reader, "/sessions/?q=needle") == [cheap.pk, expensive.pk]
+    for order in ("cost", "started", "updated"):
+        assert list_found_sessions(reader, f"/sessions/?q=needle&sort={order}") == [expensive.pk, cheap.pk], order
+        assert list_found_sessions(reader, f"/sessions/?q=needle&sort={order}-asc") == [cheap.pk, expensive.pk], order
+    page = reader.get("/sessions/?q=needle&sort=cost")
+    assert "Sessions that contain the text, in the order “Highest cost”." in visible_text(page)
+    assert '<option value="cost" selected>' in page.content.decode()
+    assert "Too many sessions match" not in visible_text(page)
+
+
+def test_pages_of_results_in_an_order_have_each_session_once(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered_search_results, "PAGE", 2)
+    costs = {}
+    for cost in (3, 1, 5, 2, 4):
+        session = make_session(budget_spent_usd=cost, cost_basis=CostBasis.STATED)
+        make_message(session=session, text="needle")
+        costs[session.pk] = cost
+    unknown = make_session(cost_basis=CostBasis.UNKNOWN)
+    make_message(session=unknown, text="needle")
+    complete()
+    by_cost = [*sorted(costs, key=costs.__getitem__, reverse=True), unknown.pk]
+    pages = list(_follow_pages(reader, "?q=needle&sort=cost"))
+    assert [int(pk) for page in pages for pk in re.findall(r'<li id="session-(\d+)"', page)] == by_cost
+    assert "Sessions 3–4 of 6" in pages[1]
+    best = list(_follow_pages(reader, "?q=needle&sort=match"))
+    assert [len(re.findall(r'<li id="session-', page)) for page in best] == [2, 2, 2]
+    reload = re.findall(r'hx-get="([^"]+)" hx-trigger="live:any from:body" hx-select="#found"', pages[0])[0]
+    assert list_found_sessions(reader, f"/sessions/{unescape(reload)}") == by_cost[:2]
+
+
+def test_best_matches_have_the_words_in_their_title_or_the_most_passages(reader: Client) -> None:
+    titled = make_session(title="The needle")
+    often, once = make_session(title="other"), make_session(title="other")
+    for session in (often, often, once):
+        make_message(session=session, text="a needle here")
+    complete()
+    assert list_found_sessions(reader, "/sessions/?q=needle&sort=match") == [titled.pk, often.pk, once.pk]
+    assert "Sessions with all words in their title come first" in visible_text(
+        reader.get("/sessions/?q=needle&sort=match")
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "limit"),
+    [("cost", "_MAX_SORTED_MATCHES"), ("match", "_MAX_RANKED_MATCHES"), ("match", "_MAX_RANKED_SESSIONS")],
+)
+def test_results_that_are_too_many_to_order_say_so_and_the_newest_match_comes_first(
+    reader: Client, monkeypatch: pytest.MonkeyPatch, order: str, limit: str
+) -> None:
+    expensive, cheap = make_sessions_of_two_costs()
+    monkeypatch.setattr(ordered_search_results, limit, 1)
+    found = reader.get(f"/sessions/?q=needle&sort={order}")
+    if order == "cost":  # sessions are read in the order instead
+        assert list_found_sessions(reader, "/sessions/?q=needle&sort=cost") == [expensive.pk, cheap.pk]
+        return
+    assert "Too many sessions match to put them into the order “Best match”." in visible_text(found)
+    assert list_found_sessions(reader, "/sessions/?q=needle&sort=match") == [cheap.pk, expensive.pk]
+    assert "unordered=1" in found.content.decode()
+
+
+def test_call_that_a_fork_has_copied_is_told_apart_and_comes_after_its_own(reader: Client) -> None:
+    session = make_session()
+    make_call(session=session, step=-1, args={"of": "needle"}, issued_at=datetime(2025, 3, 5, tzinfo=UTC))
+    make_call(session=session, step=1, args={"of": "needle"}, issued_at=datetime(2025, 3, 4, tzinfo=UTC))
+    complete()
+    text = visible_text(reader.get("/sessions/?q=needle"))
+    assert text.count("copied from the original") == 1
+    assert text.index("2025-03-04") < text.index("copied from the original") < text.index("2025-03-05")
 
 
 def test_another_workspace_finds_nothing(search: Search) -> None:
