@@ -89,10 +89,16 @@ function scrollDownTo(computeTop) {
 }
 
 /** Scroll to the message of the hash; a distance from the top would be wrong while messages above have no layout. */
-function scrollToHash() {
+function scrollToHash({ isRestored = false } = {}) {
   if (hasReaderScrolled) return;
   if (location.hash.startsWith("#m-")) document.querySelector(location.hash)?.scrollIntoView();
-  if (location.hash === "#end") scrollToNewestMessage();
+  if (location.hash === "#end" || (!isRestored && opensAtEnd())) scrollToNewestMessage();
+}
+
+/** Return whether this is a session that runs, opened without a place: its reader wants to see what it does now. */
+function opensAtEnd() {
+  if (location.hash || !document.querySelector(".transcript[data-opens-at-end]")) return false;
+  return performance.getEntriesByType("navigation")[0]?.type === "navigate"; // Back and reload return to the place
 }
 
 /** Scroll to the newest message; the browser alone would stop above it, because messages on its way grow when they come into view. */
@@ -103,7 +109,7 @@ function scrollToNewestMessage() {
 openWindowOfHash();
 window.addEventListener("hashchange", openWindowOfHash);
 history.scrollRestoration = /^#(m-|end$)/.test(location.hash) ? "manual" : "auto";
-window.addEventListener("pageshow", () => setTimeout(scrollToHash));
+window.addEventListener("pageshow", (event) => setTimeout(scrollToHash, 0, { isRestored: event.persisted }));
 // A link to the end works again when its hash is already in the address.
 document.addEventListener("click", (event) => {
   if (event.target.closest?.("a[href='#end']") && !event.ctrlKey && !event.metaKey) scrollToNewestMessage();

@@ -39,9 +39,9 @@ def save_transcript(site: Site, *texts: str) -> None:
 
 
 def save_tall_transcript(
-    site: Site, title: str, *, prompt_every: int = 60, count: int = 60, last_lines: int = 30
+    site: Site, title: str, *, prompt_every: int = 60, count: int = 60, last_lines: int = 30, is_running: bool = False
 ) -> None:
-    options = {"prompt_every": prompt_every, "count": count, "last_lines": last_lines}
+    options = {"prompt_every": prompt_every, "count": count, "last_lines": last_lines, "is_running": is_running}
     site.run(saved_transcripts.save_tall_transcript, title=title, **options)
 
 
@@ -256,6 +256,24 @@ def test_link_to_the_newest_message_leads_to_the_end_which_is_followed(open_page
     save_tall_transcript(site, "Jump to the end", count=10, last_lines=9)  # as a call that gets its result
     expect(page.locator("#m-9")).to_contain_text("Line 8")
     page_actions.wait_until(page, at_end)
+
+
+def test_session_that_runs_opens_at_its_end_and_elsewhere_with_a_place(open_page: OpenPage, site: Site) -> None:
+    save_tall_transcript(site, "Runs now", count=10, is_running=True)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Runs now").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    at_end = "window.scrollY > 0 && window.scrollY + window.innerHeight >= document.documentElement.scrollHeight - 1"
+    page_actions.wait_until(page, at_end)
+    address = page.url
+    page.locator(".sticky-title > a").click()
+    page_actions.wait_until(page, "window.scrollY === 0")
+    for place in ("#m-2", "?v=1"):
+        page.goto("/sessions/")
+        page.goto(address + place)
+        page.evaluate(AFTER_LAST_CHANGE_OF_HEIGHT)
+        assert not page.evaluate(at_end), place
 
 
 def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_page: OpenPage, long_session: str) -> None:

@@ -17,8 +17,13 @@ def save_transcript(database: str, texts: list[str]) -> None:
         checkpointer.save_checkpoint("live-transcript", messages, None, 0)
 
 
-def save_tall_transcript(database: str, title: str, prompt_every: int, count: int, last_lines: int) -> None:
-    """Save `count` messages of 30 lines, of which each `prompt_every`-th is a prompt; the last one has `last_lines`."""
+def save_tall_transcript(
+    database: str, title: str, prompt_every: int, count: int, last_lines: int, is_running: bool = False
+) -> None:
+    """Save `count` messages of 30 lines, of which each `prompt_every`-th is a prompt; the last one has `last_lines`.
+
+    With `is_running`, the run owns its session until its lease expires.
+    """
     messages = [
         {
             "id": f"m{number}",
@@ -27,9 +32,11 @@ def save_tall_transcript(database: str, title: str, prompt_every: int, count: in
         }
         for number in range(count)
     ]
-    with SyncCheckpointer.open(database) as checkpointer:
-        checkpointer.start_session(title.replace(" ", "-"), title)
-        checkpointer.save_checkpoint(title.replace(" ", "-"), messages, None, 0)
+    checkpointer = SyncCheckpointer.open(database)
+    checkpointer.start_session(title.replace(" ", "-"), title)
+    checkpointer.save_checkpoint(title.replace(" ", "-"), messages, None, 0)
+    if not is_running:
+        checkpointer.close()
 
 
 def save_long_output(database: str) -> None:

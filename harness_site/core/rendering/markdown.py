@@ -4,6 +4,7 @@ There are two independent protections: the parser accepts neither HTML nor other
 sanitizer with an allowlist.
 """
 
+import re
 from collections.abc import Iterator, MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -30,12 +31,15 @@ LIMIT = 50_000
 _FIRST, _LAST = 3, 6
 _BLOCKS = {"blockquote", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
 _TABLES = {"table", "tbody", "td", "th", "thead", "tr"}
+#: Spaces that a browser would collapse: several in a row, tabs, and those at the beginning of a line.
+_COLLAPSING_SPACES = re.compile(r"[ \t]{2,}|\t")
+_COLLAPSING_SPACES_OF_LINE = re.compile(rf"^[ \t]+|{_COLLAPSING_SPACES.pattern}")
 _WORDS = {"a", "br", "code", "del", "em", "s", "span", "strong", "sub", "sup"}
 
 _cleaner = nh3.Cleaner(
     tags=_BLOCKS | _TABLES | _WORDS,
     attributes={"a": {"href", "title"}, "ol": {"start"}},
-    allowed_classes={"pre": {"code"}, "span": set(CLASSES)},
+    allowed_classes={"pre": {"code"}, "span": {*CLASSES, "spaces"}},
     # Blocks that may be wider than the page take the focus, so that keys scroll them.
     set_tag_attribute_values={"pre": {"tabindex": "0"}, "table": {"tabindex": "0"}},
     url_schemes={"http", "https", "mailto"},
@@ -144,8 +148,17 @@ def _break_line_and_keep_indentation(state: StateInline, silent: bool) -> bool:
     if not newline(state, silent):
         return False
     if not silent:
-        state.pending += "\N{NO-BREAK SPACE}" * len(state.src[start : state.pos].expandtabs(4))
+        state.pending += " " * len(state.src[start : state.pos].expandtabs(4))
     return True
+
+
+def _render_text_with_its_spaces(
+    _renderer: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: MutableMapping[str, Any]
+) -> str:
+    """Keep all spaces: they are a part of what a model was told, for example of code."""
+    begins_line = index > 0 and tokens[index - 1].type in {"softbreak", "hardbreak"}
+    spaces = _COLLAPSING_SPACES_OF_LINE if begins_line else _COLLAPSING_SPACES
+    return spaces.sub(r'<span class="spaces">\g<0></span>', escape(tokens[index].content))
 
 
 def _build_markdown_parser() -> MarkdownIt:
@@ -154,6 +167,7 @@ def _build_markdown_parser() -> MarkdownIt:
     parser.core.ruler.push("mask", _mask_parsed_tokens)
     parser.inline.ruler.at("newline", _break_line_and_keep_indentation)
     parser.add_render_rule("image", _render_image_as_link)
+    parser.add_render_rule("text", _render_text_with_its_spaces)
     markdown_work_budget_and_autolinks.install_budget_and_autolink_rules(parser)
     return parser
 

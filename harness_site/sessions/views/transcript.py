@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
+from checkpoints.sessions.display_status import Standing
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_unencodable_characters
@@ -57,6 +58,8 @@ _FOLLOWED = 500
 #: What a jump did not find: a landmark, a time where messages have none, or a place that is none.
 _REJECTED: Final = frozenset({"time", "place", "number", "early", "late"})
 _NOT_FOUND: Final = frozenset({*Landmark, *_REJECTED})
+#: Those whose sentence names the message from which the jump began.
+_NAMED_BY_POSITION: Final = frozenset({*Landmark, "number"})
 
 
 @require_GET
@@ -67,7 +70,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
     the whole transcript. `here` is the position of the reader, who stays there if nothing is found. `none` is what a
     jump did not find, and `where` the place that was typed for it. A session opens with its first prompt, or its
-    first message if nobody wrote one, and its newest messages.
+    first message if nobody wrote one, and its newest messages; while a process runs it, the view begins at its end.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version_or_404(request, head, head.stored)
@@ -94,6 +97,9 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         masker.collect_secret_values(*chain(*map(_list_arguments_of_calls_in_window, displayed)))
     )
     events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(pk)
+    missed = request.GET.get("none")
+    if missed not in _NOT_FOUND or (at is None and missed in _NAMED_BY_POSITION):
+        missed = None
     context = {
         "head": head,
         "tab": "transcript",
@@ -104,14 +110,15 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "outline": outline,
         "reading": transcript_content_choices.read_reading_choices_from_cookie(request),
         "following": is_live,
+        "opens_at_end": is_opening and not request.GET and head.row.standing is Standing.RUNNING,
         "words": words,
         "found": transcript_search.find_nearest_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
         "may_have_errors": bool(piece) or _may_have_errors(head, displayed),
         **_get_error_and_decision_search_starts(window, first_prompt, at),
-        "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
-        "rejected_target": request.GET.get("where", "")[:MAX_INPUT_LENGTH] if landmark in _REJECTED else "",
+        "nothing_further": missed,
+        "rejected_target": request.GET.get("where", "")[:MAX_INPUT_LENGTH] if missed in _REJECTED else "",
         "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         **_build_version_context(request, head, place),

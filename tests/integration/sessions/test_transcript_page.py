@@ -220,6 +220,18 @@ def test_open_page_loads_new_messages(session: Session, reader: Client) -> None:
     assert 'id="newest"' in again
 
 
+def test_page_opens_at_its_end_while_the_session_runs(reader: Client) -> None:
+    session = make_session()
+    make_messages(session=session, texts=map(str, range(3)))
+    make_checkpoint(session=session)
+    make_run(session=session)
+    assert "data-opens-at-end" in get_session_page(reader, session)
+    for place in ("?v=1", "?at=1", "?since=0", "?find=nowhere", "?none=error"):
+        assert "data-opens-at-end" not in get_session_page(reader, session, place), place
+    Session.objects.update(status=SessionStatus.COMPLETED)
+    assert "data-opens-at-end" not in get_session_page(reader, session)
+
+
 def test_older_version_is_shown_as_it_was(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)

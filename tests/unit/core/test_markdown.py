@@ -43,9 +43,17 @@ def test_line_breaks_are_kept() -> None:
 
 def test_indentation_of_pasted_code_is_kept() -> None:
     html = mask_and_render_markdown("import {\n  Lamp,\n\tpassword:\n   Hunter1x\n}\n- a\n  b")
-    assert "import {<br>\n&nbsp;&nbsp;Lamp,<br>\n&nbsp;&nbsp;&nbsp;&nbsp;password:<br>\n" in html
+    assert (
+        'import {<br>\n<span class="spaces">  </span>Lamp,<br>\n<span class="spaces">    </span>password:<br>\n' in html
+    )
     assert "Hunter" not in html
     assert "<li>a<br>\nb</li>" in html  # the item's own indentation
+
+
+def test_runs_of_spaces_are_kept() -> None:
+    html = mask_and_render_markdown("- add '    print(x)'\n\n  a  *b* c\td")
+    assert "<li>\n<p>add '<span class=\"spaces\">    </span>print(x)'</p>" in html
+    assert '<p>a<span class="spaces">  </span><em>b</em> c<span class="spaces">\t</span>d</p>' in html
 
 
 def test_headings_are_below_those_of_the_page() -> None:
