@@ -72,6 +72,12 @@ def is_amount_argument(name: str, value: Any) -> bool:
     return name in _NAMES and _match_amount(value) is not None
 
 
+def parse_amount_argument(name: str, value: Any) -> Decimal | None:
+    """Return the number of an argument without its currency; None if the argument is no amount."""
+    match = _match_amount(value) if name in _NAMES else None
+    return None if match is None else _parse_number(match)
+
+
 def format_amounts_among_arguments(args: Any) -> Any:
     """Return arguments with their amounts in the form that is displayed; anything else than an object as it is."""
     return {name: format_amount_argument(name, each) for name, each in args.items()} if isinstance(args, dict) else args
@@ -81,9 +87,10 @@ def format_two_amounts(name: str, before: Any, after: Any) -> tuple[str, str] | 
     """Return two values of an argument in the form in which amounts are displayed.
 
     Returns:
-        None if one of them is no amount, if one is a number and the other a text, or if both have the same form.
+        None if neither is an amount, if one is a number and the other a text, or if both have the same form. Of two
+        texts, one may be no amount: it is returned as it is.
     """
-    if name not in _NAMES or type(before) is not type(after) or not (_match_amount(before) and _match_amount(after)):
+    if name not in _NAMES or type(before) is not type(after) or not (_match_amount(before) or _match_amount(after)):
         return None
     shown = str(format_amount_argument(name, before)), str(format_amount_argument(name, after))
     return None if shown[0] == shown[1] else shown

@@ -38,9 +38,14 @@ class ValueDifference:
     pieces: tuple[DiffPiece, ...]
     hidden: bool = False
 
+    @property
+    def is_replacement(self) -> bool:
+        """Whether a whole value took the place of another one."""
+        return tuple(piece.change for piece in self.pieces) == ("del", "ins")
+
 
 def list_value_differences(before: Any, after: Any) -> tuple[ValueDifference, ...]:
-    """List the differences of two JSON values, value by value."""
+    """List the differences of two JSON values, value by value, in the order of the second one."""
     return tuple(_generate_value_differences("", before, after, 0))
 
 
@@ -51,7 +56,7 @@ def _generate_value_differences(path: str, before: Any, after: Any, depth: int) 
         old, new = (
             {field.key: field for field in mask_field_names_and_list_all_fields(value)} for value in (before, after)
         )
-        for key in sorted(old.keys() | new.keys()):
+        for key in [*new, *(key for key in old if key not in new)]:
             field = old.get(key) or new[key]
             yield from _generate_entry_differences(
                 f"{path}.{field.name}" if path else field.name, old.get(key), new.get(key), depth
@@ -119,7 +124,7 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
             path, "changed", (DiffPiece("same", _format_masked_value_quoting_ambiguous_text(after)),), hidden=True
         )
     if amounts := format_two_amounts(path.rpartition(".")[2], before, after):
-        return ValueDifference(path, "changed", (DiffPiece("del", amounts[0]), DiffPiece("ins", amounts[1])))
+        return _build_replacement(path, *amounts)
     if (
         isinstance(before, str)
         and isinstance(after, str)
@@ -127,14 +132,24 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
         and _is_word_diff_useful(before, after)
     ):
         return ValueDifference(path, "changed", _shorten_unchanged_pieces(word_diff.compute_word_diff(before, after)))
-    return ValueDifference(
+    if isinstance(before, str) and isinstance(after, str):
+        return _build_replacement(path, *_quote_both_texts_if_space_differs(before, after))
+    return _build_replacement(
         path,
-        "changed",
-        (
-            DiffPiece("del", _format_masked_value_quoting_ambiguous_text(before)),
-            DiffPiece("ins", _format_masked_value_quoting_ambiguous_text(after)),
-        ),
+        _format_masked_value_quoting_ambiguous_text(before),
+        _format_masked_value_quoting_ambiguous_text(after),
     )
+
+
+def _build_replacement(path: str, before: str, after: str) -> ValueDifference:
+    return ValueDifference(path, "changed", (DiffPiece("del", before), DiffPiece("ins", after)))
+
+
+def _quote_both_texts_if_space_differs(before: str, after: str) -> tuple[str, str]:
+    """Return two texts, in quotes if one has space at its edges. An empty one has none."""
+    if before == before.strip() and after == after.strip():
+        return before, after
+    return f'"{before}"' if before else "", f'"{after}"' if after else ""
 
 
 def _shorten_unchanged_pieces(pieces: tuple[DiffPiece, ...]) -> tuple[DiffPiece, ...]:

@@ -17,7 +17,6 @@ from harness_site.core.masking.masker import (
     mask_json_value,
     restore_masked_values,
 )
-from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, is_amount_argument
 from harness_site.review.argument_value_warnings import ArgumentWarning
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import (
@@ -55,13 +54,9 @@ class ArgumentField:
     warnings: tuple[str, ...] = ()
 
     @property
-    def is_amount(self) -> bool:
-        return is_amount_argument(self.name, self.stored)
-
-    @property
-    def stored_as_displayed(self) -> str:
-        """Stored text as the page displays it beside the field: an amount with separators."""
-        return MASK if self.kind == "secret" else str(format_amount_argument(self.name, self.stored))
+    def mask(self) -> str:
+        """What the page displays in place of a secret; empty for any other value."""
+        return MASK if self.kind == "secret" else ""
 
     @property
     def is_one_line(self) -> bool:

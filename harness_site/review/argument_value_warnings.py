@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
-from harness_site.core.money_amounts_in_call_arguments import is_amount_argument
+from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
@@ -19,6 +19,8 @@ _THREE_DECIMAL_PLACES: Final = re.compile(r"\.\d{3}")
 _EMAIL_ADDRESS: Final = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _DATE_AT_START: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
+#: Number of times by which an amount is larger or smaller if its decimal point has moved.
+_DECIMAL_PLACE: Final = 10
 
 
 def _is_number(_name: str, value: Any) -> bool:
@@ -107,12 +109,29 @@ def _generate_warnings(
         elif isinstance(asked.value, dict) and isinstance(field.value, dict) and not asked.hidden:
             yield from _generate_warnings(path, name, asked.value, field.value)
         elif not asked.hidden and MASK not in str(mask_json_value(asked.value)):
-            lost = _find_lost_kind(path[-1], asked.value, field.value)
-            if lost is not None:
-                yield ArgumentWarning(path, name, str(lost).format(name=name))
+            values = path[-1], asked.value, field.value
+            unusual = _find_lost_kind(*values) or _find_unusual_change_of_amount(*values)
+            if unusual is not None:
+                yield ArgumentWarning(path, name, str(unusual).format(name=name))
 
 
 def _find_lost_kind(name: str, before: Any, after: Any) -> Promise | None:
     """Return the warning for the first kind that a value had and has lost; None if it has lost none."""
     lost = (text for is_of_kind, text in _KINDS if is_of_kind(name, before) and not is_of_kind(name, after))
     return next(lost, None)
+
+
+def _find_unusual_change_of_amount(name: str, before: Any, after: Any) -> Promise | None:
+    """Return the warning about an amount with another sign or decimal place; None if there is nothing unusual."""
+    old, new = parse_amount_argument(name, before), parse_amount_argument(name, after)
+    if old is None or new is None or not old:
+        return None
+    if old * new < 0:
+        if new < 0:
+            return gettext_lazy("{name} was positive; the new value is negative.")
+        return gettext_lazy("{name} was negative; the new value is positive.")
+    if abs(new) >= _DECIMAL_PLACE * abs(old):
+        return gettext_lazy("{name} is now ten times as much or more.")
+    if _DECIMAL_PLACE * abs(new) <= abs(old):
+        return gettext_lazy("{name} is now a tenth of what it was or less.")
+    return None

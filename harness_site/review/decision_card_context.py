@@ -511,7 +511,7 @@ def _build_argument_edit_differences_context(
     if not edits:
         return None
     before = parse_edited_arguments.load_arguments_before_edits(call)
-    after = formatting.parse_json_or_text(call.args)
+    after = formatting.parse_json_or_text(call.args_json_in_caller_order)
     return {
         "last": edits[-1],
         "differences": list_value_differences(before, after),

@@ -166,11 +166,12 @@ class ApprovalForm(DecisionForm):
         #: Parts of the value of a question that are edited by themselves; empty if the fields are all arguments.
         self.question_parts = get_question_parts_to_edit(call)
         self.argument_fields = argument_form_fields.build_argument_fields(self._get_json_of_fields(), typed)
-        #: Parsed edited arguments, and their differences to those that the model asked for.
+        #: Parsed edited arguments, and their differences to the current ones, and to those that the agent asked for.
+        self.changed: dict[str, Any] = {}
         self.differences: tuple[ValueDifference, ...] = ()
+        self.differences_from_original: tuple[ValueDifference, ...] = ()
         #: What is unusual about the edited arguments.
         self.argument_warnings: tuple[ArgumentWarning, ...] = ()
-        self.changed: dict[str, Any] = {}
         self.digest = ""
         #: Whether an edit leaves all arguments as they are.
         self.is_unchanged = False
@@ -219,7 +220,9 @@ class ApprovalForm(DecisionForm):
             digest = parse_edited_arguments.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint_of_digest(digest)
             original = parse_edited_arguments.load_arguments_before_edits(self.call)
-            self.differences = list_value_differences(original, self.changed)
+            current = formatting.parse_json_or_text(self.call.args_json_in_caller_order)
+            self.differences = list_value_differences(current, self.changed)
+            self.differences_from_original = list_value_differences(original, self.changed)
             self.argument_warnings = list_argument_warnings(original, self.changed)
         except parse_edited_arguments.InvalidArgumentText as error:
             self.add_error("args", str(error))

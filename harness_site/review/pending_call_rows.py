@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from django.http import QueryDict
 from django.urls import reverse
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext
 
 from checkpoints.calls.require_unaltered_call import require_matching_digests
 from checkpoints.enums import CallStatus, DecisionKind, Risk
@@ -474,7 +474,8 @@ def _format_argument_change(difference: ValueDifference) -> str:
     if difference.hidden:
         return path
     if difference.kind == "changed":
-        return f"{path}: {before} → {after}"
+        empty = pgettext("value of an argument", "(empty)")
+        return f"{path}: {before or empty} → {after or empty}"
     said = {"path": path, "value": before or after}
     return (
         gettext("%(path)s: %(value)s added") if difference.kind == "added" else gettext("%(path)s: %(value)s removed")

@@ -82,7 +82,7 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     page_actions.reason_field(bob).fill("I am still reading.")
 
     edit_arguments(alice, "12300.00", "1230.00")
-    expect(alice.get_by_text("1 argument differs from the original:")).to_be_visible()
+    expect(alice.get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.record_decision(alice, "Edit")
     expect(alice.get_by_text("changed the arguments at").first).to_be_visible()  # a live update says it, too
 
@@ -165,7 +165,7 @@ def test_prefilled_reason_is_not_among_the_unrecorded_texts(start_payer: StartPa
     for page in (editor, decider):
         page_actions.open_payment_card(page, payer.session_id)
     edit_arguments(editor, "12300.00", "1230.00")
-    expect(editor.get_by_text("1 argument differs from the original:")).to_be_visible()
+    expect(editor.get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.record_decision(editor, "Edit")
     expect(editor.get_by_text("Your change is recorded")).to_be_visible()
     expect(page_actions.reason_field(editor)).to_have_value("Only the first tenth is due.")
@@ -194,7 +194,7 @@ def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: St
     page_actions.open_payment_card(page, payer.session_id)
     page_actions.choose_answer(page, "Edit")
     page.get_by_role("textbox", name="amount").fill("1230.00")
-    expect(page.get_by_text("1 argument differs from the original:")).to_be_visible()
+    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.reason_field(page).fill("Only the first tenth is due.")
     page_actions.record_decision(page, "Edit")
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
@@ -294,7 +294,7 @@ def test_decision_form_has_no_accessibility_violations(
     page_monitors[0].ignore("status of 422")
     page_actions.open_payment_card(page, payer.session_id)
     edit_arguments(page, "12300.00", "1230.00")
-    expect(page.get_by_text("1 argument differs")).to_be_visible()
+    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
     assert axe.list_accessibility_violations(page) == []
     page.get_by_role("textbox", name="Arguments").fill("{")
     expect(page.get_by_text("This is not JSON")).to_be_visible()

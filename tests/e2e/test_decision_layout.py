@@ -135,7 +135,7 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     page_actions.choose_answer(page, "Edit")
     button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"])
     assert is_visible_in_viewport(button)
-    changes, field = page.locator("[data-changes]"), page.locator("[data-stored]").first
+    changes, field = page.locator("#change dl"), page.locator("[data-stored]").first
     name, before = field.get_attribute("data-argument"), field.input_value()
     expect(changes).to_be_hidden()
 
@@ -146,13 +146,14 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     field.fill("7")
     page.wait_for_timeout(600)  # the next preview waits 0.4 s for more input, and for the answer to the one before it
     held[0].continue_()
-    expect(page.locator("#change ins")).to_have_text("now 7")
-    expect(changes).to_have_text(f"Changes {name}: {before} → 7")
+    told = re.compile(rf"{name}\s+before {re.escape(before)} → now 7")
+    expect(changes).to_have_text(told)
+    assert is_visible_in_viewport(changes)
     was = page.locator("[data-was]").filter(visible=True)
-    expect(was).to_have_text(re.compile(f"was {re.escape(before)} · Undo"))
+    expect(was).to_have_text(f"changed · Undo {name}")
     assert is_visible_in_viewport(button)
     page.reload()
-    expect(changes).to_have_text(f"Changes {name}: {before} → 7")  # the draft is back
+    expect(changes).to_have_text(told)  # the draft is back
     page.get_by_role("radio", name="JSON").check()
     expect(page.get_by_role("textbox", name="Arguments")).to_have_value(re.compile(f'"{name}": 7,'))
     page.get_by_role("radio", name="Fields").check()
@@ -180,7 +181,7 @@ def test_warning_about_an_edited_value_is_in_sight_beside_the_button(
     page_actions.open_payment_card(page, payer.session_id)
     page_actions.choose_answer(page, "Edit")
     page.locator("[data-argument='amount']").fill("")
-    expect(page.locator("[data-changes]")).to_have_text("Changes amount: 12300.00 → (empty)")
+    expect(page.locator("#change dl")).to_have_text(re.compile(r"amount\s+before 12,300.00 → now \(empty\)"))
     warning = page.locator(".send").get_by_text("amount was an amount; the new value is not one.")
     expect(warning).to_be_visible()
     assert is_visible_in_viewport(warning)

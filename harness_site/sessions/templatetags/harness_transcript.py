@@ -248,7 +248,9 @@ def has_person_changed_arguments(card: CallCard) -> bool:
 def list_argument_differences(card: CallCard) -> tuple[ValueDifference, ...]:
     """List what people changed about the arguments that the model asked for."""
     record = card.newest_attempt
-    return () if record is None else list_value_differences(card.call.args, formatting.parse_json_or_text(record.args))
+    if record is None:
+        return ()
+    return list_value_differences(card.call.args, formatting.parse_json_or_text(record.args_json_in_caller_order))
 
 
 @register.filter

@@ -1,32 +1,5 @@
-// Arguments that are edited by field: below each changed field is what it was, with a way back, and above the button is one
-// line with all changes.
-
-import { gettext } from "../translations.js";
-
-const MOST_CHARACTERS = 40;
-const AMOUNT = /^-?\d{1,12}(?:\.(\d{1,3}))?$/;
-
-/** Shorten a value to one line. */
-function shorten(value) {
-  const line = value.replaceAll(/\s+/g, " ").trim();
-  return line.length > MOST_CHARACTERS ? `${line.slice(0, MOST_CHARACTERS - 1)}…` : line;
-}
-
-/** Format a number as the page displays amounts: with separators, and with cents unless it is whole. */
-function formatAmount(text) {
-  const places = text.match(AMOUNT)[1]?.length ?? 0;
-  return Number(text).toLocaleString(document.documentElement.lang, { minimumFractionDigits: places && Math.max(2, places) });
-}
-
-/** Describe the change of a field: an amount in the form in which the page displays it, if that shows the difference, and
- * a text without a visible character as empty. A new secret is not repeated. */
-function describeChange(field) {
-  if (field.dataset.mask) return gettext("%(name)s: a new value", { name: field.dataset.argument });
-  const stored = [field.dataset.stored, field.value];
-  const displayed = field.dataset.amount !== undefined && stored.every((text) => AMOUNT.test(text)) ? stored.map(formatAmount) : stored;
-  const [before, after] = (displayed[0] === displayed[1] ? stored : displayed).map((text) => shorten(text) || gettext("(empty)"));
-  return `${field.dataset.argument}: ${before} → ${after}`;
-}
+// Arguments that are edited by field: each changed field has a way back, and what is changed goes along into JSON. The list of
+// changes beside the button comes from the server.
 
 /** List the fields whose value is not that of the call. A text area counts each line break as one character. */
 function listChangedFields(form) {
@@ -34,14 +7,19 @@ function listChangedFields(form) {
   return fields.filter((field) => field.value !== field.dataset.stored.replaceAll("\r\n", "\n"));
 }
 
-export function showArgumentChanges(form) {
-  const line = form.querySelector("[data-changes]");
-  if (!line) return;
+export function markChangedArguments(form) {
   const changed = listChangedFields(form);
   for (const was of form.querySelectorAll("[data-was]")) was.hidden = !changed.some((field) => was.closest(".field").contains(field));
-  const isEdit = form.querySelector("[name='kind'][value='edit']")?.checked && form.querySelector("[name='written_as'][value='fields']")?.checked;
-  line.hidden = !isEdit || !changed.length;
-  line.textContent = line.hidden ? "" : gettext("Changes %(changes)s", { changes: changed.map(describeChange).join("; ") });
+}
+
+/** Have the server list the changes of a draft that is back, as after typing. */
+export function listChangesOfDraft(form) {
+  const isEdit = form.querySelector("[name='kind'][value='edit']")?.checked;
+  const text = form.elements.args;
+  if (!isEdit || (!listChangedFields(form).length && text.value === text.defaultValue)) return;
+  const ask = () => form.querySelector(".arguments").dispatchEvent(new Event("input", { bubbles: true }));
+  if (document.readyState === "complete") ask();
+  else window.addEventListener("load", ask, { once: true }); // nothing listens before
 }
 
 document.addEventListener("click", (event) => {

@@ -1,7 +1,7 @@
 // The forms that record decisions: what follows the input of a reader, a response of the server, and the opening of a page.
 
 import { addAmounts } from "./amounts.js";
-import { showArgumentChanges } from "./argument_changes.js";
+import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
 import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
 import { markInvalidArguments, removeMendedErrors } from "./form_errors.js";
@@ -17,7 +17,7 @@ for (const type of ["change", "input"]) {
     const decide = event.target.closest?.("form:is([data-decide], [data-decide-several])");
     if (!decide) return;
     if (type === "change") labelButton(decide);
-    showArgumentChanges(decide);
+    markChangedArguments(decide);
     selectCalls(decide, event.target);
     labelDecisions(decide);
     addAmounts(decide);
@@ -82,7 +82,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   if (sent?.matches?.("form[data-withdraw-several]") && document.activeElement === document.body) (document.querySelector("[data-withdrawn]") ?? document.querySelector("main h1"))?.focus({ preventScroll: true });
   if (!form) return;
   labelButton(form);
-  showArgumentChanges(form);
+  markChangedArguments(form);
   if (target.id === "change") markInvalidArguments(form);
   if (target.id === "main") focusInvalid(form);
   if (target.id === "main" && form.querySelector("[data-unrecorded]")) document.getElementById("change").scrollIntoView({ block: "center" });
@@ -90,12 +90,18 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const isUndone = sent?.matches?.("form:is([data-withdraw], [data-restore])") && document.activeElement === document.body;
   if (isUndone) (document.querySelector("[data-withdrawn], [data-restored]") ?? document.getElementById("heading")).focus({ preventScroll: true });
 });
-document.body.addEventListener("harness:draftChanged", countAllAnswers);
+document.body.addEventListener("harness:draftChanged", () => {
+  countAllAnswers();
+  const form = findForm();
+  if (!form) return;
+  markChangedArguments(form);
+  listChangesOfDraft(form);
+});
 
 /** Label the button of a form that was opened, and focus the field where its reader begins. */
 function openForm(form) {
   labelButton(form);
-  showArgumentChanges(form);
+  markChangedArguments(form);
   focusInvalid(form);
   const chosen = form.querySelector("input[name='kind']:checked");
   if (chosen?.autofocus) {

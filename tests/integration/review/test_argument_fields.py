@@ -144,7 +144,7 @@ def test_each_invalid_field_has_its_error_and_the_first_is_focused(people: dict[
 def test_change_is_shown_while_typing(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].post(url(call) + "change/", sent(call, people["alice"], order="18"))
-    assert "1 argument differs from the original: order before 17 now 18" in visible_text(response)
+    assert "1 change order before 17 → now 18" in visible_text(response)
 
 
 def test_secret_stays_masked_and_unchanged(people: dict[str, Client]) -> None:

@@ -55,7 +55,7 @@ def test_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     response = alice.post(url(call), edit(CHANGED))
     assert response.status_code == 200
     assert "Not recorded yet. Check the changes below, then record them." in visible_text(response)
-    assert "1 argument differs from the original: amount before 40.00 now 4.00" in visible_text(response)
+    assert "1 change amount before 40.00 → now 4.00" in visible_text(response)
     assert shown(response.content) == [seen(CHANGED)]
     assert Decision.objects.count() == 0
 
@@ -70,7 +70,7 @@ def test_change_is_shown_before_it_is_recorded(alice: Client) -> None:
 
 def test_sentence_of_the_call_has_the_changed_value(alice: Client) -> None:
     call = awaiting(sentence="Pay 40.00 for order 17", sentence_template="Pay {amount} for order {order}")
-    assert "Pay 4.00 for order 17 1 argument differs" in visible_text(alice.post(url(call), edit(CHANGED)))
+    assert "1 change Pay 4.00 for order 17 amount before" in visible_text(alice.post(url(call), edit(CHANGED)))
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     page = visible_text(alice.get(url(call)))
     assert "What will happen Pay 4.00 for order 17 pay · " in page
@@ -81,7 +81,7 @@ def test_modified_change_is_shown_again_first(alice: Client) -> None:
     call = awaiting()
     response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=seen(CHANGED)))
     assert (response.status_code, Decision.objects.count()) == (200, 0)
-    assert "before 40.00 now 4,000.00" in visible_text(response)
+    assert "before 40.00 → now 4,000.00" in visible_text(response)
 
 
 def test_edited_call_requires_another_approval(alice: Client) -> None:
@@ -93,7 +93,7 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(call)))
     assert "may this happen now? Awaiting approval" in page
     assert "alice changed the arguments at " in page
-    assert "“Too much.” amount before 40.00 now 4.00" in page
+    assert "“Too much.” amount before 40.00 → now 4.00" in page
     assert "alice: Arguments changed — “Too much.”" in page
     assert "The reason of your change is filled in below." in page
     assert alice.get(url(call)).context["form"]["reason"].value() == "Too much."
@@ -121,14 +121,18 @@ def test_refusal_leaves_out_the_reason_of_the_own_edit(alice: Client) -> None:
     assert "Your text No order." in visible_text(alice.post(url(call), {**answer, "reason": "No order."}))
 
 
-def test_second_change_is_compared_with_the_original(alice: Client) -> None:
+def test_second_change_is_compared_with_the_current_arguments_and_with_the_original(alice: Client) -> None:
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     response = alice.post(url(call), edit({**CHANGED, "order": 18}, revision=2))
-    told = "2 arguments differ from the original: amount before 40.00 now 4.00 order before 17 now 18"
+    told = (
+        "1 change order before 17 → now 18 Compare with what the agent asked for amount before 40.00 → now 4.00 order"
+    )
     assert told in visible_text(response)
     assert "Change at least one argument." in visible_text(alice.post(url(call), edit(CHANGED, revision=2)))
-    assert "These are the original arguments." in visible_text(alice.post(url(call), edit(ASKED, revision=2)))
+    assert "These are the arguments that the agent asked for." in visible_text(
+        alice.post(url(call), edit(ASKED, revision=2))
+    )
     assert alice.post(url(call), edit(ASKED, revision=2, shown=seen(ASKED))).status_code == 302
     assert ToolCall.objects.get().args == to_canonical_json(ASKED)
     page = visible_text(alice.get(url(call)))
@@ -160,8 +164,8 @@ def test_invalid_change_is_refused_with_its_position(alice: Client, text: Any, w
 def test_change_is_shown_while_typing(alice: Client) -> None:
     response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
     assert visible_text(response) == (
-        "Check these values The agent did not send note. If the tool has no such argument, it may refuse the call. "
-        "2 arguments differ from the original: note added now Monday order removed before 17 "
+        "2 changes note added now Monday order removed before 17 "
+        "The agent did not send note. If the tool has no such argument, it may refuse the call. "
         "The agent did not send note. If the tool has no such argument, it may refuse the call."
     )
     assert shown(response.content) == [seen({"amount": "40.00", "note": "Monday"})]
@@ -182,7 +186,7 @@ def test_masked_values_keep_their_originals(alice: Client) -> None:
     changed = {"amount": "4.00", "api_key": "‹masked›"}
     kept = {"amount": "4.00", "api_key": "k-123456"}
     response = alice.post(url(call), edit(changed))
-    assert "1 argument differs from the original: amount before 40.00 now 4.00" in visible_text(response)
+    assert "1 change amount before 40.00 → now 4.00" in visible_text(response)
     assert alice.post(url(call), edit(changed, shown=seen(kept))).status_code == 302
     assert ToolCall.objects.get().args == to_canonical_json(kept)
 

@@ -243,7 +243,7 @@ def test_call_page_compares_changed_arguments_with_those_that_were_asked_for(ses
         evidence = to_canonical_json({"args_before": to_canonical_json({"amount": amount})})
         make_decision(call=call, kind=DecisionKind.EDIT, evidence=evidence, revision=revision)
     page = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
-    assert "The arguments were changed. Compared with what the model asked for: amount before 51 now 5 " in page
+    assert "The arguments were changed. Compared with what the model asked for: amount before 51 → now 5 " in page
 
 
 def test_evidence_is_linked_only_for_web_addresses(session: Session, reader: Client) -> None:

@@ -128,7 +128,8 @@ def test_edited_arguments_are_shown_with_what_was_changed(session: Session, read
     make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (
-        "amount 4.00 The arguments were changed. Compared with what the model asked for: amount before 40.00 now 4.00 "
+        "amount 4.00 The arguments were changed. Compared with what the model asked for: "
+        "amount before 40.00 → now 4.00 "
         "Arguments changed alice — Seen in the bank's export."
     ) in words
 

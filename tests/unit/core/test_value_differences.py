@@ -29,8 +29,22 @@ def told(before: Any, after: Any) -> list[tuple[str, str, str]]:
         ([{"n": 1}, {"n": 2}], [{"n": 3}], [("it[1].n", "changed", "-1|+3"), ("it[2]", "removed", '-{"n": 2}')]),
         ([], [1], [("it[1]", "added", "+1")]),
         ({"amount": "5187.79"}, {"amount": "5187.8"}, [("it.amount", "changed", "-5,187.79|+5,187.80")]),
-        ({"amount": "20.0"}, {"amount": "20.00"}, [("it.amount", "changed", '-"20.0"|+"20.00"')]),
+        ({"amount": "20.0"}, {"amount": "20.00"}, [("it.amount", "changed", "-20.0|+20.00")]),
         ({"amount": 17}, {"amount": "17"}, [("it.amount", "changed", '-17|+"17"')]),
+        ({"amount": "1249.00"}, {"amount": "abc"}, [("it.amount", "changed", "-1,249.00|+abc")]),
+        ({"days": "30"}, {"days": "thirty"}, [("it.days", "changed", "-30|+thirty")]),
+        ({"note": "late"}, {"note": ""}, [("it.note", "changed", "-late|+")]),
+        ({"note": "EUR"}, {"note": "EUR "}, [("it.note", "changed", '-"EUR"|+"EUR "')]),
+        (
+            {"b": 1, "a": 1, "c": 1},
+            {"b": 2, "d": 2, "a": 2},
+            [
+                ("it.b", "changed", "-1|+2"),
+                ("it.d", "added", "+2"),
+                ("it.a", "changed", "-1|+2"),
+                ("it.c", "removed", "-1"),
+            ],
+        ),
     ],
 )
 def test_only_the_changed_items_of_a_list_are_listed(

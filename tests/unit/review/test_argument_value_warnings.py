@@ -41,9 +41,27 @@ def test_amount_with_three_decimal_places_is_named(before: Any, after: Any) -> N
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("1249.00", "-12490", "amount was positive; the new value is negative."),
+        (-40, 40, "amount was negative; the new value is positive."),
+        ("1249.00", "12490", "amount is now ten times as much or more."),
+        ("1,249.00 EUR", "124900.00 EUR", "amount is now ten times as much or more."),
+        (1249.0, 124.9, "amount is now a tenth of what it was or less."),
+        ("1249.00", "0", "amount is now a tenth of what it was or less."),
+    ],
+)
+def test_amount_with_another_sign_or_decimal_place_is_named(before: Any, after: Any, expected: str) -> None:
+    assert list_sentences({"amount": before}, {"amount": after}) == [expected]
+
+
+@pytest.mark.parametrize(
     ("name", "before", "after"),
     [
         ("amount", "40.00", 4.5),
+        ("amount", "40.00", "399.99"),
+        ("amount", "0.00", "40.00"),
+        ("days", 9, 90),
         ("days", 90, "30"),
         ("rate", 0.5, 0.125),
         ("rate", 0.5, 1),
