@@ -14,10 +14,13 @@ from checkpoints.db import clock
 ACTIVITY_UPDATE_INTERVAL: Final = timedelta(minutes=1)
 
 
-def delete_expired_and_list_user_sessions(user: User) -> list[UserSession]:
-    """List the valid sessions of a user, newest first, and delete the expired ones."""
+def delete_expired_and_list_user_sessions(user: User, first: str | None) -> list[UserSession]:
+    """List the valid sessions of a user, and delete the expired ones.
+
+    The session with the session key `first` comes first, then those that were used last.
+    """
     sessions: list[UserSession] = UserSession.objects.purge_and_list(user)
-    return sorted(sessions, key=lambda session: session.created_at, reverse=True)
+    return sorted(sessions, key=lambda session: (session.session_key == first, session.last_seen_at), reverse=True)
 
 
 def end_user_sessions(user: User, *, but: str | None = None) -> int:

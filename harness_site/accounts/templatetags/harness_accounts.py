@@ -1,6 +1,8 @@
 """Template tags of the account pages: names of browsers, options of passkeys, reasons of a reauthentication."""
 
 import json
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django import template
@@ -9,6 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
+from harness_site.accounts.models import Membership
 from harness_site.accounts.reauthentication import ReauthenticationReason, build_reauthentication_reason
 
 register = template.Library()
@@ -37,6 +40,12 @@ def format_browser_name(user_agent: str) -> str:
     program = next((label for token, label in _PROGRAMS if token in user_agent), _("Another program"))
     system = next((label for token, label in _SYSTEMS if token in user_agent), "")
     return _("%(program)s on %(system)s") % {"program": program, "system": system} if system else program
+
+
+@register.filter("last_seen_of")
+def get_last_activity_of_member(activity: Mapping[int, datetime], member: Membership) -> datetime | None:
+    """Return when a member was last seen, from the result of `load_last_activity_by_user`."""
+    return activity.get(member.user_id)
 
 
 # The order matters: most browsers also claim to be others.

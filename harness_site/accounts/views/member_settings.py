@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Final
 
 from allauth.mfa.models import Authenticator
-from allauth.usersessions.models import UserSession
+from allauth.socialaccount.models import SocialAccount
 from django import forms
 from django.contrib import messages
-from django.db.models import Exists, F, Max, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
@@ -22,6 +22,7 @@ from checkpoints.models.translated_enum_choices import build_choices, translate_
 from harness_site.accounts import member_services
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
 from harness_site.accounts.invitation_mail import send_invitation_email
+from harness_site.accounts.member_activity import load_last_activity_by_user
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
@@ -33,6 +34,9 @@ from harness_site.site_address import build_absolute_url
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 #: Key in the user session of a link that the members page shows once.
 _LINK_KEY: Final = "invitation_link"
+#: Number of members from which the list has a filter, and the longest text of the filter.
+_FILTERED_FROM: Final = 10
+_LONGEST_NAME: Final = 200
 #: Changes of a member: the service, and the confirmation after it.
 Change = Callable[Concatenate[Membership, Membership, ...], None]
 
@@ -225,20 +229,65 @@ def _get_member_or_404(request: MemberRequest, pk: int) -> Membership:
     return get_object_or_404(members, pk=_replace_out_of_range_key_by_zero(pk))
 
 
-def _query_members_with_activity_and_factors(request: MemberRequest) -> QuerySet[Membership]:
-    """Query the members with `last_seen` and `has_second_factor`."""
-    sessions = UserSession.objects.filter(user=OuterRef("user")).values("user")
-    activity, login = Subquery(sessions.annotate(last=Max("last_seen_at")).values("last")), F("user__last_login")
+def _query_members_with_factors(workspace: int) -> QuerySet[Membership]:
+    """Query the members with `has_second_factor` and `has_single_sign_on`, the deactivated ones last."""
     factors = Authenticator.objects.filter(user=OuterRef("user"), type__in=_FACTORS)
     return (
-        Membership.objects.filter(workspace=request.membership.workspace)
+        Membership.objects.filter(workspace=workspace)
         .select_related("user")
         .annotate(
-            last_seen=Greatest(Coalesce(activity, login), Coalesce(login, activity)),
             has_second_factor=Exists(factors),
+            has_single_sign_on=Exists(SocialAccount.objects.filter(user=OuterRef("user"))),
         )
-        .order_by("user__username")
+        .order_by("-user__is_active", "user__username")
     )
+
+
+def _signs_in_without_second_factor(member: Membership) -> bool:
+    """Return whether a password alone is enough to sign in as this member."""
+    has_factor: bool = member.has_second_factor  # type: ignore[attr-defined]
+    return member.user.is_active and not has_factor and not _uses_single_sign_on_alone(member)
+
+
+def _uses_single_sign_on_alone(member: Membership) -> bool:
+    has_single_sign_on: bool = member.has_single_sign_on  # type: ignore[attr-defined]
+    return has_single_sign_on and not member.user.has_usable_password()
+
+
+#: Parts of the list of members that the page offers, by the value of its parameter `show`.
+_PARTS: Final[dict[str, tuple[str | Promise, Callable[[Membership], bool]]]] = {
+    "admins": (gettext_lazy("Admins"), lambda member: member.role == Role.ADMIN),
+    "approvers": (gettext_lazy("Approvers"), lambda member: member.role == Role.APPROVER),
+    "auditors": (gettext_lazy("Auditors"), lambda member: member.role == Role.AUDITOR),
+    "no-factor": (gettext_lazy("Without second factor"), _signs_in_without_second_factor),
+    "deactivated": (gettext_lazy("Deactivated"), lambda member: not member.user.is_active),
+}
+
+
+def _build_member_filter(request: MemberRequest, members: list[Membership]) -> dict[str, Any]:
+    """Build the context of the list of members with its filter, which a short list does not have."""
+    show, words = request.GET.get("show", ""), request.GET.get("find", "").strip()[:_LONGEST_NAME]
+    shown = [member for member in members if _PARTS[show][1](member)] if show in _PARTS else members
+    if words:
+        names = words.casefold()
+        shown = [
+            member
+            for member in shown
+            if names in member.user.get_username().casefold() or names in member.user.email.casefold()
+        ]
+    numbers = {part: sum(map(belongs, members)) for part, (_label, belongs) in _PARTS.items()}
+    return {
+        "members": shown,
+        "number_of_members": len(members),
+        "has_filter": len(members) >= _FILTERED_FROM or bool(show or words),
+        "find": words,
+        "show": show,
+        "parts": [
+            (part, _("%(part)s (%(number)s)") % {"part": label, "number": numbers[part]})
+            for part, (label, _belongs) in _PARTS.items()
+            if numbers[part] or part == show
+        ],
+    }
 
 
 def _render_members_page(
@@ -248,10 +297,12 @@ def _render_members_page(
     pending_invitations = Invitation.objects.filter(workspace=workspace, accepted_at=None, revoked_at=None).order_by(
         "-pk"
     )
-    members = list(_query_members_with_activity_and_factors(request))
+    members = list(_query_members_with_factors(workspace.pk))
     admins = [member.pk for member in members if member.role == Role.ADMIN and member.user.is_active]
     context = {
-        "members": members,
+        **_build_member_filter(request, members),
+        "last_seen": load_last_activity_by_user(workspace.pk, members),
+        "single_sign_on_only": {member.pk for member in members if _uses_single_sign_on_alone(member)},
         "only_admin_pk": admins[0] if len(admins) == 1 else None,
         "invitations": [invitation for invitation in pending_invitations if invitation.is_open],
         "roles": build_choices(Role),

@@ -35,7 +35,7 @@ def show_account(request: HttpRequest) -> HttpResponse:
     context = {
         "factors": _build_factors_context(user),
         "foreign": SocialAccount.objects.filter(user=user).order_by("pk"),
-        "sign_ins": delete_expired_and_list_user_sessions(user),
+        "sign_ins": delete_expired_and_list_user_sessions(user, request.session.session_key),
         "this_sign_in": request.session.session_key,
         "memberships": Membership.objects.filter(user=user).select_related("workspace").order_by("pk"),
         "here": find_request_membership(request),
@@ -74,10 +74,12 @@ def end_one_or_all_other_sessions(request: HttpRequest) -> HttpResponse:
             raise Http404(_("There is no such sign-in."))
         session.end()
         ended_count = 1
+        sentence = _("You are signed out there.")
     else:
         ended_count = end_user_sessions(user, but=request.session.session_key)
+        sentence = _("You are signed out everywhere else.")
     audit_events.record_account_event(user, AuditKind.SIGN_INS_ENDED, request=request, ended=ended_count)
-    messages.success(request, _("The other sessions were ended."))
+    messages.success(request, sentence)
     return redirect("harness_accounts:account")
 
 

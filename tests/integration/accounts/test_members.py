@@ -1,13 +1,17 @@
 """Members of a workspace and their roles."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from checkpoints.enums import Role
+from checkpoints.audit.insert_unchained_events import record_event_of_workspace
+from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
 from tests.support.audit_entries import list_entries
@@ -191,3 +195,62 @@ def test_list_shows_address_last_visit_and_second_factor(admin: Client, alice: U
     text = visible_text(admin.get("/settings/members/"))
     assert "alice No second factor alice@example.com · never signed in" in text
     assert "bob (you) Second factor No e-mail address · signed in now" in text
+
+
+def test_last_visit_stays_when_its_sign_in_has_ended(admin: Client, alice: User) -> None:
+    person = Client()
+    person.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
+    User.objects.filter(pk=alice.pk).update(last_login=datetime(2025, 1, 1, tzinfo=UTC))
+    seen_now = r"alice No second factor No e-mail address · last seen (just now|\d+ s ago)"
+    assert re.search(seen_now, visible_text(admin.get("/settings/members/")))
+    person.post("/accounts/logout/")
+    UserSession.objects.filter(user=alice).delete()
+    assert re.search(seen_now, visible_text(admin.get("/settings/members/")))
+
+
+def test_last_visit_is_not_what_somebody_else_did(admin: Client, alice: User) -> None:
+    Client().post("/accounts/login/", {"username": "alice", "password": "guess"})
+    record_event_of_workspace(
+        "default",
+        Membership.objects.get(user=alice).workspace_id,
+        AuditKind.TAKEOVER,
+        actor="alice",
+        actor_kind=ActorKind.PERSON,
+        details={"why": "a program took it over under this name"},
+    )
+    assert "never signed in" in visible_text(admin.get("/settings/members/"))
+
+
+def test_last_visit_is_known_after_a_change_of_the_password(admin: Client, alice: User) -> None:
+    person = Client()
+    person.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
+    User.objects.filter(pk=alice.pk).update(last_login=datetime(2025, 1, 1, tzinfo=UTC))
+    new = "another long phrase"
+    person.post("/accounts/password/", {"oldpassword": PASSWORD, "password1": new, "password2": new})
+    assert re.search(r"alice.*? last seen (just now|\d s ago)", visible_text(admin.get("/settings/members/")))
+
+
+def test_member_with_single_sign_on_alone_needs_no_second_factor_here(admin: Client, alice: User) -> None:
+    SocialAccount.objects.create(user=alice, provider="sso", uid="a")
+    assert "alice No second factor" in visible_text(admin.get("/settings/members/"))
+    alice.set_unusable_password()
+    alice.save()
+    assert "alice Single sign-on" in visible_text(admin.get("/settings/members/"))
+
+
+def test_long_list_has_a_filter(admin: Client, alice: User) -> None:
+    assert "Name or e-mail address" not in visible_text(admin.get("/settings/members/"))
+    for number in range(10):
+        make_user(name=f"person-{number}", role=Role.AUDITOR)
+    User.objects.filter(username="person-3").update(is_active=False)
+    text = visible_text(admin.get("/settings/members/"))
+    assert "12 members" in text
+    assert "Auditors (10)" in text
+    assert "Without second factor (11)" in text
+    found = visible_text(admin.get("/settings/members/?find=SON-3"))
+    assert "1 of 12 members" in found
+    assert "person-3 Deactivated No e-mail" in found
+    assert "person-4" not in found
+    assert "1 of 12 members" in visible_text(admin.get("/settings/members/?show=deactivated"))
+    assert "No member matches the filter." in visible_text(admin.get("/settings/members/?find=nobody"))
+    assert "12 members" in visible_text(admin.get("/settings/members/?show=unknown"))

@@ -1,10 +1,13 @@
 """The account page: sign-ins, devices and workspaces."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.test import Client
 
+from checkpoints.db import clock
 from checkpoints.enums import Role
 from tests.support.audit_entries import list_entries
 from tests.support.factories import PASSWORD, make_session, make_user, make_workspace
@@ -25,7 +28,7 @@ def test_page_shows_sign_in_methods_and_devices(alice: User) -> None:
     page = visible_text(client.get("/accounts/"))
     assert "alice Approver Sign-in methods" in page, "the name of a single workspace says nothing"
     assert "Default" not in page
-    assert "Firefox on Linux 127.0.0.1" in page
+    assert "Firefox on Linux Signed in " in page
     assert "This device" in page
 
 
@@ -47,6 +50,20 @@ def test_one_sign_in_can_be_ended(alice: User) -> None:
     which = UserSession.objects.get(user_agent=CHROME)
     here.post("/accounts/sign-ins/end/", {"which": which.pk})
     assert [client.get("/sessions/").status_code for client in (here, there, identity_provider)] == [200, 302, 200]
+
+
+def test_sign_ins_are_told_apart_by_when_they_began_and_were_used(alice: User) -> None:
+    here, _there = signed_in("alice"), signed_in("alice", CHROME)
+    began, used = datetime(2025, 3, 4, 5, 6, tzinfo=UTC), clock.now() - timedelta(hours=3)
+    UserSession.objects.filter(user_agent=CHROME).update(created_at=began, last_seen_at=used)
+    text = visible_text(here.get("/accounts/"))
+    assert "Chrome on Windows Signed in Tue 4 Mar 2025, 05:06 (UTC) · last used 3 h ago · 127.0.0.1 Sign out" in text
+    assert "in use now · 127.0.0.1 This device" in text
+    assert text.index("Firefox on Linux") < text.index("Chrome on Windows")
+    which = UserSession.objects.get(user_agent=CHROME)
+    page = here.post("/accounts/sign-ins/end/", {"which": which.pk}, follow=True)
+    assert "You are signed out there." in visible_text(page)
+    assert "You are signed out everywhere else." in visible_text(here.post("/accounts/sign-ins/end/", follow=True))
 
 
 def test_sign_in_of_another_user_is_not_found(alice: User, bob: User) -> None:
