@@ -17,6 +17,7 @@ from harness_site.core.masking.masker import (
     mask_json_value,
     restore_masked_values,
 )
+from harness_site.review.argument_list_lines import LIST_KINDS, find_list_kind, format_list_lines, parse_list_lines
 from harness_site.review.argument_value_warnings import ArgumentWarning
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import (
@@ -39,10 +40,11 @@ _MAX_EXACT: Final = 2**53
 class ArgumentField:
     """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
 
-    `kind` is `text` (taken literally), `number`, `boolean`, `secret` for a value that is masked as a whole, or `json`
-    for everything else. `stored` is the text of the argument as it is, before any typing; that of a secret is empty,
-    and an empty field keeps it. `error` says what is wrong with the typed text; it is empty until
-    `copy_fields_with_errors` has set it. `warnings` say what is unusual about it, after `copy_fields_with_warnings`.
+    `kind` is `text` (taken literally), `number`, `boolean`, `texts` or `numbers` for a list with one item in each
+    line, `secret` for a value that is masked as a whole, or `json` for everything else. `stored` is the text of the
+    argument as it is, before any typing; that of a secret is empty, and an empty field keeps it. `error` says what is
+    wrong with the typed text; it is empty until `copy_fields_with_errors` has set it. `warnings` say what is unusual
+    about it, after `copy_fields_with_warnings`.
     """
 
     name: str
@@ -76,23 +78,27 @@ class ArgumentField:
             return MASK
         if self.kind in {"text", "secret"}:
             return self.typed.replace("\r\n", "\n")
+        if self.kind in LIST_KINDS:
+            items = parse_list_lines(self.kind, self.typed)
+            return [_keep_whole(item) for item in items] if self._has_whole_numbers else items
         try:
             value = parse_json(self.typed)
         except ValueError as error:
             raise InvalidArgumentText(self._describe_error(error)) from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidArgumentText(self._describe_expected_kind())
-        return _keep_whole(value) if self._is_whole_number else value
+        return _keep_whole(value) if self._has_whole_numbers else value
 
     @property
-    def _is_whole_number(self) -> bool:
-        return self.kind == "number" and _WHOLE_NUMBER.fullmatch(self.stored) is not None
+    def _has_whole_numbers(self) -> bool:
+        is_number = self.kind in {"number", "numbers"}
+        return is_number and all(_WHOLE_NUMBER.fullmatch(line) for line in self.stored.split("\n"))
 
     def _describe_error(self, error: ValueError) -> str:
         if self.kind == "number" and _SEPARATED_NUMBER.fullmatch(self.typed.strip()):
             return (
                 _("Enter the whole number without separators, such as 12000.")
-                if self._is_whole_number
+                if self._has_whole_numbers
                 else _("Enter the number without thousands separators and with a decimal point, such as 1200.5.")
             )
         if self.kind != "json" or not self.typed.strip() or not isinstance(error, JSONDecodeError):
@@ -184,6 +190,8 @@ def _choose_field_kind_and_text(value: Any) -> tuple[str, str]:
         return "secret", ""
     if isinstance(value, str) and not has_hidden_characters(value):
         return "text", value
+    if kind := find_list_kind(value):
+        return kind, format_list_lines(value)
     text = escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=2))
     if isinstance(value, bool):
         return "boolean", text

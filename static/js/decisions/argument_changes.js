@@ -1,6 +1,8 @@
 // Arguments that are edited by field: each changed field has a way back, and what is changed goes along into JSON. The list of
 // changes beside the button comes from the server.
 
+import { listItems } from "./list_items.js";
+
 /** List the fields whose value is not that of the call. A text area counts each line break as one character. */
 function listChangedFields(form) {
   const fields = [...form.querySelectorAll(".by-field [data-stored]")];
@@ -28,14 +30,19 @@ document.addEventListener("click", (event) => {
   const field = undo.closest(".field").querySelector("[data-stored]");
   field.value = field.dataset.stored;
   field.dispatchEvent(new Event("input", { bubbles: true }));
-  field.focus();
+  field.focus(); // one with a row for each item leads to the first
 });
+
+function writeValueAsJson({ dataset, value }) {
+  if (dataset.kind === "text" || dataset.mask) return JSON.stringify(value || dataset.mask || "");
+  if (dataset.kind === "texts") return JSON.stringify(listItems(value), null, 2);
+  return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value;
+}
 
 /** Write the arguments as JSON as the fields have them. Numbers are taken as they are typed, so that no digit is lost. */
 function writeFieldsAsJson(form) {
   const fields = [...form.querySelectorAll(".by-field [data-stored]")];
-  const writeValue = ({ dataset, value }) => (dataset.kind === "text" || dataset.mask ? JSON.stringify(value || dataset.mask || "") : value);
-  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${writeValue(field)}`);
+  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${writeValueAsJson(field)}`);
   return `{\n${lines.join(",\n")}\n}`;
 }
 

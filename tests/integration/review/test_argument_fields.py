@@ -9,6 +9,7 @@ from django.test import Client
 
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
+from harness_site.review.argument_form_fields import build_argument_fields
 from tests.integration.review.payment_agents import awaiting, url
 from tests.support.page_text import visible_text
 
@@ -93,6 +94,44 @@ def test_form_without_a_change_is_refused(people: dict[str, Client]) -> None:
 def test_each_type_is_parsed(people: dict[str, Client], name: str, typed: str, value: Any) -> None:
     call = awaiting(args=ARGS)
     assert record(people["alice"], call, sent(call, people["alice"], **{name: typed})) == {**ARGS, name: value}
+
+
+LISTS: dict[str, Any] = {"ids": [12, 7], "note": "none", "tags": ["late", "17"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "value"),
+    [
+        ("tags", "late\r\n  urgent \r\n\r\n17", ["late", "urgent", "17"]),
+        ("tags", "", []),
+        ("ids", "12\r\n1e3\r\n-7.5", [12, 1000, -7.5]),
+    ],
+)
+def test_list_of_simple_values_has_one_item_in_each_line(
+    people: dict[str, Client], name: str, typed: str, value: Any
+) -> None:
+    call = awaiting(args=LISTS)
+    form = sent(call, people["alice"], note="other")
+    assert (form["argument-0"], form["argument-2"]) == ("12\r\n7", "late\r\n17")
+    assert record(people["alice"], call, {**form, f"argument-{list(LISTS).index(name)}": typed}) == {
+        **LISTS,
+        "note": "other",
+        name: value,
+    }
+    assert ".0" not in call.args
+
+
+def test_item_that_is_no_number_is_named_by_its_place(people: dict[str, Client]) -> None:
+    call = awaiting(args=LISTS)
+    form = sent(call, people["alice"], ids="12\r\n1.249,5\r\ntrue")
+    assert "Item 2 is no number." in visible_text(people["alice"].post(f"{url(call)}change/", form))
+    assert people["alice"].post(url(call), form).status_code == 422
+
+
+@pytest.mark.parametrize("items", [[], [" a"], ["a\nb"], [""], ["a", 1], [True], [None], [["a"]], ["a\u200bb"]])
+def test_list_whose_items_would_not_stay_equal_as_lines_is_edited_as_json(items: list[Any]) -> None:
+    [field] = build_argument_fields(to_canonical_json({"items": items}), {})
+    assert field.kind == "json"
 
 
 @pytest.mark.parametrize(

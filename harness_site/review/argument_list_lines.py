@@ -1,0 +1,56 @@
+"""Lists of texts or of numbers as the text of a form field, with one item in each line."""
+
+import json
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from checkpoints.formats import parse_json
+from harness_site.core.hidden_characters import has_hidden_characters
+from harness_site.core.masking.masker import MASK
+from harness_site.review.parse_edited_arguments import InvalidArgumentText
+
+#: Kinds of fields whose lines are the items of a list.
+LIST_KINDS: Final = frozenset({"texts", "numbers"})
+
+
+def find_list_kind(value: Any) -> str:
+    """Return `texts` or `numbers` for a masked list whose items stay equal as lines, else an empty text."""
+    if not isinstance(value, list) or not value:
+        return ""
+    if all(isinstance(item, str) and _stays_equal_as_line(item) for item in value):
+        return "texts"
+    is_numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in value)
+    return "numbers" if is_numbers else ""
+
+
+def _stays_equal_as_line(text: str) -> bool:
+    is_one_line = bool(text) and text == text.strip() and "\n" not in text and "\r" not in text
+    return is_one_line and MASK not in text and not has_hidden_characters(text)
+
+
+def format_list_lines(value: list[Any]) -> str:
+    """Format a list with one item in each line."""
+    return "\n".join(item if isinstance(item, str) else json.dumps(item) for item in value)
+
+
+def parse_list_lines(kind: str, text: str) -> list[Any]:
+    """Return the items of a list field. Lines without a character are left out. Raises `InvalidArgumentText`."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if kind == "texts":
+        return list(lines)
+    return [_parse_number(number, line) for number, line in enumerate(lines, 1)]
+
+
+def _parse_number(number: int, line: str) -> int | float:
+    try:
+        value = parse_json(line)
+    except ValueError:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidArgumentText(
+            _("Item {number} is no number. Use a decimal point and no separators, such as 1200.5.").format(
+                number=number
+            )
+        )
+    return value
