@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile, groupby
+from itertools import dropwhile, groupby, takewhile
 from typing import Any
 
 from checkpoints.exceptions import InvalidInput
@@ -84,9 +84,24 @@ class ComparedCalls:
 
         Such sides are read side by side.
         """
-        kinds = [line.what if isinstance(line, FurtherMessages) else line.kind for line in self.displayed_lines]
-        apart = [kind for kind, _ in groupby(dropwhile(lambda kind: kind in {"same", "fold"}, kinds))]
-        return apart == ["removed", "added"]
+        return bool(self.lines_of_first_side) and set(map(_get_kind_of_line, self.lines_of_second_side)) == {"added"}
+
+    @property
+    def lines_before_sides(self) -> list[Line]:
+        """The common lines before the first message that only one side has."""
+        return list(takewhile(_is_common, self.displayed_lines))
+
+    @property
+    def lines_of_first_side(self) -> list[Line]:
+        """The lines after the first common ones that are messages of the first side only."""
+        return list(
+            takewhile(lambda line: _get_kind_of_line(line) == "removed", dropwhile(_is_common, self.displayed_lines))
+        )
+
+    @property
+    def lines_of_second_side(self) -> list[Line]:
+        """The lines that follow those of the first side; all are messages of the second if the sides stand apart."""
+        return self.displayed_lines[len(self.lines_before_sides) + len(self.lines_of_first_side) :]
 
     def list_arguments(self) -> list[Any]:
         """Return the arguments of all calls in the lines, including those that the log does not have."""
@@ -137,6 +152,14 @@ class ComparedCalls:
             args = _canonicalize_arguments_or_empty(call)
             records = [record for record in records if record.args == args]
         return records[-1] if len({record.step for record in records}) == 1 else None
+
+
+def _get_kind_of_line(line: Line) -> str:
+    return line.what if isinstance(line, FurtherMessages) else line.kind
+
+
+def _is_common(line: Line) -> bool:
+    return _get_kind_of_line(line) in {"same", "fold"}
 
 
 def _canonicalize_arguments_or_empty(call: CallPart) -> str:

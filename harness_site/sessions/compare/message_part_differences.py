@@ -43,10 +43,11 @@ class EditedPart:
     """A part of an edited message: `part` as it is now if it `is_same`, else its `fields` or its `pieces`.
 
     With `is_command`, the pieces are those of a shell command, and the fields are the other arguments if they differ.
-    If only one of the messages has the part, `only_in` tells which.
+    If only one of the messages has the part, `only_in` tells which; otherwise `old` is the part as it was.
     """
 
     part: Part
+    old: Part | None = None
     is_same: bool = False
     is_command: bool = False
     only_in: Literal["", "old", "new"] = ""
@@ -99,18 +100,18 @@ def _build_part_of_one_message(part: Part, only_in: Literal["old", "new"], budge
 
 def _compare_part(old: Part, new: Part, budget: StepBudget) -> EditedPart:
     if _remove_call_id(old) == _remove_call_id(new):
-        return EditedPart(new, is_same=True)
+        return EditedPart(new, old, is_same=True)
     old_command, new_command = _get_command_or_empty(old), _get_command_or_empty(new)
     if old_command and new_command:
         old_others, new_others = _get_arguments_beside_command(old), _get_arguments_beside_command(new)
         fields = () if old_others == new_others else compare_fields(old_others, new_others, budget)
         if fields or old_others == new_others:
             pieces = word_diff.compute_word_diff(old_command, new_command, budget)
-            return EditedPart(new, is_command=True, fields=fields, pieces=pieces)
+            return EditedPart(new, old, is_command=True, fields=fields, pieces=pieces)
     old_text, new_text = parse_message_parts.parts_to_text((old,)), parse_message_parts.parts_to_text((new,))
     fields = compare_fields(_get_arguments_or_json_result(old), _get_arguments_or_json_result(new), budget)
     return EditedPart(
-        new, fields=fields, pieces=() if fields else word_diff.compute_word_diff(old_text, new_text, budget)
+        new, old, fields=fields, pieces=() if fields else word_diff.compute_word_diff(old_text, new_text, budget)
     )
 
 

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 from itertools import islice, takewhile, zip_longest
 from operator import itemgetter
@@ -16,6 +17,7 @@ from django.utils.translation import gettext, ngettext
 
 from checkpoints.formats import parse_message_parts, shell_command_results
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
+from harness_site.core import formatting
 from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html, join_html
@@ -23,6 +25,7 @@ from harness_site.core.rendering.json_tree import RenderedTree
 from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
+from harness_site.sessions.compare.call_pairs import CallPair
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.json_diff import FieldChange
@@ -30,13 +33,14 @@ from harness_site.sessions.compare.message_alignment import ComparedMessage, Edi
 from harness_site.sessions.compare.message_part_differences import EditedPart, compare_parts
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.templatetags.harness_tools import list_result_parts_not_in_view
 from harness_site.sessions.timeline.list_timeline_items import mask_and_format_tool_name
 from harness_site.sessions.tool_views import tool_view_registry
 from harness_site.templatetags.harness_tags import render_time
 
 register = template.Library()
-N = TypeVar("N", int, Decimal)
+N = TypeVar("N", int, Decimal, timedelta)
 
 #: Unchanged characters displayed on either side of a change.
 _CONTEXT = 160
@@ -51,11 +55,40 @@ _KINDS_SHOWN_WITHOUT_RESULT = frozenset({"command", "diff", "notebook", "questio
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """A number on both sides, as `value` names it: `4 → 5`, or `5` if they are equal. `change` says what differs."""
+    """A number on both sides, as `value` names it: `4 → 5`, or `5` if they are equal. `change` says what differs.
+
+    Of a status, `chips` are the shapes and labels of both sides, or of one if they are equal.
+    """
 
     label: str
     value: str
     change: str
+    chips: tuple[tuple[str, str], ...] = ()
+
+
+@register.simple_tag
+def list_figures_of_sessions(first: SessionHead, second: SessionHead) -> list[ComparedFigure]:
+    """List what became of two sessions, whichever of their versions are compared."""
+    chips = tuple(
+        session_formatting.get_session_status_shape_and_label(
+            head.row.standing,
+            head.row.undecided,
+            head.row.awaiting,
+            head.row.questions,
+            head.waiting,
+            ended_without_result=head.row.ended_without_result,
+        )
+        for head in (first, second)
+    )
+    old, new = (
+        head.row.duration if head.row.has_times and not head.is_fork_without_process else None
+        for head in (first, second)
+    )
+    note = gettext("unchanged") if chips[0] == chips[1] else gettext("of the sessions as they are now")
+    return [
+        ComparedFigure(gettext("Status"), "", note, chips=tuple(dict.fromkeys(chips))),
+        _compare_amounts(gettext("Duration"), old, new, lambda span: formatting.format_duration(span.total_seconds())),
+    ]
 
 
 @register.simple_tag
@@ -179,10 +212,13 @@ def build_message_url(message: ComparedMessage, version: int, reading: str) -> s
 
 
 @register.simple_tag
-def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[str, Any]:
+def build_compared_call_context(
+    calls: ComparedCalls, call: CallPart, old_call: CallPart | None = None
+) -> dict[str, Any]:
     """Build what the transcript shows of a call: what it did, its status and its result.
 
-    A result that is a line of its own is not a part of it, except the exit code of a command.
+    A result that is a line of its own is not a part of it, except the exit code of a command. `old_call` is the same
+    call on the first side; its status is named if it is another one.
     """
     compared_call = calls.build_compared_call(call)
     card = compared_call.card
@@ -201,16 +237,31 @@ def build_compared_call_context(calls: ComparedCalls, call: CallPart) -> dict[st
         view = replace(view, content={**view.content, "is_only_answer_cut": False})  # one link shows everything
     return {
         "args": card.call.args,
+        "record": card.newest_attempt,
         "view": view,
         "has_body": view is not None
         and view.has_template
         and (compared_call.is_shown_with_result or view.kind in _KINDS_SHOWN_WITHOUT_RESULT),
         "state": state,
+        "old_state": None if old_call is None else _find_other_state_of_old_call(calls, old_call, state),
         "reason": ""
         if card.newest_attempt is None
         else session_formatting.explain_imported_call_without_result(card.newest_attempt),
         "result": result,
     }
+
+
+def _find_other_state_of_old_call(
+    calls: ComparedCalls, old_call: CallPart, state: tuple[str, str] | None
+) -> tuple[str, str] | None:
+    """Return the chip shape and label of a call on the first side; None if they are unknown or those of the second."""
+    old_state = build_compared_call_context(calls, old_call)["state"]
+    return old_state if state is not None and old_state != state else None
+
+
+@register.filter
+def count_calls_that_ended_differently(pairs: Sequence[CallPair]) -> int:
+    return sum(pair.ended_differently for pair in pairs)
 
 
 @register.filter

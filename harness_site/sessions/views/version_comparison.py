@@ -14,6 +14,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
 from harness_site.core.word_diff import StepBudget
 from harness_site.sessions.compare import compare_versions
+from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.session_choices import load_session_choices
 from harness_site.sessions.selectors import prompt_outline, session_rows, version_list
@@ -59,8 +60,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     """Compare two versions.
 
     Query parameter `a` is a version of this session and `b` one of it or of the session whose key is `with`. Without
-    versions, the newest is compared with the one before it, or the newest versions of both sessions; the newest version
-    of a fork is compared with the version of its origin that it began with. With `find`, the
+    versions, the newest is compared with the one before it, or the newest versions of both sessions. With `find`, the
     page offers the sessions that have these words in their title, id or agent; a complete id leads to its session.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
@@ -84,8 +84,6 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
     if a is None:
-        a = _find_version_that_was_forked(head, other)
-    if a is None:
         a = next((found for found in numbers_a if other is not head or (b is not None and found < b)), b)
     open_positions = _parse_open_folds(request)
     found = (
@@ -102,6 +100,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         "tab": "versions",
         "found": found,
         "compared_calls": compared_calls,
+        "call_pairs": () if found is None or other is head else pair_calls_of_two_sessions(found.calls_a, found.calls),
         "opened": open_positions,
         "parts_budget": StepBudget(_PARTS_STEPS),
         "numbers_a": numbers_a,
@@ -109,14 +108,6 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         "is_choosing": typed is not None,
     }
     return render(request, "sessions/compare.html", context)
-
-
-def _find_version_that_was_forked(head: SessionHead, other: SessionHead) -> int | None:
-    """Return the version of a session that the other one was forked from; None if it was not, or has been removed."""
-    if other.forked_from != head.row.pk or other.forked_version is None:
-        return None
-    version = version_list.load_version(head.row.pk, other.forked_version)
-    return None if version is None else version.version
 
 
 def _name_sessions(head: SessionHead, other: SessionHead) -> tuple[str, str]:

@@ -270,7 +270,7 @@ def test_edited_call_says_what_differs_and_hides_its_secrets_in_all_arguments(se
             rewrite(session, 0)
         b = session.latest_version
         html = reader.get(f"/sessions/{session.pk}/compare/?a={b - 1}&b={b}").content.decode()
-        return html.partition('<section class="card cmp">')[2].partition("<footer")[0]
+        return html.partition('id="compared-transcript">')[2].partition("<footer")[0]
 
     hidden = "Only data that is not shown here differs"
     command = {"command": "login hunter2hunter2", "password": "hunter2hunter2"}

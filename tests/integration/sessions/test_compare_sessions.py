@@ -1,5 +1,6 @@
 """Comparison of versions of two sessions: a fork and its origin, or any two."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -11,11 +12,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus
+from checkpoints.enums import CallStatus, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.formats.digests import compute_hash_chains
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
 from harness_site.sessions.compare import compare_versions
+from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.compare_versions import Comparison
 from harness_site.sessions.compare.message_alignment import Added, Edited, Fold
 from harness_site.sessions.selectors import message_windows
@@ -87,18 +89,59 @@ def test_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> No
     assert "A vase, unhurt." in page
 
 
-def test_comparison_with_a_fork_starts_at_the_version_that_was_forked(origin: Session, reader: Client) -> None:
+def test_fork_is_compared_in_its_newest_version(origin: Session, reader: Client) -> None:
     fork = forked(origin)
     say(origin, "A broken lamp.")
     make_checkpoint(session=origin)
+    page = visible_text(reader.get(path(origin, fork)))
+    assert f"Version 2 → version 1 of its fork {fork.session_id}" in page
+    assert "A broken lamp." in page
     say(fork, "A vase, unhurt.")
     make_checkpoint(session=fork)
-    page = visible_text(reader.get(path(origin, fork)))
-    assert f"Version 1 → version 2 of its fork {fork.session_id}" in page
-    assert "A broken lamp." not in page
-    assert "Version 2 of the fork → version 2 of the original" in visible_text(reader.get(path(fork, origin)))
-    Session.objects.filter(pk=fork.pk).update(forked_version=7)  # a version that has been removed
     assert "Version 2 → version 2 of its fork" in visible_text(reader.get(path(origin, fork)))
+    assert "Version 2 of the fork → version 2 of the original" in visible_text(reader.get(path(fork, origin)))
+
+
+def test_figures_begin_with_what_became_of_two_sessions(origin: Session, reader: Client) -> None:
+    other = make_session(session_id="other", status=SessionStatus.COMPLETED)
+    say(other, "A vase, unhurt.")
+    make_checkpoint(session=other)
+    Session.objects.filter(pk=origin.pk).update(status=SessionStatus.FAILED)
+    page = visible_text(reader.get(path(origin, other)))
+    assert "Status Failed→Completed of the sessions as they are now Duration" in page.replace(" → ", "→")
+    assert "Status" not in visible_text(reader.get(f"/sessions/{origin.pk}/compare/")).partition("Messages")[0]
+
+
+def test_calls_of_two_sessions_are_paired_by_tool(origin: Session, reader: Client) -> None:
+    other = make_session(session_id="other")
+    say(other, "A vase, unhurt.")
+    make_checkpoint(session=other)
+    for session, calls in (
+        (origin, {"run_tests": CallStatus.COMPLETED, "git_push": CallStatus.FAILED}),
+        (other, dict.fromkeys(("run_tests", "look_up", "git_push"), CallStatus.COMPLETED)),
+    ):
+        for tool, status in calls.items():
+            make_call(session=session, call_id=tool, tool=tool, issued_at=THEN - timedelta(days=1), status=status)
+    found = compared(origin, 1, other, 1)
+    pairs = pair_calls_of_two_sessions(found.calls_a, found.calls)
+    tools = [tuple(record and record.tool for record in (pair.first, pair.second)) for pair in pairs]
+    assert tools == [("run_tests", "run_tests"), (None, "look_up"), ("git_push", "git_push")]
+    assert [pair.ended_differently for pair in pairs] == [False, False, True]
+    assert "1 call ended differently" in visible_text(reader.get(path(origin, other)))
+
+
+def test_edited_call_that_ended_differently_has_both_outcomes(reader: Client) -> None:
+    sessions = [make_session(session_id=name) for name in ("fails", "works")]
+    for session in sessions:
+        call = {"kind": "tool_call", "id": "1", "name": "git_push", "args": {"branch": session.session_id}}
+        result = {"kind": "tool_result", "call_id": "1", "content": session.session_id}
+        say(session, "Push it.")
+        make_message(session=session, body={"role": "assistant", "blocks": [call]})
+        is_error = session is sessions[0]
+        make_message(session=session, body={"role": "tool", "blocks": [{**result, "is_error": is_error}]})
+        make_checkpoint(session=session)
+    page = visible_text(reader.get(path(*sessions)))
+    assert "git_push Failed → Completed" in re.sub(r"\s*→\s*", " → ", re.sub("(git_push)(?=F)", "\\1 ", page))
 
 
 def test_sessions_without_a_common_beginning_have_not_diverged(origin: Session, reader: Client) -> None:
@@ -111,7 +154,7 @@ def test_sessions_without_a_common_beginning_have_not_diverged(origin: Session, 
     page = visible_text(reader.get(path(origin, stranger)))
     assert "diverged" not in page
     assert "Logged calls1 → 1 up to these versions" in page
-    assert "Logged calls of stranger" in page
+    assert "since the sessions diverged" not in page
 
 
 def test_sessions_are_named_by_their_titles_if_these_differ(reader: Client) -> None:
@@ -182,13 +225,13 @@ def test_sessions_without_a_common_message_stand_side_by_side(origin: Session, r
     make_messages(session=stranger, texts=["Good morning.", "I need help."])
     make_checkpoint(session=stranger)
     html = reader.get(path(origin, stranger)).content.decode()
-    assert 'class="body stack-tight apart"' in html
+    assert '<div class="apart">' in html
     assert 'href="#compared-plan"' in html
 
     make_message(session=stranger, body=parse_json(Message.objects.filter(session=origin).latest("position").body))
     make_checkpoint(session=stranger)
-    assert "stack-tight apart" not in reader.get(path(origin, stranger)).content.decode()
-    assert "stack-tight apart" not in reader.get(f"/sessions/{stranger.pk}/compare/").content.decode()
+    assert '<div class="apart">' not in reader.get(path(origin, stranger)).content.decode()
+    assert '<div class="apart">' not in reader.get(f"/sessions/{stranger.pk}/compare/").content.decode()
 
 
 def test_each_line_links_to_its_session(origin: Session, reader: Client) -> None:
@@ -227,8 +270,7 @@ def test_calls_of_both_after_the_fork_are_compared(origin: Session, reader: Clie
     assert [record.tool for record in found.calls.first] == ["send_voucher"]
     page = visible_text(reader.get(path(origin, fork, "&a=2")))
     assert "Logged calls1 → 1" in page
-    assert "Logged calls of origin since the sessions diverged" in page
-    assert "Logged calls of fork since the sessions diverged" in page
+    assert "Logged calls since the sessions diverged" in page
 
 
 def test_equal_prefixes_of_independent_sessions_are_shared(origin: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +349,7 @@ def test_query_count_is_independent_of_the_differences(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(30):
+    with django_assert_num_queries(31):
         reader.get(path(origin, fork))
 
 

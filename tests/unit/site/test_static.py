@@ -118,7 +118,7 @@ def test_what_scrolls_is_reached_by_keyboard() -> None:
         if path.name != "text_page.html"  # the text is as high as it has to be, so the page scrolls
         for tag in SCROLLABLE.findall(path.read_text())
     ]
-    assert "compared_part.html" in dict(scrollable)
+    assert "compared_call_body.html" in dict(scrollable)
     assert [(name, tag) for name, tag in scrollable if 'tabindex="0"' not in tag] == []
 
 
