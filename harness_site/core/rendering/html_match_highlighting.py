@@ -27,19 +27,23 @@ class MarkedHtml:
 def mark_search_words_and_open_folds(html: SafeString, words: tuple[str, ...], *, named: bool = False) -> MarkedHtml:
     """Highlight every occurrence of `words`, ignoring case, and open the folds around them.
 
-    Words that are split by a tag are not found. With `named`, the first mark gets the id `FOUND`.
+    Words that are split by a tag are not found, nor are the role and time beside a message, which are no part of it.
+    With `named`, the first mark gets the id `FOUND`.
     """
     if not words:
         return MarkedHtml(html, complete=True)
     parts: list[str] = []
     folds: list[int] = []
     marked_words: set[str] = set()
+    is_aside = False
     at = 0
     for match in _build_words_pattern(words).finditer(html):
         parts.append(html[at : match.start()])
         at = match.end()
         word = next((index for index, group in enumerate(match.groups()) if group is not None), None)
-        if word is None:
+        if match[0].startswith(("<aside", "</aside")):
+            is_aside = match[0].startswith("<aside")
+        if word is None or is_aside:
             parts.append(_track_open_folds(match[0], folds, len(parts)))
             continue
         for fold in folds:

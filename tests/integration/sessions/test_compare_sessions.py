@@ -140,7 +140,7 @@ def test_edited_call_that_ended_differently_has_both_outcomes(reader: Client) ->
         is_error = session is sessions[0]
         make_message(session=session, body={"role": "tool", "blocks": [{**result, "is_error": is_error}]})
         make_checkpoint(session=session)
-    page = visible_text(reader.get(path(*sessions)))
+    page = visible_text(reader.get(path(sessions[0], sessions[1])))
     assert "git_push Failed → Completed" in re.sub(r"\s*→\s*", " → ", re.sub("(git_push)(?=F)", "\\1 ", page))
 
 

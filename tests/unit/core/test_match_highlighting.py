@@ -24,6 +24,12 @@ def test_words_are_marked_only_between_tags(html: str, word: str, expected: str)
     assert shown(html, word) == expected
 
 
+def test_role_and_time_beside_a_message_are_not_marked() -> None:
+    html = SafeString("<aside><b>User</b><time>22:43:37</time></aside><p>Batch 3</p>")
+    expected = html.replace("Batch 3", "Batch <mark>3</mark>")
+    assert mark_search_words_and_open_folds(html, ("3", "user")) == MarkedHtml(SafeString(expected), complete=False)
+
+
 def test_longest_of_several_words_is_marked_and_each_is_counted() -> None:
     assert shown("re refund", "re", "refund") == "<mark>re</mark> <mark>refund</mark>"
     assert mark_search_words_and_open_folds(SafeString("refund"), ("re", "REFUND")) == MarkedHtml(
