@@ -3,7 +3,7 @@
 from typing import Any, Final, Protocol
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import (
@@ -89,9 +89,9 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
     DecisionKind.EDIT: ("wait", _("Arguments changed")),
     DecisionKind.REJECT: ("bad", _("Rejected")),
     DecisionKind.RESPOND: ("ok", _("Responded instead")),
-    DecisionKind.PROBE_LANDED: ("ok", _("Verify hook: it happened")),
-    DecisionKind.PROBE_NOT_LANDED: ("off", _("Verify hook: it did not happen")),
-    DecisionKind.PROBE_UNKNOWN: ("unknown", _("Verify hook: outcome still unknown")),
+    DecisionKind.PROBE_LANDED: ("ok", _("Tool’s own check: it happened")),
+    DecisionKind.PROBE_NOT_LANDED: ("off", _("Tool’s own check: it did not happen")),
+    DecisionKind.PROBE_UNKNOWN: ("unknown", _("Tool’s own check: outcome still unknown")),
     DecisionKind.DISCARD: ("off", _("Discarded")),
     DecisionKind.WITHDRAW: ("off", _("Decision withdrawn")),
 }
@@ -130,6 +130,8 @@ _DID: Final[dict[str, str | Promise]] = {
     DecisionKind.REJECT: _("rejected it"),
     DecisionKind.RESPOND: _("responded instead"),
     DecisionKind.WITHDRAW: _("withdrew the decision"),
+    DecisionKind.PROBE_LANDED: _("found that it happened"),
+    DecisionKind.PROBE_NOT_LANDED: _("found that it did not happen"),
 }
 
 
@@ -138,7 +140,7 @@ _DID_ABOUT_QUESTION: Final[dict[str, str | Promise]] = {
     DecisionKind.APPROVE: _("answered yes"),
     DecisionKind.EDIT: _("changed the value"),
     DecisionKind.REJECT: _("answered no"),
-    DecisionKind.RESPOND: _("answered"),
+    DecisionKind.RESPOND: pgettext_lazy("verb after a name", "answered"),
 }
 
 

@@ -12,6 +12,7 @@ from checkpoints.enums import ActorKind, DecisionKind
 from checkpoints.models import Decision
 from harness_site.core import formatting, status_labels
 from harness_site.core.time_range_parameters import format_time_parameter
+from harness_site.review.selectors.decided_calls import DecisionsAboutCall
 from harness_site.review.verification_requests import are_requested_together
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
 
@@ -21,17 +22,19 @@ _TIME_BETWEEN_CALLS_OF_BATCH: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierDecision:
-    """Decision before the last one: a vote, a change of the arguments, or one that was `withdrawn` since."""
+class OtherDecision:
+    """Decision about the same call before or after the one of a row: a vote, a change of the arguments, or one that was
+    `withdrawn` since."""
 
     kind: str
     actor: str
     withdrawn: bool
+    is_by_hook: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedRow:
-    """Call `call_pk`, described by `tool`, `sentence` and `args`, with its last decision and those `earlier`."""
+    """Call `call_pk`, described by `tool`, `sentence` and `args`, with a decision and those `earlier` and `later`."""
 
     is_batch: ClassVar[bool] = False
     pk: int
@@ -40,7 +43,8 @@ class DecidedRow:
     actor: str
     reason: str
     created_at: datetime
-    earlier: tuple[EarlierDecision, ...]
+    earlier: tuple[OtherDecision, ...]
+    later: tuple[OtherDecision, ...]
     call_pk: int
     tool: str
     sentence: str
@@ -51,15 +55,17 @@ class DecidedRow:
     has_changed_args: bool
     is_question: bool
     approvals: int
-    #: Whether the last decision gives the call back the arguments that the agent asked for.
+    #: Whether the decision gives the call back the arguments that the agent asked for.
     restores_original_args: bool
     has_evidence: bool
-    #: Chip shape and label of whether the call has run or waits again since; None if the decision lets it do neither.
+    #: Chip shape and label of whether the call has run or waits again since; None if the decision lets it do neither,
+    #: or others followed.
     run_since: tuple[str, str] | None
     session_pk: int
     session_id: str
     is_by_person: bool
-    #: Key of the bulk decision to which the last decision belongs, or the one that it withdraws.
+    is_by_hook: bool
+    #: Key of the bulk decision to which the decision belongs, or the one that it withdraws.
     bulk_pk: int | None
     #: Request for the verification that has decided, if somebody asked for it.
     verification_request: ProbeRequest | None
@@ -95,7 +101,7 @@ class DecidedBatch:
         return self.latest.run_since if len({row.run_since for row in self.rows}) == 1 else None
 
     @property
-    def earlier(self) -> tuple[EarlierDecision, ...]:
+    def earlier(self) -> tuple[OtherDecision, ...]:
         """Decisions before the last one, if they are the same for all these calls."""
         return self.latest.earlier if len({row.earlier for row in self.rows}) == 1 else ()
 
@@ -177,14 +183,23 @@ def _get_batch_key(row: DecidedRow) -> tuple[object, ...]:
 
 
 def build_decided_row(
-    decisions: Sequence[Decision],
+    about_call: DecisionsAboutCall,
     bulk_pks: Mapping[int, int],
     verification_requests: Mapping[int, ProbeRequest] = MappingProxyType({}),
 ) -> DecidedRow:
-    """Build the row of a call from its decisions, in their order, and from the bulk decisions of decisions and the
-    requests that decisions answer, by the keys of these decisions."""
-    decision = decisions[-1]
+    """Build the row of a call from its matching decision, and from the bulk decisions of decisions and the requests
+    that decisions answer, by the keys of these decisions."""
+    decision = about_call.matching
     call = decision.tool_call
+    decisions = [
+        OtherDecision(
+            each.kind,
+            each.actor,
+            is_decision_withdrawn(each, about_call.decisions[number + 1 :]),
+            each.actor_kind == ActorKind.HOOK,
+        )
+        for number, each in enumerate(about_call.decisions)
+    ]
     return DecidedRow(
         pk=decision.pk,
         kind=decision.kind,
@@ -192,10 +207,8 @@ def build_decided_row(
         actor=decision.actor,
         reason=decision.reason,
         created_at=decision.created_at,
-        earlier=tuple(
-            EarlierDecision(earlier.kind, earlier.actor, is_decision_withdrawn(earlier, decisions[number + 1 :]))
-            for number, earlier in enumerate(decisions[:-1])
-        ),
+        earlier=tuple(decisions[: about_call.position]),
+        later=tuple(decisions[about_call.position + 1 :]),
         call_pk=call.pk,
         tool=call.tool,
         sentence=call.sentence,
@@ -208,22 +221,25 @@ def build_decided_row(
         restores_original_args=decision.kind == DecisionKind.EDIT and decision.args_digest == call.asked_args_digest,
         has_evidence=decision.has_given_evidence,
         run_since=None
-        if not decision.final or (call.is_question and decision.kind not in {DecisionKind.WITHDRAW, DecisionKind.EDIT})
+        if about_call.later
+        or not decision.final
+        or (call.is_question and decision.kind not in {DecisionKind.WITHDRAW, DecisionKind.EDIT})
         else status_labels.find_shape_and_label_of_run_since_decision(call.status, final_kind=decision.kind),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
         is_by_person=decision.actor_kind == ActorKind.PERSON,
-        bulk_pk=bulk_pks.get(find_decision_or_withdrawn_decision(decisions).pk),
+        is_by_hook=decision.actor_kind == ActorKind.HOOK,
+        bulk_pk=bulk_pks.get(find_decision_or_withdrawn_decision(about_call).pk),
         verification_request=verification_requests.get(decision.pk),
     )
 
 
-def find_decision_or_withdrawn_decision(decisions: Sequence[Decision]) -> Decision:
-    """Return the last of the decisions about a call; if it is a withdrawal, the decision that it withdraws."""
-    last = decisions[-1]
-    if last.kind != DecisionKind.WITHDRAW:
-        return last
-    return next((each for each in decisions if each.revision == last.revision - 1), last)
+def find_decision_or_withdrawn_decision(about_call: DecisionsAboutCall) -> Decision:
+    """Return the matching decision about a call; if it is a withdrawal, the decision that it withdraws."""
+    decision = about_call.matching
+    if decision.kind != DecisionKind.WITHDRAW:
+        return decision
+    return next((each for each in about_call.earlier if each.revision == decision.revision - 1), decision)
 
 
 def is_decision_withdrawn(decision: Decision, later: Sequence[Decision]) -> bool:

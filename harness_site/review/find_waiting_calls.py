@@ -5,12 +5,13 @@ Few calls wait, so they are read and compared one by one, up to a limit. What is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from django.db.models import Case, F, QuerySet, TextField, Value, When
+from django.db.models.lookups import GreaterThan
 
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.models import Workspace
@@ -29,6 +30,17 @@ from harness_site.review.selectors.pending_calls import select_undecided_calls
 #: Number of calls of each status that are searched, those that wait longest, and number of those that can be found.
 SEARCHED_CALLS: Final = 300
 MOST_FOUND: Final = 100
+#: Columns that the search reads of a call. Those that follow them in a row are texts of other rows about the call.
+SEARCHED_COLUMNS: Final = (
+    "pk",
+    "session_id",
+    "tool",
+    "call_id",
+    "sentence",
+    "searched_args",
+    "session__session_id",
+    "session__agent",
+)
 #: Maximum size in bytes of arguments that are searched; of a call with larger ones, the sentence and the names are.
 _MAX_ARGUMENT_BYTES: Final = 20_000
 
@@ -51,28 +63,36 @@ def find_waiting_calls_with_words(workspace: Workspace, text: str) -> FoundCalls
     for status in sorted(UNDECIDED_CALL_STATUSES):
         calls = list(_select_searched_columns(status).filter(workspace=workspace)[: SEARCHED_CALLS + 1])
         is_complete = is_complete and len(calls) <= SEARCHED_CALLS
-        with use_masking_rules(None):  # masking takes time and only removes text, so that these are all and more
-            candidates += [call for call in calls[:SEARCHED_CALLS] if _has_all_words(call, words, ())]
-    compared = candidates[:MOST_FOUND]
-    secrets = load_known_secrets_of_sessions({call.session_id for call in compared})
-    found = frozenset(
-        call.pk for call in compared if _has_all_words(call, words, secrets.get(call.session_id, frozenset()))
-    )
+        candidates += find_rows_with_words_before_masking(calls[:SEARCHED_CALLS], words)
+    found = find_visible_rows_with_words(candidates[:MOST_FOUND], words)
     # Without a call to show, the number of candidates would say how many have these words in a masked text.
     return FoundCalls(found, is_complete and (len(candidates) <= MOST_FOUND or not found))
 
 
+def find_rows_with_words_before_masking(rows: Iterable[Any], words: Sequence[str]) -> list[Any]:
+    """Return those of the rows that may have all words: masking takes time and only removes text."""
+    with use_masking_rules(None):
+        return [row for row in rows if _has_all_words(row, words, ())]
+
+
+def find_visible_rows_with_words(rows: Sequence[Any], words: Sequence[str]) -> frozenset[int]:
+    """Return the keys of those of the rows in whose visible text all words occur; one query for secrets."""
+    secrets = load_known_secrets_of_sessions({row.session_id for row in rows})
+    return frozenset(row.pk for row in rows if _has_all_words(row, words, secrets.get(row.session_id, frozenset())))
+
+
 @cache
 def _select_searched_columns(status: CallStatus) -> QuerySet[Any, Any]:
-    is_small = When(size__lte=_MAX_ARGUMENT_BYTES, then=F("args"))
-    calls = select_undecided_calls(status).alias(size=StoredSize("args"))
-    calls = calls.annotate(searched_args=Case(is_small, default=Value(""), output_field=TextField()))
+    calls = select_undecided_calls(status).annotate(searched_args=select_arguments_to_search("args"))
     # The index of undecided calls has this order.
-    columns: QuerySet[Any, Any] = calls.order_by("interrupted_at", "pk").values_list(
-        *("pk", "session_id", "tool", "call_id", "sentence", "searched_args", "session__session_id", "session__agent"),
-        named=True,
-    )
+    columns: QuerySet[Any, Any] = calls.order_by("interrupted_at", "pk").values_list(*SEARCHED_COLUMNS, named=True)
     return columns
+
+
+def select_arguments_to_search(column: str) -> Case:
+    """Build the expression for the arguments in this column, which is empty for large ones."""
+    is_small = When(GreaterThan(StoredSize(column), Value(_MAX_ARGUMENT_BYTES)), then=Value(""))
+    return Case(is_small, default=F(column), output_field=TextField())
 
 
 def _has_all_words(call: Any, words: Sequence[str], secrets: Collection[str]) -> bool:
@@ -84,7 +104,7 @@ def _iterate_visible_texts(call: Any, secrets: Collection[str]) -> Iterator[str]
     """Yield what the reader can see of a call, in which these secrets of its session are masked too."""
     args = formatting.parse_json_or_text(call.searched_args)
     with use_masking_rules_with_extra_values(secrets), mask_values_of_secret_fields_in_context(args):
-        names = (call.tool, call.call_id, call.session__session_id, call.session__agent)
+        names = (call.tool, call.call_id, call.session__session_id, call.session__agent, *call[len(SEARCHED_COLUMNS) :])
         visible_names = [mask_and_reveal_hidden(name) for name in names]
         sentence = call_sentences.build_masked_call_sentence(call.tool, call.sentence, args)
         visible_args = list(_iterate_texts(mask_json_value(args)))

@@ -361,7 +361,9 @@ class PendingRowBuilder:
             company=company,
             waits_for_others=waits_for_others,
             together=together,
-            ended=session.status if session.finished else "",
+            ended=lowercase_label_in_sentence(status_labels.get_status_shape_and_label(session.status)[1])
+            if session.finished
+            else "",
             quarantine_address=""
             if session.quarantined_at is None
             else reverse("harness_sessions:session-quarantine", args=[session.pk]),

@@ -75,7 +75,7 @@ class ActiveFilter:
 class QueueFilters:
     """Parsed filters and order of the list; unknown values are ignored. `decided` applies to decisions alone.
 
-    `words` are searched for in the calls that wait.
+    `words` are searched for in the calls that wait, and in the decisions.
     """
 
     words: str
@@ -97,7 +97,7 @@ class QueueFilters:
     @property
     def is_decision_list_filtered(self) -> bool:
         """Whether a filter applies to the list of decisions."""
-        return any((self.tool, self.agent, self.risk, self.decided))
+        return any((self.words, self.tool, self.agent, self.risk, self.decided))
 
     @property
     def decision_times_label(self) -> str:
@@ -129,7 +129,9 @@ class QueueFilters:
     def _describe_call_filters(self) -> dict[tuple[str, ...], str]:
         """Describe what is filtered in all tabs, by the parameters of each filter; empty where it is not."""
         tool, agent = mask_and_reveal_hidden(self.tool), mask_and_reveal_hidden(self.agent)
+        words = put_in_quotation_marks(mask_and_reveal_hidden(self.words))
         return {
+            ("q",): gettext("text %(words)s") % {"words": words} if self.words else "",
             ("risk",): lowercase_label_in_sentence(str(translate_label(self.risk))) if self.risk else "",
             ("tool",): gettext("tool %(name)s") % {"name": tool} if tool else "",
             ("agent",): gettext("agent %(name)s") % {"name": agent} if agent else "",
@@ -150,9 +152,7 @@ class QueueFilters:
 
     def _describe_filters_of_waiting_calls(self) -> dict[tuple[str, ...], str]:
         deadline = lowercase_label_in_sentence(str(self.limit.label)) if self.limit else ""
-        words = put_in_quotation_marks(mask_and_reveal_hidden(self.words))
         return {
-            ("q",): gettext("text %(words)s") % {"words": words} if self.words else "",
             ("age",): gettext("waiting %(duration)s") % {"duration": AGES[self.age][1]} if self.age else "",
             ("deadline",): gettext("deadline %(limit)s") % {"limit": deadline}
             if deadline and self.limit != DeadlineFilter.NONE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind
+from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.models import Decision, ToolCall, Workspace
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
@@ -18,10 +18,6 @@ from harness_site.search.call_and_decision_sums import COUNTED_DECISIONS
 COUNT_LIMIT = 1000
 #: Decisions to list: discards of read-only calls are automatic and left out.
 SHOWN_DECISIONS = sorted(DECIDING_KINDS - {DecisionKind.DISCARD})
-#: Decisions about a call that waits for none, or waits again since a withdrawal.
-_CALL_WAS_DECIDED: Final = ~Q(tool_call__status__in=sorted(UNDECIDED_CALL_STATUSES)) | Q(
-    Exists(Decision.objects.filter(tool_call=OuterRef("tool_call"), kind=DecisionKind.WITHDRAW, final=True))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +25,38 @@ class DecisionFilters:
     """Filters of the decisions themselves, beside those of their calls.
 
     `times` are those of the decisions. `only_people` selects the final decisions of people, whose waiting times the
-    overview shows. `person` selects the decisions of one person by name, and `kind` those of one kind.
+    overview shows. `person` selects the decisions of one person by name, and `kind` those of one kind. `found` are the
+    keys of the decisions that a search has found; None without a search.
     """
 
     times: TimeRange = field(default_factory=TimeRange)
     only_people: bool = False
     person: str = ""
     kind: DecisionKind | None = None
+    found: frozenset[int] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.times or self.only_people or self.person or self.kind)
+        return bool(self.times or self.only_people or self.person or self.kind or self.found is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionsAboutCall:
+    """All decisions of people and hooks about a call, in their order, and the position of the latest that matches."""
+
+    decisions: tuple[Decision, ...]
+    position: int
+
+    @property
+    def matching(self) -> Decision:
+        return self.decisions[self.position]
+
+    @property
+    def earlier(self) -> tuple[Decision, ...]:
+        return self.decisions[: self.position]
+
+    @property
+    def later(self) -> tuple[Decision, ...]:
+        return self.decisions[self.position + 1 :]
 
 
 def load_page_of_decisions_by_call(
@@ -48,15 +66,16 @@ def load_page_of_decisions_by_call(
     *,
     before: int | None = None,
     limit: int = PAGE,
-) -> tuple[list[list[Decision]], int | None, int]:
-    """Load the decided calls with a matching decision, the latest of these first.
+) -> tuple[list[DecisionsAboutCall], int | None, int]:
+    """Load the calls with a matching decision, the latest of these first.
 
-    A call that waits again because its decision was withdrawn is one of them, so that the withdrawal can be read.
+    Calls that wait are among them: for the other people who have to agree, or again, because their arguments were
+    changed or a decision was withdrawn.
 
-    Returns all decisions of people and hooks about each call, in their order, the key to continue before (None at the
-    end), and the number of calls on the next page.
+    Returns the decisions about each call, the key to continue before (None at the end), and the number of calls on the
+    next page.
     """
-    latest = _query_latest_decisions_of_decided_calls(workspace, filters, wanted)
+    latest = _query_latest_decisions_of_calls(workspace, filters, wanted)
     if before is not None:
         latest = latest.filter(pk__lt=before)
     found = list(latest.order_by("-pk").values_list("pk", "tool_call")[: 2 * limit])
@@ -66,20 +85,29 @@ def load_page_of_decisions_by_call(
         decisions = Decision.objects.filter(tool_call__in=[call for _pk, call in page], kind__in=SHOWN_DECISIONS)
         for decision in decisions.select_related("tool_call", "session").order_by("pk"):
             decisions_of_calls[decision.tool_call_id].append(decision)
-    return [decisions_of_calls[call] for _pk, call in page], page[-1][0] if following else None, following
+    rows = [_find_decision_among_those_of_its_call(pk, decisions_of_calls[call]) for pk, call in page]
+    return rows, page[-1][0] if following else None, following
+
+
+def _find_decision_among_those_of_its_call(pk: int, decisions: Sequence[Decision]) -> DecisionsAboutCall:
+    return DecisionsAboutCall(tuple(decisions), next(at for at, each in enumerate(decisions) if each.pk == pk))
 
 
 def count_decided_calls(
     workspace: Workspace, filters: CallFilters, wanted: DecisionFilters, *, limit: int = COUNT_LIMIT
 ) -> BoundedCount:
-    """Count the decided calls with a matching decision, up to `limit`."""
-    return _count_decisions_up_to_limit(_query_latest_decisions_of_decided_calls(workspace, filters, wanted), limit)
+    """Count the calls with a matching decision, up to `limit`."""
+    return _count_decisions_up_to_limit(_query_latest_decisions_of_calls(workspace, filters, wanted), limit)
 
 
 def count_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> BoundedCount:
     """Count the decisions that match, up to `COUNT_LIMIT`; a call may have several."""
-    decisions = _query_decisions(workspace, filters, _build_decision_condition(wanted))
-    return _count_decisions_up_to_limit(decisions, COUNT_LIMIT)
+    return _count_decisions_up_to_limit(query_decisions(workspace, filters, wanted), COUNT_LIMIT)
+
+
+def query_decisions(workspace: Workspace, filters: CallFilters, wanted: DecisionFilters) -> QuerySet[Decision]:
+    """Select the decisions that match, unordered."""
+    return _query_decisions(workspace, filters, _build_decision_condition(wanted))
 
 
 def _count_decisions_up_to_limit(decisions: QuerySet[Decision], limit: int) -> BoundedCount:
@@ -88,13 +116,13 @@ def _count_decisions_up_to_limit(decisions: QuerySet[Decision], limit: int) -> B
     return BoundedCount(min(number, limit), number > limit)
 
 
-def _query_latest_decisions_of_decided_calls(
+def _query_latest_decisions_of_calls(
     workspace: Workspace, filters: CallFilters, wanted: DecisionFilters
 ) -> QuerySet[Decision]:
-    """Select the latest matching decision of each call that waits for none, or waits again since a withdrawal."""
+    """Select the latest matching decision about each call."""
     condition = _build_decision_condition(wanted)
     later = Decision.objects.filter(condition, tool_call=OuterRef("tool_call"), pk__gt=OuterRef("pk"))
-    return _query_decisions(workspace, filters, condition & ~Exists(later) & _CALL_WAS_DECIDED)
+    return _query_decisions(workspace, filters, condition & Q(~Exists(later)))
 
 
 def _query_decisions(workspace: Workspace, filters: CallFilters, condition: Q) -> QuerySet[Decision]:
@@ -116,6 +144,8 @@ def _build_decision_condition(wanted: DecisionFilters) -> Q:
         condition &= Q(actor=wanted.person, actor_kind=ActorKind.PERSON)
     if wanted.kind is not None:
         condition &= Q(kind=wanted.kind)
+    if wanted.found is not None:
+        condition &= Q(pk__in=sorted(wanted.found))
     if wanted.times.since is not None:
         condition &= Q(created_at__gte=wanted.times.since)
     if wanted.times.until is not None:

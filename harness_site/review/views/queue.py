@@ -30,13 +30,14 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     skip_unreadable_records,
 )
-from harness_site.review import claims_and_presence, find_waiting_calls
+from harness_site.review import claims_and_presence, find_decisions, find_waiting_calls
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import (
     build_decided_row,
     find_decision_or_withdrawn_decision,
     group_equal_decisions,
 )
+from harness_site.review.find_decisions import FoundDecisions
 from harness_site.review.find_waiting_calls import FoundCalls
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
@@ -46,6 +47,7 @@ from harness_site.review.selectors import decided_calls, outage_groups, pending_
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.comment_counts import count_comments_of_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
+from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
     UNCHANGED,
     load_changes_of_waiting_calls,
@@ -80,8 +82,12 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     if filters and handed:
         handed = pending_calls.drop_calls_that_filters_hide(request.membership.workspace, handed, filters)
     tab = _get_selected_or_default_tab(selected, counts, due, handed)
+    found_decisions = _find_decisions_with_words(request, filters, query_filters)
+    wanted = (
+        query_filters.decided if found_decisions is None else replace(query_filters.decided, found=found_decisions.pks)
+    )
     tab_context = (
-        _load_decided_context(request, filters, query_filters)
+        _load_decided_context(request, filters, query_filters, wanted)
         if tab == "decided"
         else _load_pending_context(request, tab, filters, query_filters, due[tab].first_pks, handed, waiting)
     )
@@ -93,12 +99,14 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "active_filters": query_filters.list_active_filters(tab, request.GET),
         **counts,
         "decided": decided_calls.count_decided_calls(
-            request.membership.workspace, filters, query_filters.decided, limit=pending_calls.COUNT_LIMIT
+            request.membership.workspace, filters, wanted, limit=pending_calls.COUNT_LIMIT
         ),
         "urgent": {name: calls.urgent_count for name, calls in due.items()},
         "found": counts["interrupted"] + counts["awaiting"],
         "is_search_incomplete": found is not None and not found.is_complete,
         "search_limits": {"searched": find_waiting_calls.SEARCHED_CALLS, "found": find_waiting_calls.MOST_FOUND},
+        "is_search_of_decisions_incomplete": found_decisions is not None and not found_decisions.is_complete,
+        "decision_search_limits": {"searched": find_decisions.SEARCHED_DECISIONS, "found": find_decisions.MOST_FOUND},
         "pending": waiting,
         "waiting_calls": waiting.own,
         "handed": {name: list(handed.values()).count(status) for name, status in STATUS_OF.items()},
@@ -124,6 +132,21 @@ def _find_calls_with_words(request: MemberRequest, words: str) -> FoundCalls:
         "The search of the waiting calls",
         lambda: find_waiting_calls.find_waiting_calls_with_words(request.membership.workspace, words),
         FoundCalls(is_complete=False),
+    )
+
+
+def _find_decisions_with_words(
+    request: MemberRequest, filters: CallFilters, query_filters: QueueFilters
+) -> FoundDecisions | None:
+    """Find the decisions with the words of the search; none if a row cannot be read, and None without a search."""
+    if not query_filters.words:
+        return None
+    return call_or_use_fallback(
+        "The search of the decisions",
+        lambda: find_decisions.find_decisions_with_words(
+            request.membership.workspace, query_filters.words, filters, query_filters.decided
+        ),
+        FoundDecisions(is_complete=False),
     )
 
 
@@ -322,17 +345,19 @@ def _choose_handed_and_due_pks_to_list_first(
     return handed_first, [pk for pk in due_pks if pk not in in_groups and pk not in handed_first]
 
 
-def _load_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
+def _load_decided_context(
+    request: MemberRequest, filters: CallFilters, query_filters: QueueFilters, wanted: DecisionFilters
+) -> dict[str, Any]:
     workspace = request.membership.workspace
     decided, next_key, following = decided_calls.load_page_of_decisions_by_call(
-        workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)
+        workspace, filters, wanted, before=_parse_page_start_key(request.GET)
     )
     is_filtered = query_filters.is_decision_list_filtered
-    counted = (workspace, filters, query_filters.decided)
-    calls = [decisions[-1].tool_call for decisions in decided]
+    counted = (workspace, filters, wanted)
+    calls = [each.matching.tool_call for each in decided]
     bulk_pks = load_keys_of_bulk_decisions([find_decision_or_withdrawn_decision(each).pk for each in decided])
-    requests = load_answered_requests([decisions[-1] for decisions in decided])
-    rows = [build_decided_row(decisions, bulk_pks, requests) for decisions in decided]
+    requests = load_answered_requests([each.matching for each in decided])
+    rows = [build_decided_row(each, bulk_pks, requests) for each in decided]
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
         "matching_decisions": decided_calls.count_decisions(*counted) if is_filtered else None,
@@ -347,7 +372,7 @@ def _load_decided_context(request: MemberRequest, filters: CallFilters, query_fi
             list_active_usernames_with_role_or_higher(workspace, Role.APPROVER)
         ),
         **_build_tool_and_agent_suggestions_context(
-            (decisions[-1].tool_call.tool, decisions[-1].session.agent) for decisions in decided
+            (each.matching.tool_call.tool, each.matching.session.agent) for each in decided
         ),
     }
 

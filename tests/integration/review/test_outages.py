@@ -229,7 +229,9 @@ def test_verification_shows_actor_and_time(people: dict[str, Client], lost: Lost
 def test_decisions_and_verifications_show_their_time(people: dict[str, Client], lost: Lost) -> None:
     made = make_decision(call=lost(), kind=DecisionKind.PROBE_UNKNOWN, actor="stock", reason="No answer.")
     at = f"{made.created_at:%H:%M:%S}"
-    assert f"{at} stock: Verify hook: outcome still unknown “No answer.”" in visible_text(people["carol"].get(PAGE))
+    assert f"{at} stock: Tool’s own check: outcome still unknown “No answer.”" in visible_text(
+        people["carol"].get(PAGE)
+    )
 
 
 def test_outcome_of_a_verification_is_summarized(people: dict[str, Client], lost: Lost) -> None:
@@ -278,7 +280,7 @@ def test_calls_verified_together_are_one_row_of_the_decisions(people: dict[str, 
     assert "2 happened 1 did not happen" in visible_text(page)
     assert [len(row.rows) if row.is_batch else 1 for row in page.context["decided_rows"]] == [1, 3]
     filtered = visible_text(people["carol"].get("/review/?tab=decided&tool=refund_card"))
-    assert filtered.count("verify hook of refund_card, on request of alice: ") == 3
+    assert filtered.count("The tool’s own check, on request of alice: ") == 3
     assert filtered.count("on request of") == 3
 
 
@@ -301,8 +303,8 @@ def test_equal_answers_of_a_hook_are_said_once(people: dict[str, Client], lost: 
     _record_unknown_answer(calls[0], "Two of them.")
     page = visible_text(people["alice"].get(PAGE))
     assert "could not tell about any" not in page
-    assert page.count("Verify hook: outcome still unknown “No answer.” · the same answer 2 times") == 2
-    assert page.count("Verify hook: outcome still unknown “Two of them.”") == 1
+    assert page.count("Tool’s own check: outcome still unknown “No answer.” · the same answer 2 times") == 2
+    assert page.count("Tool’s own check: outcome still unknown “Two of them.”") == 1
 
 
 def _record_unknown_answer(call: ToolCall, reason: str) -> None:

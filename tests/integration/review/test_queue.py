@@ -353,7 +353,7 @@ def test_decided_call_is_one_row_with_its_last_decision(reader: Client) -> None:
     )
     assert "<s><bdi>alice</bdi> approved</s> · <s><bdi>bob</bdi> approved</s>" in page.content.decode()
     filtered = visible_text(reader.get("/review/?tab=decided&by=people"))
-    assert "1 decided call · 3 decisions, with votes and withdrawn ones" in filtered
+    assert "Decisions about 1 call · 3 decisions, also counting earlier ones about the same call" in filtered
 
 
 @pytest.mark.parametrize(
@@ -374,19 +374,37 @@ def test_decided_row_says_whether_the_call_has_run_since(
     assert " ".join(re.sub("<[^>]*>", " ", row).split()) == chips
 
 
-def test_call_whose_decision_was_withdrawn_stays_among_the_decided_ones(reader: Client) -> None:
+def test_waiting_calls_with_a_vote_a_change_or_a_withdrawn_decision_are_among_the_decisions(reader: Client) -> None:
     voted = interrupted(0, status=CallStatus.AWAITING_APPROVAL, approvals=2)
     make_decision(call=voted, kind=DecisionKind.APPROVE, final=False)
-    assert "No decided calls yet" in visible_text(reader.get("/review/?tab=decided"))
+    changed = interrupted(0, status=CallStatus.AWAITING_APPROVAL)
+    make_decision(call=changed, kind=DecisionKind.EDIT)
     withdrawn = interrupted(1)
     make_decision(call=withdrawn, actor="alice", kind=DecisionKind.MARK_FAILED, revision=1)
     make_decision(call=withdrawn, actor="bob", kind=DecisionKind.WITHDRAW, reason="Wrong day.", revision=2)
-    for query in ("", "&answer=withdraw", "&answer=mark_failed", "&by=person:bob", "&by=person:alice"):
-        page = reader.get(f"/review/?tab=decided{query}")
-        assert [row.call_pk for row in page.context["decisions"]] == [withdrawn.pk], query
-        text = visible_text(page)
-        assert "bob: “Wrong day.”" in text
-        assert "Before: alice recorded that it did not happen Decision withdrawn Waits again" in text
+    page = reader.get("/review/?tab=decided")
+    assert [row.call_pk for row in page.context["decisions"]] == [withdrawn.pk, changed.pk, voted.pk]
+    text = visible_text(page)
+    assert "bob: “Wrong day.”" in text
+    assert "Before: alice recorded that it did not happen Decision withdrawn Waits again" in text
+    assert "Arguments changed Waits again" in text
+    assert "Approved · one of 2" in text
+
+
+def test_filtered_decision_is_shown_with_its_time_and_with_what_followed(reader: Client) -> None:
+    call, other = interrupted(1), interrupted(2, status=CallStatus.FAILED)
+    recorded = make_decision(call=call, actor="alice", kind=DecisionKind.MARK_FAILED, reason="Not there.", revision=1)
+    make_decision(call=other, actor="alice", kind=DecisionKind.MARK_FAILED, revision=1)
+    Decision.objects.update(created_at=THEN)
+    make_decision(call=call, actor="bob", kind=DecisionKind.WITHDRAW, revision=2)
+    for query in ("answer=mark_failed", "by=person:alice", "first=2025-03-01&last=2025-03-05&zone=UTC"):
+        page = reader.get(f"/review/?tab=decided&{query}")
+        rows = page.context["decisions"]
+        assert [(row.call_pk, row.created_at) for row in rows] == [(other.pk, THEN), (call.pk, THEN)], query
+        assert (rows[1].pk, page.content.decode().count('<li class="day">')) == (recorded.pk, 1)
+        assert "alice: “Not there.”" in visible_text(page)
+        assert "Then: bob withdrew the decision It did not happen" in visible_text(page)
+        assert "Waits again" not in visible_text(page)
 
 
 def test_decided_calls_are_listed_by_their_last_decision_on_consecutive_pages(reader: Client) -> None:
@@ -433,11 +451,11 @@ def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:
     assert "with evidence" in visible_text(own)
     assert own.content.decode().count("data-row") == 1
     assert "bob: “R”" in visible_text(response)
-    assert "Verify hook: it happened" in visible_text(response)
+    assert "Tool’s own check: it happened" in visible_text(response)
 
 
 def test_empty_decided_tab_is_explained(reader: Client) -> None:
-    assert "No decided calls yet" in visible_text(reader.get("/review/?tab=decided"))
+    assert "No decisions yet" in visible_text(reader.get("/review/?tab=decided"))
 
 
 def test_hostile_text_is_escaped(reader: Client) -> None:

@@ -487,7 +487,7 @@ def test_equal_answers_of_a_verify_hook_in_a_row_are_one_line(session: Session, 
     call = make_call(session=session, status=CallStatus.INTERRUPTED)
     for _ in range(3):
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="hook", actor_kind=ActorKind.HOOK, reason="503")
-    words = "Verify hook: outcome still unknown, asked 3 times, last just now"
+    words = "Tool’s own check: outcome still unknown, asked 3 times, last just now"
     for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
         page = visible_text(reader.get(address))
         assert page.count("outcome still unknown") == 1

@@ -38,7 +38,7 @@ def test_every_interrupt_reason_has_a_label(reason: str) -> None:
 
 def test_every_decision_kind_has_a_verb() -> None:
     assert status_labels.format_decision_verb(DecisionKind.APPROVE) == "approved"
-    assert status_labels.format_decision_verb(DecisionKind.PROBE_LANDED) == "decided: Verify hook: it happened"
+    assert status_labels.format_decision_verb(DecisionKind.PROBE_LANDED) == "found that it happened"
 
 
 @pytest.mark.parametrize("kind", [DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED])
