@@ -249,6 +249,9 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
             lambda: _list_events_with_runs_before_start(seen, events_of_runs),
             no_events,
         ),
+        "last_check": next(
+            (each for each in reversed(seen.evidence.decisions) if each.kind == DecisionKind.PROBE_UNKNOWN), None
+        ),
         "takeovers": events_of_runs.takeovers,
         "verification_request": _find_request_of_final_decision(seen, events_of_runs),
         "around": call_or_use_fallback(

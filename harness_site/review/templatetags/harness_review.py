@@ -1,13 +1,12 @@
 """Tags about the calls that wait for a decision."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
-from datetime import date, datetime, timedelta
+from collections.abc import Sequence, Set
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django import template
 from django.template import Context
-from django.utils import timezone
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -18,16 +17,16 @@ from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_url
 from harness_site.core.call_sentences import does_sentence_describe_call, put_tool_in_words
-from harness_site.core.formatting import convert_to_zone, format_date_with_weekday_and_year
+from harness_site.core.formatting import format_date_with_weekday_and_year
 from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments, is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.status_labels import find_unusual_risk
-from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_decision_evidence_context
 from harness_site.review.decision_options import is_reason_given
 from harness_site.review.differing_arguments import describe_differing_arguments
+from harness_site.review.folded_call_events import list_trace_lines
 from harness_site.review.models import Comment
 from harness_site.review.pending_call_rows import PendingCallRow, describe_comments
 from harness_site.review.question_choices import find_question_choice_of_decision
@@ -112,20 +111,7 @@ register.filter("json_container", parse_json_container)
 register.filter("chosen_option", find_question_choice_of_decision)
 register.filter("is_reason_given", is_reason_given)
 register.filter("cited_evidence", build_decision_evidence_context)
-
-
-@register.filter("mark_new_days")
-def pair_events_with_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[TraceEvent, date | None]]:
-    """Yield each event with its day in the reader's time zone if the day differs from that of the event before it.
-
-    The first event is compared with today.
-    """
-    zone = timezone.get_current_timezone()
-    last_day = convert_to_zone(clock.now(), zone).date()
-    for event in events:
-        day = last_day if event.at is None else convert_to_zone(event.at, zone).date()
-        yield event, None if day == last_day else day
-        last_day = day
+register.filter("trace_lines", list_trace_lines)
 
 
 @register.simple_tag(name="risk")

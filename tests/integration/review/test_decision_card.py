@@ -22,7 +22,7 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.formats.digests import digest_text
-from checkpoints.models import LateResult, Session, ToolCall
+from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from tests.integration.review.interrupted_calls import lost_call, page, raw
@@ -160,6 +160,31 @@ def test_loss_of_a_run_stands_before_the_run_that_took_its_place(reader: Client)
         r"[\d:.]+ Run 3 on worker-1 \(pid 89\) took the session",
         page(reader, call),
     )
+
+
+@pytest.mark.parametrize(("checks", "is_folded"), [(2, False), (3, True)])
+def test_repeated_checks_and_lost_runs_are_folded(reader: Client, checks: int, is_folded: bool) -> None:
+    call = lost_call(verifiable=True)
+    made = [
+        make_decision(
+            call=call,
+            kind=DecisionKind.PROBE_UNKNOWN,
+            actor="verify hook of refund_card",
+            actor_kind=ActorKind.HOOK,
+            reason="503",
+        )
+        for _number in range(checks)
+    ]
+    for number, decision in enumerate(made):
+        Decision.objects.filter(pk=decision.pk).update(created_at=THEN + timedelta(days=number, minutes=1))
+    make_decision(call=call, kind=DecisionKind.WITHDRAW, actor="bob", reason="wrong line")
+    content, shown = raw(reader, call), page(reader, call)
+    summary = f"The tool’s own check ran {checks} times: outcome still unknown · 1 run took the session"
+    assert (summary in shown) is is_folded
+    assert content.count('<ol class="trace">') == 1 + is_folded
+    assert shown.count("The tool’s own check ran: outcome still unknown — “503”") == checks
+    assert shown.index("Run 1 was lost") < shown.index("The tool’s own check ran")
+    assert shown.index("wrong line") > shown.rindex("The tool’s own check ran")
 
 
 def test_date_is_shown_once_where_the_day_changes(reader: Client) -> None:

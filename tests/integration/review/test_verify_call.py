@@ -1,5 +1,6 @@
 """Verification requested on the card."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -38,6 +39,23 @@ def test_waiting_process_is_asked_to_verify(alice: Client) -> None:
     assert "Run 1 has been asked to verify the call." in page
     assert "alice asked the run to verify the call; the tool’s own check has not answered yet" in page
     assert "Verify again" not in page
+
+
+def test_answer_of_the_check_stands_where_it_was_asked_for(alice: Client) -> None:
+    """The button stays where it is, so that the keyboard and the reader do; the line below it tells a screen reader."""
+    call = interrupted()
+    alice.post(f"/review/calls/{call.pk}/verify/")
+    asked = alice.get(f"/review/calls/{call.pk}/").content.decode()
+    assert 'id="verify" aria-describedby="last-check" type="button" aria-disabled="true"' in asked
+    assert 'id="last-check" role="status">Run 1 has been asked to verify the call. Its answer appears here.' in asked
+    answered(call, DecisionKind.PROBE_UNKNOWN, reason="the provider answered 503")
+    ToolCall.objects.filter(pk=call.pk).update(verify_requested_by="")
+    response = alice.get(f"/review/calls/{call.pk}/")
+    assert 'id="verify" aria-describedby="last-check" title=' in response.content.decode()
+    assert re.search(
+        r"Verify again Checked at [\d:]+: the outcome is still unknown — “the provider answered 503” ",
+        visible_text(response),
+    )
 
 
 def test_open_page_keeps_its_seen_revision(alice: Client) -> None:

@@ -1,0 +1,94 @@
+"""Repeated events of a call, folded into one line so that the others stay near the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import groupby
+from typing import Final
+
+from django.utils import timezone
+from django.utils.translation import ngettext
+
+from checkpoints.db import clock
+from harness_site.core.formatting import convert_to_zone
+from harness_site.review.call_event_history import TraceEvent
+
+#: Events that say no more the second time: a check without an outcome and its request, and runs that come and go.
+_REPEATED_KINDS: Final = frozenset({"probe", "requested", "took", "later_run", "lost"})
+#: Fewer events in a row stay as they are.
+_MIN_FOLDED_EVENTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """Line of the trace: one `event`, or several `folded` events; `day` is the day that begins with it, if one does."""
+
+    event: TraceEvent
+    day: date | None
+    folded: Sequence[TraceLine] = ()
+
+    @property
+    def summary(self) -> str:
+        """How often what has happened among the folded events."""
+        kinds = [line.event.kind for line in self.folded]
+        checks, losses, starts = (
+            kinds.count("probe"),
+            kinds.count("lost"),
+            kinds.count("took") + kinds.count("later_run"),
+        )
+        texts = [
+            ngettext(
+                "The tool’s own check ran once: outcome still unknown",
+                "The tool’s own check ran %(number)s times: outcome still unknown",
+                checks,
+            )
+            % {"number": checks}
+            if checks
+            else "",
+            ngettext("%(number)s run took the session", "%(number)s runs took the session", starts) % {"number": starts}
+            if starts
+            else "",
+            ngettext("%(number)s run was lost", "%(number)s runs were lost", losses) % {"number": losses}
+            if losses
+            else "",
+        ]
+        return " · ".join(filter(None, texts))
+
+
+def list_trace_lines(events: Sequence[TraceEvent]) -> list[TraceLine]:
+    """List the lines of a trace, with the days in the reader's time zone where they change; the first one is compared
+    with today."""
+    return list(_build_lines(events, _get_day(clock.now()), is_folding=True))
+
+
+def _build_lines(events: Sequence[TraceEvent], last_day: date, *, is_folding: bool) -> Iterator[TraceLine]:
+    for group in _group_repeated_events(events) if is_folding else ([event] for event in events):
+        first = group[0]
+        day = last_day if first.at is None else _get_day(first.at)
+        folded = tuple(_build_lines(group, day, is_folding=False)) if len(group) > 1 else ()
+        yield TraceLine(first, None if day == last_day else day, folded)
+        last_day = day
+
+
+def _group_repeated_events(events: Sequence[TraceEvent]) -> Iterator[list[TraceEvent]]:
+    for is_repeated, group in groupby(_pair_with_whether_repeated(events), key=lambda pair: pair[0]):
+        members = [event for _is_repeated, event in group]
+        if is_repeated and len(members) >= _MIN_FOLDED_EVENTS:
+            yield members
+        else:
+            yield from ([event] for event in members)
+
+
+def _pair_with_whether_repeated(events: Iterable[TraceEvent]) -> Iterator[tuple[bool, TraceEvent]]:
+    """Pair each event with whether it may be folded: not a takeover, and not the loss that has interrupted the call."""
+    before = ""
+    for event in events:
+        is_loss_of_call = event.kind == "lost" and before == "gap"
+        yield event.kind in _REPEATED_KINDS and event.takeover is None and not is_loss_of_call, event
+        before = event.kind
+
+
+def _get_day(moment: datetime) -> date:
+    return convert_to_zone(moment, timezone.get_current_timezone()).date()
