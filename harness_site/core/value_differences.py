@@ -20,7 +20,7 @@ from harness_site.core.word_diff import BoundedMatcher, DiffPiece, TooManySteps
 
 #: Maximum depth of a value by value comparison; deeper values are compared as JSON text.
 _DEEP: Final = 8
-#: Number of characters of unchanged text that are shown beside a change.
+#: Number of characters of unchanged text in the line of a change that are shown beside it.
 _CONTEXT_LENGTH: Final = 80
 #: Maximum steps of the comparison of two lists.
 _LIST_STEPS: Final = 1_000_000
@@ -42,6 +42,11 @@ class ValueDifference:
     def is_replacement(self) -> bool:
         """Whether a whole value took the place of another one."""
         return tuple(piece.change for piece in self.pieces) == ("del", "ins")
+
+    @property
+    def is_in_text(self) -> bool:
+        """Whether parts of a text changed, which are shown with the text around them."""
+        return len(self.pieces) > 1 and not self.is_replacement
 
 
 def list_value_differences(before: Any, after: Any) -> tuple[ValueDifference, ...]:
@@ -164,7 +169,10 @@ def _shorten_unchanged_pieces(pieces: tuple[DiffPiece, ...]) -> tuple[DiffPiece,
 def _shorten_piece(piece: DiffPiece, *, after_change: bool, before_change: bool) -> DiffPiece:
     start = piece.text[:_CONTEXT_LENGTH] if after_change else ""
     end = piece.text[-_CONTEXT_LENGTH:] if before_change else ""
-    return piece if len(piece.text) <= len(start) + len(end) + 1 else replace(piece, text=f"{start}…{end}")
+    first_line, first_break, _rest = start.partition("\n")
+    _rest, last_break, last_line = end.rpartition("\n")
+    shortened = f"{first_line}{first_break}…{last_break}{last_line}"
+    return piece if len(piece.text) <= len(shortened) else replace(piece, text=shortened)
 
 
 def _is_word_diff_useful(before: str, after: str) -> bool:

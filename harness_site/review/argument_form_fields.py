@@ -29,6 +29,8 @@ from harness_site.review.parse_edited_arguments import (
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
 _LINE: Final = 45
+#: Texts with more lines are edited in a wide column.
+_LONG: Final = 15
 #: A number with commas, or with more separators than JSON allows: `0,9`, `31,877`, `1.249,00`, `31 877`.
 _SEPARATED_NUMBER: Final = re.compile(r"[+-]?\d*(?:[.,’'\s]\d+)+")
 _WHOLE_NUMBER: Final = re.compile(r"-?\d+")
@@ -69,8 +71,17 @@ class ArgumentField:
 
     @property
     def text_area_line_count(self) -> int:
-        """Height of the text area in lines, from 1 to 12."""
-        return min(max(self.typed.count("\n") + 1 + len(self.typed) // _LINE, 1), 12)
+        """Height of the text area in lines, from 1 to 12; of a long text 24."""
+        return 24 if self.is_long_text else min(_estimate_line_count(self.typed), 12)
+
+    @property
+    def is_long_text(self) -> bool:
+        """Whether the argument is a text of many lines, as it is and not as it was typed, so that columns stay."""
+        return self.kind == "text" and _estimate_line_count(self.stored) > _LONG
+
+    @property
+    def line_count(self) -> int:
+        return self.typed.count("\n") + 1
 
     def parse_typed_value(self) -> Any:
         """Return the typed text as a JSON value, a secret that is kept as its mask. Raises `InvalidArgumentText`."""
@@ -177,6 +188,11 @@ def compose_arguments_json(fields: tuple[ArgumentField, ...], question_value: Ma
     typed = {field.name: field.parse_typed_value() for field in fields}
     arguments = typed if question_value is None else {"value": {**question_value, **typed}}
     return json.dumps(arguments, ensure_ascii=False)
+
+
+def _estimate_line_count(text: str) -> int:
+    """Return the number of lines of a text in a narrow text area."""
+    return text.count("\n") + 1 + len(text) // _LINE
 
 
 def _keep_whole(value: float) -> int | float:

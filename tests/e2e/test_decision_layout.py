@@ -172,6 +172,51 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     assert is_visible_in_viewport(problem)
 
 
+def test_list_is_edited_item_by_item(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer("--with-memo")
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, "Edit")
+    item = page.get_by_role("textbox", name="copies, item")
+    item.nth(1).fill("bob")
+    item.nth(1).press("Enter")
+    page.keyboard.type("dora")
+    page.get_by_role("button", name="Remove item 1 of copies").click()
+    expect(item.first).to_be_focused()
+    expect(page.locator("#change dl")).to_have_text(re.compile(r"ana → now bob\s+copies\[2\]\s+before ben → now dora"))
+    page.reload()
+    expect(item).to_have_count(2)  # the draft is back
+    expect(item.last).to_have_value("dora")
+    expect(page.locator("#change ins")).to_have_count(2)
+    page.get_by_role("button", name="Undo copies").click()
+    expect(item.last).to_have_value("ben")
+    item.last.press("Control+a")
+    item.last.press("Backspace")
+    item.last.press("Backspace")
+    expect(item).to_have_count(1)
+    page.get_by_role("radio", name="JSON").check()
+    expect(page.get_by_role("textbox", name="Arguments")).to_have_value(re.compile(r'"copies": \[\s+"ana"\s+\]'))
+
+
+def test_long_text_is_edited_in_a_wide_column(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer("--with-memo")
+    page = open_page("alice")
+    for width, height in ((1366, 768), (1280, 720)):
+        page.set_viewport_size(ViewportSize(width=width, height=height))
+        page_actions.open_payment_card(page, payer.session_id)
+        page_actions.choose_answer(page, "Edit")
+        memo = page.get_by_role("textbox", name="memo")
+        memo.fill(memo.input_value().replace("Line 30 of", "Line 30 in") + "\nOne more line.")
+        expect(page.get_by_text("text, 61 lines")).to_be_visible()
+        expect(page.locator("#change dd")).to_contain_text("Line 30")
+        box = memo.bounding_box()
+        assert box is not None
+        assert box["width"] > 500
+        assert box["height"] > 350
+        assert list_positions_where_only_the_button_is_in_sight(page) == [], (width, height)
+        page.evaluate("sessionStorage.clear()")
+
+
 def test_warning_about_an_edited_value_is_in_sight_beside_the_button(
     start_payer: StartPayer, open_page: OpenPage
 ) -> None:

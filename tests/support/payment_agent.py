@@ -32,7 +32,14 @@ def main(arguments: Sequence[str]) -> int:
 def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
     """Pay the invoice and finish the session; return its result."""
     session, tools = options.session, _build_tools(options)
-    args = {"invoice": options.invoice, "amount": "12300.00", "currency": "EUR", "payee": "Northwind GmbH"}
+    args: dict[str, Any] = {
+        "invoice": options.invoice,
+        "amount": "12300.00",
+        "currency": "EUR",
+        "payee": "Northwind GmbH",
+    }
+    if options.with_memo:
+        args |= {"memo": "\n".join(f"Line {number} of the memo." for number in range(60)), "copies": ["ana", "ben"]}
     transcript = _build_transcript(options.invoice, args)
     try:
         point = checkpointer.resume(session, tools, wait=True)
@@ -62,7 +69,9 @@ def _build_tools(options: argparse.Namespace) -> ToolRegistry:
         decide_within=options.decide_within,
         sentence="Pay invoice {invoice}: {amount} {currency} to {payee}",
     )
-    def pay_invoice(invoice: int, amount: str, currency: str, payee: str) -> str:
+    def pay_invoice(
+        invoice: int, amount: str, currency: str, payee: str, memo: str = "", copies: Sequence[str] = ()
+    ) -> str:
         append_line(str(options.ledger), f"{invoice} {amount} {payee}")
         crash_marker = options.ledger.with_suffix(".crashed")
         if options.die and not crash_marker.exists():
@@ -97,5 +106,8 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ledger", type=Path, required=True, help="gets a line for each payment")
     parser.add_argument("--approvals", type=int, default=1, help="how many people have to agree")
     parser.add_argument("--decide-within", type=float, help="seconds; afterwards an admin has to decide")
+    parser.add_argument(
+        "--with-memo", action="store_true", help="pay with a long memo, and a list of people who get it"
+    )
     parser.add_argument("--die", action="store_true", help="be killed in the middle of the payment, once")
     return parser.parse_args(arguments)

@@ -1,6 +1,7 @@
 // Arguments that are edited by field: each changed field has a way back, and what is changed goes along into JSON. The list of
 // changes beside the button comes from the server.
 
+import { ngettext } from "../translations.js";
 import { listItems } from "./list_items.js";
 
 /** List the fields whose value is not that of the call. A text area counts each line break as one character. */
@@ -9,7 +10,13 @@ function listChangedFields(form) {
   return fields.filter((field) => field.value !== field.dataset.stored.replaceAll("\r\n", "\n"));
 }
 
+function countLines(area) {
+  const count = area.value.split("\n").length;
+  area.closest(".field").querySelector("[data-line-count]").textContent = ngettext("%(count)s line", "%(count)s lines", count);
+}
+
 export function markChangedArguments(form) {
+  for (const area of form.querySelectorAll(".long-text textarea")) countLines(area);
   const changed = listChangedFields(form);
   for (const was of form.querySelectorAll("[data-was]")) was.hidden = !changed.some((field) => was.closest(".field").contains(field));
 }

@@ -53,6 +53,12 @@ def test_only_the_changed_items_of_a_list_are_listed(
     assert told(before, after) == differences
 
 
+def test_only_the_lines_of_a_change_are_shown_beside_it() -> None:
+    lines = [f"This is line number {number} of the text." for number in range(30)]
+    [(_path, _kind, pieces)] = told("\n".join(lines), "\n".join(lines).replace("number 7", "seven"))
+    assert pieces == "…\nThis is line|- number 7|+ seven| of the text.\n…"
+
+
 def test_unchanged_text_is_shortened_beside_a_change() -> None:
     [(path, kind, pieces)] = told(TEXT, TEXT.replace("word250", "other"))
     assert (path, kind) == ("it", "changed")
