@@ -1,7 +1,7 @@
 """Query parameters of the session list."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
@@ -141,6 +141,16 @@ def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
         for name, (is_valid, sentence) in checks.items()
         if texts[name] and not is_valid(texts[name])
     }
+
+
+def read_name_filters(asked: QueryDict) -> dict[str, str]:
+    """Read the filters of the session list by whole names, by parameter."""
+    return {name: read_and_decrypt_text_parameter(asked, name) for name in ("agent", *_TRAITS)}
+
+
+def map_suggestions_to_parameters(suggested: Mapping[str, Iterable[str]]) -> dict[str, Iterable[str]]:
+    """Map the suggested values of traits to the parameters that filter by them."""
+    return {name: suggested.get(trait, ()) for name, trait in _TRAITS.items()}
 
 
 def get_required_index_kinds(asked: QueryDict) -> set[Kind]:

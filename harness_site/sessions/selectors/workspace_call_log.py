@@ -112,6 +112,8 @@ class CallLogPage:
 
 #: Figures of a tool that are usually zero.
 _RARE_FIGURES: Final = ("answered", "failed", "rejected", "open", "discarded", "interrupted", "replays")
+#: Those of them that are so seldom that one column has them all.
+_FIGURES_OF_ONE_COLUMN: Final = ("answered", "rejected", "open", "discarded", "replays")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,11 @@ class ToolRatesReport:
     def has_rare_figure_by_name(self) -> dict[str, bool]:
         """Return for each figure that is usually zero whether a tool has it."""
         return {name: any(getattr(rates, name) for rates in self.tools) for name in _RARE_FIGURES}
+
+    @property
+    def has_other_outcomes(self) -> bool:
+        """Return whether a tool has one of the figures that share a column."""
+        return any(getattr(rates, name) for rates in self.tools for name in _FIGURES_OF_ONE_COLUMN)
 
     @property
     def has_ended_calls_without_duration(self) -> bool:

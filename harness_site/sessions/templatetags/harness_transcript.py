@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import template
+from django.template import Context
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -50,6 +51,7 @@ from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS, l
 from harness_site.sessions.session_row_html import render_session_rows
 from harness_site.sessions.sortable_heading import render_sortable_heading
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
+from harness_site.templatetags.harness_tags import build_filter_url
 
 register = template.Library()
 
@@ -154,6 +156,12 @@ def list_session_status_choices() -> list[tuple[str, str]]:
 @register.simple_tag
 def list_session_sort_choices() -> list[tuple[str, str]]:
     return [(sort.value, str(sort.label)) for sort in Sort]
+
+
+@register.simple_tag(takes_context=True)
+def build_near_name_url(context: Context, parameter: str, name: str) -> str:
+    """Return the URL of the list with a known name in place of one that nothing has."""
+    return build_filter_url(context["request"].GET, **{parameter: name, "rows": ""})
 
 
 @register.simple_tag

@@ -1,7 +1,7 @@
 """Full-text search: hits grouped by session."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from harness_site.search.query_terms import SearchQuery
 from harness_site.search.sessions_with_all_words import WordMatches, search_sessions_with_all_words
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
+from harness_site.sessions.selectors.near_filter_names import NearNames
 from harness_site.sessions.selectors.ordered_search_results import (
     search_best_matching_sessions,
     search_sessions_in_order_of_column,
@@ -62,12 +63,17 @@ class SessionResultGroup:
 
 
 def show_hits_or_redirect_to_correction(
-    request: MemberRequest, query: SearchQuery, wanted: SessionFilter, context: dict[str, Any]
+    request: MemberRequest,
+    query: SearchQuery,
+    wanted: SessionFilter,
+    context: dict[str, Any],
+    *,
+    load_near_names: Callable[[], list[NearNames]],
 ) -> HttpResponse:
     """Show search results.
 
     `before` is the cursor of the page, `within` limits the search to one session, and `rows` reloads the sessions of an
-    open page.
+    open page. `load_near_names` loads known names for the filters if nothing is found.
     """
     workspace = request.membership.workspace_id
     cursor = _parse_cursor(request.GET.get("before", ""))
@@ -118,6 +124,7 @@ def show_hits_or_redirect_to_correction(
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
         "cursor": cursor,
+        "near_names": [] if groups or following or cursor or found.slow else load_near_names(),
         "order": order,
         "order_label": dict(list_search_order_choices())[order],
         "is_in_order": is_in_order,

@@ -1,6 +1,8 @@
 """Session list, and redirect from a session id to the page of the session."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -9,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
-from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
+from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list_recent_agents_and_labels
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
@@ -19,6 +21,7 @@ from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import filter_suggestions, session_list_pages, session_rows
+from harness_site.sessions.selectors.near_filter_names import NearNames, load_near_names_of_session_filters
 from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_list_filter_parameters import (
     COST_PARAMETERS,
@@ -27,8 +30,10 @@ from harness_site.sessions.session_list_filter_parameters import (
     count_given_filters,
     describe_invalid_filters_by_parameter,
     get_required_index_kinds,
+    map_suggestions_to_parameters,
     parse_session_filter,
     read_and_decrypt_text_parameter,
+    read_name_filters,
 )
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -54,7 +59,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     filters = parse_session_filter(workspace, request.GET)
     times = TimeRange.parse_query(request.GET)
     errors = describe_invalid_filters_by_parameter(request.GET)
-    common = {
+    common: dict[str, Any] = {
         "wanted": filters,
         "given_filters": count_given_filters(request.GET),
         "filter_errors": errors,
@@ -69,8 +74,13 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         ),
     }
     if query := SearchQuery.parse(read_and_decrypt_text_parameter(request.GET, "q")):
+        known = list_recent_agents_and_labels(workspace)
         return show_hits_or_redirect_to_correction(
-            request, query, filters, {**common, "known": list_recent_agents_and_labels(workspace)}
+            request,
+            query,
+            filters,
+            {**common, "known": known},
+            load_near_names=lambda: _load_near_names(request, common["suggested"], known),
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
@@ -104,6 +114,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
         "links": build_first_previous_and_next_links(request, "after", page.after, without=("rows",)),
         "after": after,
+        "near_names": [] if rows or after else _load_near_names(request, common["suggested"], page.known),
         "may_label": request.membership.has_role(Role.APPROVER),
     }
     return render(request, "sessions/list.html", context)
@@ -120,6 +131,15 @@ def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
             _("Ids have to match exactly, including case, spaces and slashes. The list finds parts of an id."),
         )
     return redirect("harness_sessions:session", pk)
+
+
+def _load_near_names(
+    request: MemberRequest, suggested: Mapping[str, Iterable[str]], known: SessionFacets
+) -> list[NearNames]:
+    """Load known names for the filters of an empty list."""
+    suggested_names = map_suggestions_to_parameters(suggested) | {"agent": known.agents, "label": known.labels}
+    workspace = request.membership.workspace_id
+    return load_near_names_of_session_filters(workspace, read_name_filters(request.GET), suggested_names)
 
 
 def _build_sortable_heading(

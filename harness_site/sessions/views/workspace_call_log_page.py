@@ -22,6 +22,7 @@ from harness_site.sessions.call_row_display import (
 )
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
+from harness_site.sessions.selectors.near_filter_names import load_near_names_of_call_filters
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from harness_site.sessions.session_lookup import require_member_and_handle_page_not_found
 
@@ -50,6 +51,11 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": session_formatting.list_call_status_choices(),
         "links": build_first_previous_and_next_links(request, "after", page.after),
+        "near_names": []
+        if rows or rates is None
+        else load_near_names_of_call_filters(
+            workspace, tool=filters.calls.tool, agent=filters.agent, newest_tools=rates.tool_names
+        ),
         "later": after is not None,
         "looked_at": workspace_call_log.LOOKED_AT,
         "exported": _build_export_url_with_filters(request),

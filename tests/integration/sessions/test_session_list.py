@@ -1,7 +1,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
@@ -17,6 +17,7 @@ from checkpoints.sessions.session_list_filters import (
     get_order_fields,
     split_into_indexed_querysets,
 )
+from harness_site.search.models import SESSION_COUNTS, SessionSums
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -290,6 +291,44 @@ def test_empty_result_is_reported(reader: Client) -> None:
     assert "Export CSV" not in page
     page = visible_text(reader.get("/sessions/?status=failed"))
     assert "No session matches the filters. Changes of the last seconds may be missing." in page
+
+
+def read_near_names(reader: Client, address: str) -> list[tuple[str, str]]:
+    """Read the names that an empty list offers, with their addresses."""
+    html = reader.get(address).content.decode()
+    return [
+        (name, unescape(url)) for url, name in re.findall(r'<a class="btn" href="([^"]+)"><bdi>([^<]+)</bdi>', html)
+    ]
+
+
+def test_names_like_one_that_nothing_has_are_offered(reader: Client) -> None:
+    for agent in ("refund-desk", "desk", "mailer"):
+        make_session(agent=agent, labels='["vip-customers"]')
+    assert read_near_names(reader, "/sessions/?agent=refund&status=failed") == [
+        ("refund-desk", "?agent=refund-desk&status=failed")
+    ]
+    assert [name for name, _ in read_near_names(reader, "/sessions/?agent=DESK")] == ["desk", "refund-desk"]
+    assert [name for name, _ in read_near_names(reader, "/sessions/?agent=mialer")] == ["mailer"]
+    assert [name for name, _ in read_near_names(reader, "/sessions/?agent=mailer&label=vip")] == ["vip-customers"]
+    assert read_near_names(reader, "/sessions/?agent=nowhere") == []
+    assert read_near_names(reader, "/sessions/?agent=mailer&status=failed") == [], "the name is right"
+    assert [name for name, _ in read_near_names(reader, "/sessions/?q=lamp&agent=refund")] == ["refund-desk"]
+    text = visible_text(reader.get("/sessions/?agent=refund"))
+    assert "Did you mean: refund-desk Agent" in text
+    assert "Enter complete names" not in text
+
+
+def test_agent_of_old_sessions_is_offered_from_the_sums_of_its_days(reader: Client) -> None:
+    session = make_session(agent="mailer")
+    SessionSums.objects.create(
+        workspace_id=session.workspace_id,
+        start=datetime(2025, 3, 1, tzinfo=UTC),
+        hourly=False,
+        agent="refund-desk",
+        cost=0,
+        **dict.fromkeys(SESSION_COUNTS, 0),
+    )
+    assert [name for name, _ in read_near_names(reader, "/sessions/?agent=refund")] == ["refund-desk"]
 
 
 @pytest.mark.parametrize("wanted", [SessionFilter(), SessionFilter(among=(ANY, ANY))])

@@ -18,6 +18,7 @@ from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Role
 from checkpoints.models import AuditEvent, Decision, LateResult, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.core.time_range_parameters import TimeRange
+from harness_site.search.models import ToolSums
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage, LoggedCall
@@ -278,7 +279,10 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
     assert (pay.median, mail.median) == (timedelta(seconds=2), timedelta(seconds=2))
     words = visible_text(reader.get("/calls/"))
-    assert "pay 9 2 (22 %) 1 (11 %) 1 (11 %) 1 (11 %) 3 (33 %) 1 (11 %) 1 (11 %) 1 2.0 s 2.0 s" in words
+    assert "Calls Completed Failed Interrupted Other figures Median duration 95 % within" in words
+    others = "result by a person 1 (11 %) rejected 1 (11 %) open 3 (33 %) discarded 1 (11 %) replays 1"
+    assert f"pay 9 2 (22 %) 1 (11 %) 1 (11 %) {others} 2.0 s 2.0 s" in words
+    assert "mail 3 2 (67 %) 1 (33 %) 2.0 s" in words
     assert "alice: It happened" in words
     assert words.count("refund-desk Responded instead requested ") == 1
 
@@ -419,6 +423,19 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     html = reader.get("/calls/", {"tool": SCRIPT, "agent": SCRIPT, "key": SCRIPT}).content.decode()
     assert "<script>alert" not in html
     assert reader.get("/calls/?first=x&last=9999-12-31&after=%00&status=x&tool=%00&key=%00").status_code == 200
+
+
+def test_names_like_one_that_no_call_has_are_offered(session: Session, reader: Client) -> None:
+    make_calls(session, 2)
+    text = visible_text(reader.get("/calls/?agent=refund"))
+    assert "No call matches the filters." in text
+    assert "Did you mean: refund-desk Agent" in text
+    assert 'href="?agent=refund-desk"' in reader.get("/calls/?agent=refund").content.decode()
+    assert "Did you mean: mail Tool" in visible_text(reader.get("/calls/?tool=mai"))
+    ToolSums.objects.create(
+        workspace_id=session.workspace_id, start=THEN, hourly=False, agent="refund-desk", tool="refund_card"
+    )
+    assert "Did you mean: refund_card Tool" in visible_text(reader.get("/calls/?tool=refund"))
 
 
 @pytest.mark.parametrize("calls", [1, 3])

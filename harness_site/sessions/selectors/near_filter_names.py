@@ -1,0 +1,93 @@
+"""Known names that are like one that a filter was given and that nothing has exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from django.utils.translation import gettext_lazy
+
+from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
+from harness_site.core.masking.masker import mask_text
+from harness_site.search.models import SessionSums, ToolSums
+
+#: Filters by name, with their labels.
+_SESSION_FILTERS: Final = {
+    "agent": gettext_lazy("Agent"),
+    "label": gettext_lazy("Label"),
+    "tool": gettext_lazy("Tool"),
+    "by": gettext_lazy("Decided by"),
+    "project": gettext_lazy("Project"),
+    "branch": gettext_lazy("Branch"),
+    "model": gettext_lazy("Model"),
+    "program": gettext_lazy("Program version"),
+}
+#: Most names that are suggested for one filter.
+_MAX_NAMES: Final = 5
+#: Days of agents, or of tools by agent, whose names are read, the newest first.
+_READ_SUMS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class NearNames:
+    """Names for one filter: its parameter in the URL and its label."""
+
+    parameter: str
+    label: str
+    names: tuple[str, ...]
+
+
+def load_near_names_of_session_filters(
+    workspace: int, given: Mapping[str, str], suggested: Mapping[str, Iterable[str]]
+) -> list[NearNames]:
+    """Load known names for the filters of a session list that has none.
+
+    Args:
+        workspace: Key of the workspace.
+        given: Names that filter the list, by parameter; empty ones filter nothing.
+        suggested: Names of the newest sessions, by parameter.
+    """
+    near = []
+    for parameter, label in _SESSION_FILTERS.items():
+        if typed := given.get(parameter, ""):
+            known = {*suggested.get(parameter, ()), *_list_known_names_of_days(workspace, parameter)}
+            near.append(NearNames(parameter, str(label), _find_near_names(typed, known)))
+    return [one for one in near if one.names]
+
+
+def load_near_names_of_call_filters(
+    workspace: int, *, tool: str, agent: str, newest_tools: Iterable[str]
+) -> list[NearNames]:
+    """Load known names for the filters of a list of tool calls that has none; `newest_tools` are those of new calls."""
+    agents = list_recent_agents_and_labels(workspace).agents if agent else ()
+    suggested = {"agent": agents, "tool": newest_tools}
+    return load_near_names_of_session_filters(workspace, {"tool": tool, "agent": agent}, suggested)
+
+
+def _list_known_names_of_days(workspace: int, parameter: str) -> set[str]:
+    """List the agents or the tools that the sums of the newest days have; nothing for another parameter."""
+    if parameter == "agent":
+        days = SessionSums.objects.filter(workspace=workspace, hourly=False).order_by("-start")
+        return set(days.values_list("agent", flat=True)[:_READ_SUMS]) - {""}
+    if parameter == "tool":
+        days_of_tools = ToolSums.objects.filter(workspace=workspace, hourly=False).order_by("-start")
+        return set(days_of_tools.values_list("tool", flat=True)[:_READ_SUMS]) - {""}
+    return set()
+
+
+def _find_near_names(typed: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Find the known names that begin with what was typed, contain it, or differ in a few letters.
+
+    There are none if a name is exactly so: then another filter is the reason that nothing was found. Names are compared
+    as the reader may see them, so that masked parts cannot be guessed.
+    """
+    names = {mask_text(name): name for name in known}
+    wanted = typed.casefold()
+    if not wanted or typed in names:
+        return ()
+    containing = [shown for shown in names if wanted in shown.casefold()]
+    containing.sort(key=lambda shown: (not shown.casefold().startswith(wanted), len(shown), shown))
+    similar = containing or get_close_matches(typed, names, n=_MAX_NAMES, cutoff=0.75)
+    return tuple(names[shown] for shown in similar[:_MAX_NAMES])
