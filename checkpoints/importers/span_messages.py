@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
+from checkpoints.formats.tool_definitions import get_name_of_tool_definition_or_empty
 from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
 from checkpoints.importers.span_message_parts import (
@@ -61,10 +63,27 @@ def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     ):
         return _wrap_blocks_in_message_list("assistant", [build_call_block(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
-        return [message for value in values for message in _read_message_or_response_item(value, role)]
+        messages = [message for value in values for message in _read_message_or_response_item(value, role)]
+        return _merge_neighbouring_tool_definitions(messages)
     return _wrap_blocks_in_message_list(
         role, [block for value in values for block in iterate_content_as_blocks(_unwrap_prompt_or_completion(value))]
     )
+
+
+def _merge_neighbouring_tool_definitions(messages: list[Body]) -> list[Body]:
+    """Make one message of those that define the tools for the model: some traces have one for each tool."""
+    merged: list[Body] = []
+    for has_definitions, group in groupby(messages, _has_only_tool_definitions):
+        if has_definitions:
+            merged.append({"role": "system", "blocks": [block for message in group for block in message["blocks"]]})
+        else:
+            merged += group
+    return merged
+
+
+def _has_only_tool_definitions(message: Body) -> bool:
+    blocks = message.get("blocks")
+    return isinstance(blocks, list) and bool(blocks) and all(map(get_name_of_tool_definition_or_empty, blocks))
 
 
 def _unwrap_prompt_or_completion(value: Any) -> Any:

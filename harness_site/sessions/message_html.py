@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -17,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats.parse_message_parts import OtherPart, Part, TextPart
 from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
+from checkpoints.formats.tool_definitions import get_name_of_tool_definition_or_empty
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -61,12 +63,14 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
     )
     more_url = f"{messages_url}{entry.position}/?v={variables['version_text']}"
     is_offline = bool(variables["offline"])
+    defines_tools = bool(entry.parts) and all(map(_get_name_of_offered_tool_or_empty, entry.parts))
+    role = "system" if defines_tools else entry.role  # some traces name the role "tool", as if a tool had answered
     return build_html(
         _MESSAGE,
-        role_kind=session_formatting.get_role_css_kind(entry.role),
+        role_kind=session_formatting.get_role_css_kind(role),
         position=entry.position,
         data_whole=SafeString(" data-whole") if variables["whole"] and not is_offline else "",
-        role=mask_and_reveal_hidden(session_formatting.format_role_name(entry.role)),
+        role=mask_and_reveal_hidden(session_formatting.format_role_name(role)),
         time="" if variables["has_no_times"] else _render_time_and_date_if_new(entry.at, entry.previous_at),
         answer_time=""
         if variables["has_no_times"] or entry.answer_time is None
@@ -160,8 +164,24 @@ def _render_position_and_version_in_export(entry: MessageEntry) -> SafeString:
 def _render_parts(entry: MessageEntry, variables: Mapping[str, Any]) -> SafeString:
     if not entry.parts:
         return build_html('<p class="muted small">{}</p>', _("The message is empty."))
-    html = "".join(_render_part(part, variables) for part in entry.parts)
+    html = "".join(
+        _render_offered_tools(list(parts), variables)
+        if defines_tools
+        else "".join(_render_part(part, variables) for part in parts)
+        for defines_tools, parts in groupby(entry.parts, lambda part: bool(_get_name_of_offered_tool_or_empty(part)))
+    )
     return mark_safe(html)  # noqa: S308 - each part is safe
+
+
+def _get_name_of_offered_tool_or_empty(part: Part | CallCard) -> str:
+    """Return the name of the tool that a part of a message defines for the model; empty if it defines none."""
+    return get_name_of_tool_definition_or_empty(part.value) if isinstance(part, OtherPart) else ""
+
+
+def _render_offered_tools(parts: Sequence[Part | CallCard], variables: Mapping[str, Any]) -> str:
+    names = list(map(_get_name_of_offered_tool_or_empty, parts))
+    context = {**variables, "definitions": parts, "names": names}
+    return get_template("sessions/parts/offered_tools.html").render(context)
 
 
 def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeString:

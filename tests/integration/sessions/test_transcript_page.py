@@ -154,6 +154,15 @@ def test_single_vote_of_several_is_shown(session: Session, reader: Client) -> No
     assert "Approved: pay (2 people have to agree) by alice" in visible_text(reader.get(f"{page}/history/"))
 
 
+def test_definitions_of_tools_are_no_answers_of_tools(session: Session, reader: Client) -> None:
+    tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("search", "refund_card")]
+    make_message(session=session, body={"role": "tool", "blocks": tools})
+    make_checkpoint(session=session)
+    html = get_session_page(reader, session)
+    assert re.search(r"<summary>Tools offered to the model \(2\) <span[^>]*>search, refund_card</span>", html)
+    assert 'class="msg system"' in html
+
+
 def test_call_without_arguments_is_labelled(session: Session, reader: Client) -> None:
     make_message(
         session=session, role="assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": "look", "args": {}}]

@@ -14,6 +14,7 @@ from checkpoints.formats.parse_message_parts import TextPart, list_message_parts
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.normalized_span import Span
+from checkpoints.importers.span_messages import parse_span_messages
 from checkpoints.importers.watch_folder import FolderWatch
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from tests.integration.checkpoints.importers.test_formats import (
@@ -57,6 +58,15 @@ def test_request_inside_a_workflow_is_found_by_its_attributes(
     assert [body["role"] for body in read_transcript(cp)] == ["user", "assistant"]
     assert Session.objects.get().total_tokens == 34
     assert list(json.loads(Checkpoint.objects.get().usage or "{}")["by_model"]) == ["m-9"]
+
+
+def test_tools_offered_to_the_model_are_one_message_that_no_tool_has_written() -> None:
+    tools = [
+        {"role": "tool", "content": {"type": "function", "function": {"name": name, "description": ""}}}
+        for name in ("search", "refund_card")
+    ]
+    messages = parse_span_messages({"messages": [{"role": "user", "content": "Hello"}, *tools]}, "user")
+    assert [(body["role"], len(body["blocks"])) for body in messages] == [("user", 1), ("system", 2)]
 
 
 def test_answer_of_tempo_is_an_export(cp: SyncCheckpointer, tmp_path: Path) -> None:
