@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any
 
 from django.db.models import QuerySet
@@ -61,9 +61,15 @@ class CallToDecideRow:
         return len(self.call_pks)
 
     @property
-    def place_in_queue(self) -> tuple[bool, bool, datetime]:
-        """Sort key of the queue: what is due within a day, then outages, then what has waited longest."""
-        return self.deadline is None, self.deadline is None and self.call is not None, self.deadline or self.since
+    def place_in_queue(self) -> tuple[bool, bool, bool, datetime]:
+        """Sort key of the queue: what was handed over, what is due within a day, outages, what has waited longest."""
+        is_due = self.deadline is not None
+        return not self.is_handed, not is_due, not is_due and self.call is not None, self.deadline or self.since
+
+    @property
+    def later_deadline(self) -> datetime | None:
+        """Deadline of a call that is not due within a day; None without one."""
+        return None if self.call is None or self.deadline is not None else self.call.deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +85,8 @@ def load_calls_to_decide_first(
 ) -> CallsToDecideFirst:
     """List the calls to decide first with four queries. Calls that were interrupted together are one row.
 
-    The order is that of the review queue: what was handed to the reader, what is due within a day, and then by turns
-    what was interrupted and what awaits approval. What the reader may not decide comes last.
+    The order is that of the review queue: what was handed to the reader, what is due within a day, what was interrupted
+    together, and then what has waited longest. What the reader may not decide comes last.
 
     With `agent`, only the calls of this agent count, and each is a row, as in the queue.
 
@@ -133,14 +139,8 @@ def load_calls_to_decide_first(
 
 
 def _order_rows_as_in_queue(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
-    """Order the rows; the queue has a tab for interrupted calls and one for the others, which take turns here."""
-    rows = sorted(rows, key=lambda row: row.place_in_queue)
-    handed = [row for row in rows if row.is_handed]
-    due = [row for row in rows if not row.is_handed and row.deadline is not None]
-    left = [row for row in rows if not row.is_handed and row.deadline is None]
-    turns = zip_longest([row for row in left if row.is_interrupted], [row for row in left if not row.is_interrupted])
-    by_turns = (sorted(filter(None, turn), key=lambda row: row.since) for turn in turns)
-    return [*handed, *due, *chain.from_iterable(by_turns)]
+    """Order the rows as the first tab of the queue does."""
+    return sorted(rows, key=lambda row: row.place_in_queue)
 
 
 def _add_agents(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:

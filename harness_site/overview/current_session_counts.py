@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
 
 from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
+from checkpoints.db import clock
 from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus, SessionStatus
 from checkpoints.models import Run, Session
 from checkpoints.sessions.display_status import LAST_RUN_WAS_LOST
@@ -18,6 +20,8 @@ from harness_site.review.selectors.pending_calls import BoundedCount
 
 #: Upper bound of the counts; beyond it the page displays that there are more.
 LIMIT: Final = 1000
+#: An agent that runs resumes a decided session within this time.
+RESUMED_WITHIN: Final = timedelta(minutes=15)
 #: Condition of the index by status: SQLite uses the index only for a query that repeats it.
 _IS_INACTIVE: Final = ~Q(status=SessionStatus.ACTIVE)
 
@@ -29,12 +33,15 @@ class CurrentCounts:
     and no run owns it.
 
     `ready` are those whose calls are all decided and that nothing has resumed; the oldest has been so since
-    `ready_since`. `paused` are those that wait for a decision or for another agent."""
+    `ready_since`, and `standing_still` counts by agent those that have been so for `RESUMED_WITHIN`. `paused` are those
+    that wait for a decision or for another agent.
+    """
 
     running: BoundedCount
     stalled: BoundedCount
     ready: BoundedCount
     ready_since: datetime | None
+    standing_still: Counter[str]
     paused: BoundedCount
     quarantined: BoundedCount
 
@@ -50,7 +57,8 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
         _select_lease_validity_of_owning_runs().filter(session__workspace=workspace, **runs_of_agent)[: LIMIT + 1]
     )
     losses = list(_select_loss_flags_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
-    ready_times = list(_select_last_activity_of_ready_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
+    ready = list(_select_last_activity_of_ready_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
+    long_ago = clock.now() - RESUMED_WITHIN
     paused = _select_review_and_paused_sessions().filter(workspace=workspace, **of_agent)
     quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False, **of_agent)
     has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
@@ -59,8 +67,9 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
     return CurrentCounts(
         running=BoundedCount(min(running, LIMIT), has_more_owned),
         stalled=BoundedCount(min(stalled, LIMIT), has_more_owned or has_more_unowned or stalled > LIMIT),
-        ready=_cap_count_at_limit(len(ready_times)),
-        ready_since=next(iter(ready_times), None),
+        ready=_cap_count_at_limit(len(ready)),
+        ready_since=next((since for since, _agent in ready), None),
+        standing_still=Counter(name for since, name in ready[:LIMIT] if since < long_ago),
         paused=_cap_count_at_limit(paused[: LIMIT + 1].count()),
         quarantined=_cap_count_at_limit(quarantined[: LIMIT + 1].count()),
     )
@@ -113,10 +122,10 @@ def _select_loss_flags_of_unowned_sessions() -> QuerySet[Session, bool]:
 
 
 @cache
-def _select_last_activity_of_ready_sessions() -> QuerySet[Session, datetime]:
-    """Select the last activity of each session that is ready to resume, the oldest first."""
+def _select_last_activity_of_ready_sessions() -> QuerySet[Session, tuple[datetime, str]]:
+    """Select the last activity and the agent of each session that is ready to resume, the oldest first."""
     ready = Session.objects.filter(_IS_INACTIVE, status=SessionStatus.READY, quarantined_at=None)
-    return ready.order_by("updated_at", "pk").values_list("updated_at", flat=True)
+    return ready.order_by("updated_at", "pk").values_list("updated_at", "agent")
 
 
 @cache

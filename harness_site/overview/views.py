@@ -30,6 +30,8 @@ from harness_site.sessions.session_list_filter_parameters import read_and_decryp
 _MAX_AGENTS: Final = 200
 #: Largest number of rows of calls that are listed as those to decide first.
 _FIRST_ROWS: Final = 5
+#: Largest number of agents that are named because their decided sessions are not resumed.
+_MOST_AGENTS_STANDING_STILL: Final = 4
 #: Smallest change to a preceding number that is marked, as a part of that number.
 _REAL_CHANGE: Final = 0.25
 #: Smallest increase in percent that is described as a factor.
@@ -64,6 +66,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         mark_excerpts_shown_in_response(request, "overview", sessions)
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
     lost, lost_before = current_session_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
+    present = current_session_counts.load_current_session_counts(workspace.pk, agent)
     interrupted_tools = sums.tools_with_highest_interrupted_share
     context = {
         "period": period,
@@ -81,7 +84,10 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "period_label": periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
-        "present": current_session_counts.load_current_session_counts(workspace.pk, agent),
+        "present": present,
+        "standing_still": present.standing_still.total(),
+        "agents_standing_still": present.standing_still.most_common(_MOST_AGENTS_STANDING_STILL),
+        "are_agents_left_out": len(present.standing_still) > _MOST_AGENTS_STANDING_STILL,
         "lost": lost,
         "lost_before": lost_before if sums.preceding.sessions else None,
         "undecided": undecided,
@@ -232,10 +238,10 @@ def _describe_p95_wait_and_change(waits: WaitingTimes, preceding: WaitingTimes) 
     if waits.p95 is None:
         return _("no decision")
     if preceding.p95 is None:
-        return _("95 %% in %(duration)s") % {"duration": format_duration_rounded_up(waits.p95)}
+        return _("95 %% within %(duration)s") % {"duration": format_duration_rounded_up(waits.p95)}
     values = {"duration": format_duration_rounded_up(waits.p95), "preceding": format_duration_rounded_up(preceding.p95)}
     if values["duration"] == values["preceding"]:
-        return _("95 %% in %(duration)s, as before") % values
+        return _("95 %% within %(duration)s, as before") % values
     if waits.p95 < preceding.p95:
-        return _("95 %% in %(duration)s, down from %(preceding)s") % values
-    return _("95 %% in %(duration)s, up from %(preceding)s") % values
+        return _("95 %% within %(duration)s, down from %(preceding)s") % values
+    return _("95 %% within %(duration)s, up from %(preceding)s") % values

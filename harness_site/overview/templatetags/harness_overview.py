@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from html import escape
+from math import floor
 from typing import Final
 
 from django import template
@@ -82,7 +83,7 @@ def format_share(part: float) -> str:
     percent = part * 100
     if percent == 0:
         return "0 %"
-    return f"{format_number(percent)} %" if percent >= 9.5 else f"{format_number(max(percent, 0.1), 1)} %"
+    return f"{format_number(floor(percent + 0.5))} %" if percent >= 9.5 else f"{format_number(max(percent, 0.1), 1)} %"
 
 
 @register.simple_tag(name="period_query")

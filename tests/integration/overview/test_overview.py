@@ -212,7 +212,7 @@ def test_overdue_call_comes_first_then_what_the_reader_may_decide_and_an_outage_
         return visible_text(response), [row.partition("</ul>")[0] for row in rows]
 
     page, (first, outage, late) = list_rows()
-    assert "1 is overdue" in page
+    assert "1 is overdue only an admin can decide" in page
     assert "All 8 calls" not in page  # each is in the list
     assert f'href="/review/calls/{due.pk}/"' in first
     assert 'href="/review/outages/?tool=refund&amp;' in outage
@@ -236,10 +236,10 @@ def test_overdue_call_comes_first_then_what_the_reader_may_decide_and_an_outage_
     assert "needs an admin" not in "".join(list_rows()[1])  # more of what the approver can decide than is listed
 
 
-def test_calls_to_decide_first_begin_with_what_was_handed_over_and_tabs_of_the_queue_take_turns(
+def test_calls_to_decide_first_begin_with_what_was_handed_over_before_the_longest_waiting(
     reader: Client,
 ) -> None:
-    asked, later, *_others = (
+    asked, later, third, *_others = (
         make_call(
             session=make_session(),
             status=CallStatus.AWAITING_APPROVAL,
@@ -248,7 +248,7 @@ def test_calls_to_decide_first_begin_with_what_was_handed_over_and_tabs_of_the_q
         )
         for number in range(6)
     )
-    single = make_call(session=make_session(), tool="push", interrupted_at=THEN - timedelta(hours=1))
+    make_call(session=make_session(), tool="push", interrupted_at=THEN - timedelta(hours=1))
     for number in range(2):
         make_call(session=make_session(), tool="charge", interrupted_at=THEN + timedelta(seconds=number))
     handed = make_call(session=make_session(), tool="mail", interrupted_at=THEN)
@@ -258,9 +258,25 @@ def test_calls_to_decide_first_begin_with_what_was_handed_over_and_tabs_of_the_q
     page = reader.get("/overview/").content.decode()
     listed = page.partition('<h2 id="decide-first">Decide first</h2>')[2].partition("</section>")[0]
     links = re.findall(r'<a href="([^"]*)" dir="auto">', listed)
-    assert links.pop(2).startswith("/review/outages/?tool=charge&amp;")
-    assert links == [f"/review/calls/{call.pk}/" for call in (handed, asked, later, single)]
+    assert links.pop(1).startswith("/review/outages/?tool=charge&amp;")
+    assert links == [f"/review/calls/{call.pk}/" for call in (handed, asked, later, third)]
+    assert "Due within a day first, then longest waiting." in listed
     assert "handed to you" in listed.partition("</li>")[0]
+
+
+def test_decided_sessions_that_nothing_continues_are_named_with_their_agents(reader: Client) -> None:
+    now = datetime.now(UTC)
+    for agent, minutes in (("desk", 40), ("desk", 30), ("mail", 20), ("fast", 2)):
+        session = make_session(agent=agent, status=SessionStatus.READY)
+        Session.objects.filter(pk=session.pk).update(updated_at=now - timedelta(minutes=minutes))
+    page = reader.get("/overview/")
+    text = visible_text(page)
+    assert "3 sessions are decided but no process has continued them for more than 15 minutes" in text
+    assert "Start their agents again, or tell the people who run them: desk 2, mail 1" in text
+    assert 'href="/sessions/?status=ready&amp;agent=mail">mail</a>' in page.content.decode()
+    assert "fast" not in text.partition("Start their agents")[2].partition("Now")[0]
+    Session.objects.update(updated_at=now)
+    assert "no process has continued" not in visible_text(reader.get("/overview/"))
 
 
 @pytest.mark.parametrize(
@@ -280,6 +296,7 @@ def test_call_that_is_due_within_a_day_comes_before_those_that_wait_longer(
     page = reader.get("/overview/").content.decode()
     first = page.partition('<li class="first-call')[2].partition("</li>")[0]
     assert (f'href="/review/calls/{due.pk}/"' in first, "due in" in first) == (is_first, is_first)
+    assert "due in" in page  # a later deadline is shown, too
     assert summary in page.partition(">Needs a decision<")[2].partition("</li>")[0]
 
 
@@ -357,10 +374,10 @@ def test_sessions_with_lost_runs_are_counted_beside_the_orphaned_ones(reader: Cl
     for query, number in numbers.items():
         page = reader.get(f"/overview/?{query}")
         assert (page.context["present"].stalled.number, page.context["lost"].number) == (0, number), query
-        links = re.findall(r'href="(/sessions/[?]lost=1[^"]*)">(\d+) lost in', page.content.decode())
+        links = re.findall(r'href="(/sessions/[?]lost=1[^"]*)">(\d+) sessions? lost a run in', page.content.decode())
         if not number:
             assert not links
-            assert "none lost in 7 days" in visible_text(page)
+            assert "no session lost a run in 7 days" in visible_text(page)
             continue
         ((link, shown),) = links
         assert int(shown) == number
@@ -753,7 +770,7 @@ def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: 
     (bar,) = re.findall(rf'href="(/review/[^"]*first={now:%Y-%m-%d}[^"]*)" aria-label="[^"]*3 decisions', page)
     listed = reader.get(bar.replace("&amp;", "&"))
     assert sorted(row.kind for row in listed.context["decisions"]) == ["approve", "confirm_landed", "mark_failed"]
-    assert "3 decided calls" in visible_text(listed)
+    assert "Decisions about 3 calls" in visible_text(listed)
     (whole,) = re.findall(r'href="(/review/[?]tab=decided[^"]*)"><small>', page)
     shown = [row.pk for row in reader.get(whole.replace("&amp;", "&")).context["decisions"]]
     assert (len(shown), shown[-1]) == (4, min(yesterday.pk, *shown))
@@ -821,7 +838,7 @@ def test_median_of_the_waiting_times_has_two_units(reader: Client, monkeypatch: 
     monkeypatch.setattr(
         totals, "compute_waiting_times_from_class_counts", lambda _: totals.WaitingTimes(2, 290.0, 299.0)
     )
-    assert "Time to decide4 min 50 smedian95 % in 4 min 59 s" in visible_text(reader.get("/overview/"))
+    assert "Time to decide4 min 50 smedian95 % within 4 min 59 s" in visible_text(reader.get("/overview/"))
 
 
 @pytest.mark.parametrize(
@@ -975,7 +992,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     page = visible_text(reader.get("/overview/"))
     assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
-    assert "none lost in 14 days (was 1)" in page
+    assert "no session lost a run in 14 days (was 1)" in page
     assert "Last 14 days, compared with the period before Sessions started2+100 %, was 1 Failed" in page
     for _ in range(3):
         begun(0, "2", agent="desk")
