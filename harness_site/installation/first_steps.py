@@ -105,9 +105,9 @@ def _build_admin_second_factor_step(request: MemberRequest) -> Step:
     user = request.membership.user
     values = {"name": user.get_username()}
     if _has_second_factor(user):
-        summary = _("%(name)s · second factor on") % values
+        summary = _("%(name)s has a second factor.") % values
         return Step(_("Administrator"), True, summary, reverse("harness_accounts:account"), _("Change"))
-    summary = _("%(name)s · no second factor yet. A stolen password is enough to sign in.") % values
+    summary = _("%(name)s has no second factor yet. A stolen password is enough to sign in.") % values
     return Step(_("Administrator"), False, summary, reverse("mfa_activate_totp"), _("Add second factor"))
 
 

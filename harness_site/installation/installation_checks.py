@@ -81,6 +81,15 @@ _LABELS: Final[dict[Level, Promise]] = {
 }
 
 
+#: What the background tasks do, by the names that the log has.
+_TASK_LABELS: Final = {
+    "live-feed": gettext_lazy("live updates"),
+    "sweeper": gettext_lazy("sweeper"),
+    "indexer": gettext_lazy("search index"),
+    "deliverer": gettext_lazy("messages"),
+}
+
+
 @dataclass(frozen=True)
 class Status:
     """Result of one check: `summary` says what is the case, `advice` what to do, `line` is a setting to copy.
@@ -182,8 +191,9 @@ def get_site_address_status(request: HttpRequest) -> Status:
         summary = _("%(address)s cannot be used for links: %(problem)s.") % {"address": address, "problem": problem}
         return Status("address", title, Level.PROBLEM, summary, _("Set this variable and restart the site:"), line)
     if not is_address_configured():
-        summary = _("Not set. Links in messages begin with %(address)s, which is a guess.") % {"address": address}
+        guessed = _("The address is not set. Links in messages begin with %(address)s, which is a guess.")
         advice = _("Your browser uses %(used)s. If others can use it too, set this variable and restart the site:")
+        summary = guessed % {"address": address}
         return Status("address", title, Level.ATTENTION, summary, advice % {"used": used}, line)
     if address != used:
         summary = _("%(address)s, but your browser uses %(used)s.") % {"address": address, "used": used}
@@ -216,7 +226,7 @@ _SENDER_LINE: Final = 'export HARNESS_EMAIL_FROM="Harness <harness@example.org>"
 def get_mail_settings_status() -> Status:
     title, server = _("Mail"), settings.MAIL_SERVER
     if server is None:
-        summary = _("Not set. Until then, people see what waits for them only on this site.")
+        summary = _("No mail server is set up. Until then, people see what waits for them only on this site.")
         line = "export HARNESS_EMAIL_URL=smtp+starttls://user:password@mail.example.org:587"
         if _is_mail_sender_at_domain_name():
             advice = _("Set this variable with the values of your mail server, and restart the site:")
@@ -275,7 +285,7 @@ def _get_mail_status_of_workspace(request: HttpRequest, workspace: Workspace) ->
     status = replace(get_mail_delivery_status(), hint=format_failed_mail_test(request))
     if settings.MAIL_SERVER is not None or Webhook.objects.filter(workspace=workspace).exists():
         return status
-    summary = _("Not set, and there is no webhook. Nobody is told about calls that wait for a decision.")
+    summary = _("There is no mail server and no webhook. Nobody is told about calls that wait for a decision.")
     return replace(status, level=Level.ATTENTION, summary=summary)
 
 
@@ -346,8 +356,11 @@ def get_background_work_status() -> Status:
         advice = _("The database may be slow or locked. If it stays like this, restart the site.")
         return Status("background", title, Level.PROBLEM, summary, advice)
     seconds = max(int((now - (task.round_at or task.started_at)).total_seconds()) for task in tasks)
-    values = {"names": ", ".join(task.name for task in tasks), "seconds": seconds}
-    summary = _("Running in this process: %(names)s. Each finished its last round at most %(seconds)d s ago.") % values
+    values = {"names": ", ".join(str(_TASK_LABELS.get(task.name, task.name)) for task in tasks), "seconds": seconds}
+    summary = (
+        _("This process does the background work: %(names)s. The last round of each was at most %(seconds)d s ago.")
+        % values
+    )
     return Status("background", title, Level.OK, summary)
 
 
@@ -411,7 +424,7 @@ def get_seal_status() -> Status:
     except SealError as error:
         return Status("seals", _("Seals"), Level.PROBLEM, error.detail, error.hint)
     if keys is None:
-        missing = _("Not configured.")
+        missing = _("Nothing is sealed.")
         consequence = _("Whoever can write to this database can change what agents and people have done.")
         advice = _("Give this site and every agent the same HARNESS_SEAL_KEY. Make one with:")
         line = 'python -c "import secrets; print(secrets.token_hex(32))"'
@@ -460,7 +473,9 @@ def get_decision_signature_status() -> Status:
     except SealError as error:
         return Status("decisions", title, Level.PROBLEM, error.detail, error.hint)
     if keys is None:
-        summary = _("Not configured. A host with agents that can write to this database can forge an approval.")
+        summary = _(
+            "Decisions are not signed. A host with agents that can write to this database can forge an approval."
+        )
         advice = _("Give this site the first setting that this command prints, and every agent the second one.")
         return Status(
             "decisions", title, Level.OFF, summary, advice, prefix_management_command_with_program("make_decision_keys")
@@ -498,7 +513,7 @@ def _get_unsigned_decision_status(title: str, summary: str) -> Status:
 
 def build_no_audit_witness_status() -> Status:
     """Report the external witness of the audit trail. This version has none."""
-    missing = _("Not configured.")
+    missing = _("There is no witness.")
     consequence = _("Nothing outside of this database vouches for the audit trail.")
     advice = _(
         "Keep the output of this command where the administrators of the database cannot write, for example by mail:"

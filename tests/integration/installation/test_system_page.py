@@ -55,7 +55,7 @@ def test_page_lists_every_check(admin: Client) -> None:
 @pytest.mark.parametrize(
     ("key", "required", "words"),
     [
-        ("", None, "Not configured. Whoever can write to this database"),
+        ("", None, "Nothing is sealed. Whoever can write to this database"),
         ("5e" * 32, None, "There is no witness, so nobody notices"),
         ("5e" * 32, False, "python manage.py seal_sessions"),
         ("short", None, "is not 64 hexadecimal digits"),
@@ -183,7 +183,11 @@ def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.
         == "The last round of these tasks failed: sweeper (OperationalError)."
     )
     state.round_at = clock.now()
-    assert installation_checks.get_background_work_status().level is Level.OK
+    status = installation_checks.get_background_work_status()
+    assert status.level is Level.OK
+    assert status.summary.startswith("This process does the background work: sweeper.")
+    monkeypatch.setattr(background_task, "_running", {"indexer": background_task.TaskState("indexer", clock.now())})
+    assert "work: search index." in installation_checks.get_background_work_status().summary
 
 
 def test_refusing_mail_server_is_reported_with_a_hint(admin: Client, settings: Settings) -> None:
@@ -228,7 +232,7 @@ def test_nobody_is_told_without_mail_and_webhooks(admin: Client, settings: Setti
 
 def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings: Settings) -> None:
     text = visible_text(admin.get("/settings/first-steps/"))
-    assert "dora · no second factor yet." in text
+    assert "dora has no second factor yet." in text
     assert installation_checks.get_mail_settings_status().summary in text
     assert "Waiting for the session of this program." in text
     session = make_session(session_id="order-1")
