@@ -20,7 +20,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.call_sentences import build_masked_call_sentence
-from harness_site.core.masking.masker import mask_json_value, mask_text
+from harness_site.core.masking.masker import mask_json_value, mask_text, restore_masked_values
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_form_fields, parse_edited_arguments
@@ -213,6 +213,7 @@ class ApprovalForm(DecisionForm):
             for field in self.invalid_argument_fields:
                 self.add_error("args", f"{mask_text(field.name)}: {field.error}")
             if self.invalid_argument_fields:
+                self._list_differences_of_valid_fields()
                 return
         try:
             text = self._compose_json_of_fields() if by_field else text
@@ -236,6 +237,12 @@ class ApprovalForm(DecisionForm):
                 self.argument_fields = argument_form_fields.copy_fields_with_warnings(
                     self.argument_fields, self.argument_warnings, ("value",) if self.question_parts else ()
                 )
+
+    def _list_differences_of_valid_fields(self) -> None:
+        valid = [field for field in self.argument_fields if not field.error]
+        current = formatting.parse_json_or_text(self._get_json_of_fields())
+        typed = restore_masked_values({field.name: field.parse_typed_value() for field in valid}, current)
+        self.differences = list_value_differences({name: current[name] for name in typed if name in current}, typed)
 
     @property
     def invalid_argument_fields(self) -> list[argument_form_fields.ArgumentField]:

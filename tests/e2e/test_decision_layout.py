@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, Route, ViewportSize, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support import axe
 from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
 from tests.support.nearer_deadlines import bring_deadline_near_in_child
 from tests.support.site_process import Payer, Site
@@ -184,6 +185,7 @@ def test_list_is_edited_item_by_item(start_payer: StartPayer, open_page: OpenPag
     page.get_by_role("button", name="Remove item 1 of copies").click()
     expect(item.first).to_be_focused()
     expect(page.locator("#change dl")).to_have_text(re.compile(r"ana → now bob\s+copies\[2\]\s+before ben → now dora"))
+    assert axe.list_accessibility_violations(page) == []
     page.reload()
     expect(item).to_have_count(2)  # the draft is back
     expect(item.last).to_have_value("dora")

@@ -186,6 +186,14 @@ def test_change_is_shown_while_typing(people: dict[str, Client]) -> None:
     assert "1 change order before 17 → now 18" in visible_text(response)
 
 
+def test_changes_of_the_other_fields_are_shown_while_one_is_invalid(people: dict[str, Client]) -> None:
+    call = awaiting(args={"amount": "40.00", "api_key": "k-123456", "order": 17})
+    form = sent(call, people["alice"], order="seventeen", amount="4.00")
+    response = people["alice"].post(url(call) + "change/", form)
+    assert visible_text(response).startswith("Correct these values: order amount before 40.00 → now 4.00")
+    assert 'name="shown"' not in response.content.decode()
+
+
 def test_secret_stays_masked_and_unchanged(people: dict[str, Client]) -> None:
     args = {"api_key": "sk-live-4242424242424242", "order": 17}
     call = awaiting(args=args)
