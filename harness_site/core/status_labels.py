@@ -120,6 +120,10 @@ _RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
 }
 
 
+#: Statuses of calls that run next, unless their session has ended.
+_LET_RUN_STATUSES: Final = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
+
+
 #: Decision → verb after the name of the person.
 _DID: Final[dict[str, str | Promise]] = {
     DecisionKind.CONFIRM_LANDED: _("confirmed that it happened"),
@@ -212,10 +216,14 @@ def get_call_status_shape_and_label(status: str, *, is_question: bool, final_kin
     return shape, gettext("Awaiting answer") if is_question and status == CallStatus.AWAITING_APPROVAL else label
 
 
-def find_shape_and_label_of_run_since_decision(status: str, *, final_kind: str) -> tuple[str, str] | None:
+def find_shape_and_label_of_run_since_decision(
+    status: str, *, final_kind: str, is_session_finished: bool
+) -> tuple[str, str] | None:
     """Return the chip shape and label of whether a call has run since `final_kind` let it run, or waits again since a
     decision was withdrawn or its arguments were changed; None if neither."""
     label = _RUN_SINCE.get((final_kind, status))
+    if is_session_finished and status in _LET_RUN_STATUSES and label is not None:
+        return "wait", gettext("Will not run")
     return None if label is None else (get_status_shape_and_label(status)[0], str(label))
 
 

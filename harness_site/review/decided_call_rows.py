@@ -224,7 +224,9 @@ def build_decided_row(
         if about_call.later
         or not decision.final
         or (call.is_question and decision.kind not in {DecisionKind.WITHDRAW, DecisionKind.EDIT})
-        else status_labels.find_shape_and_label_of_run_since_decision(call.status, final_kind=decision.kind),
+        else status_labels.find_shape_and_label_of_run_since_decision(
+            call.status, final_kind=decision.kind, is_session_finished=decision.session.finished
+        ),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,
         is_by_person=decision.actor_kind == ActorKind.PERSON,

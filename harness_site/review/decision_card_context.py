@@ -91,6 +91,11 @@ _APPROVED: Final = {
     CallStatus.COMPLETED: gettext_lazy("Approved: it has run"),
     CallStatus.FAILED: gettext_lazy("Approved: it ran and failed"),
 }
+#: Headings of a decision after which the call would have run, if its session had not ended.
+_APPROVED_IN_ENDED_SESSION: Final = {
+    CallStatus.APPROVED: gettext_lazy("Approved, but it did not run"),
+    CallStatus.RERUN_APPROVED: gettext_lazy("One more run approved, but it did not run"),
+}
 
 
 def _is_overdue(call: ToolCall) -> bool:
@@ -359,6 +364,8 @@ def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
         return _("May this happen?")
     if decision is None:
         return _("This call failed") if call.status == CallStatus.FAILED else _("Outcome of this call")
+    if call.session.finished and call.status in _APPROVED_IN_ENDED_SESSION:
+        return str(_APPROVED_IN_ENDED_SESSION[CallStatus(call.status)])
     if decision.kind == DecisionKind.APPROVE:
         known_statuses = {str(status): text for status, text in _APPROVED.items()}
         return str(known_statuses.get(call.status, _("Approved")))

@@ -58,6 +58,16 @@ OUTCOMES: Final = (
         _("Approve one more run"),
     ),
 )
+#: Answers about such a call in a session that has ended: nothing of it runs again, so they are only recorded.
+_OUTCOMES_IN_ENDED_SESSION: Final = tuple(
+    replace(
+        answer,
+        summary=_("Nothing runs."),
+        does=_("It is recorded with the call. The session has ended, so nothing runs and no agent is told."),
+    )
+    for answer in OUTCOMES
+    if answer.kind != DecisionKind.APPROVE_RERUN
+)
 #: Answers that say what happened; the status of their call says the same in another word.
 OUTCOME_KINDS: Final = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED})
 #: Answers about a call that awaits approval.
@@ -173,6 +183,8 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
             replace(answer, is_secondary=answer.kind != DecisionKind.RESPOND)
             for answer in sorted(_QUESTION_ANSWERS, key=lambda answer: answer.kind != DecisionKind.RESPOND)
         )
+    if call.status == CallStatus.INTERRUPTED and call.session.finished:
+        return _OUTCOMES_IN_ENDED_SESSION
     return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()
 
 

@@ -60,7 +60,9 @@ class RecordedDecision:
         """Shape and label of the chip of whether the call has run since the decision; None if nothing is to be said."""
         if not self.decision.final or self.state not in {BulkDecisionState.UNUSED, BulkDecisionState.USED}:
             return None
-        return status_labels.find_shape_and_label_of_run_since_decision(self.call.status, final_kind=self.decision.kind)
+        return status_labels.find_shape_and_label_of_run_since_decision(
+            self.call.status, final_kind=self.decision.kind, is_session_finished=self.call.session.finished
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape
@@ -44,6 +44,7 @@ MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
+_WHITE_SPACE: Final = re.compile(r"(\s+)")
 #: Texts that programs use for amounts, which people read as numbers.
 _AMOUNT = re.compile(r"-?[0-9]+\.[0-9]+")
 #: Texts that are blank or look like a number, a word of JSON, an object, a list, or a text in quotes.
@@ -203,11 +204,20 @@ class _Writer:
             return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, masked)
         if not self.fold and (len(text) > _CLAMP_TEXT_LENGTH or text.strip().count("\n") >= _CLAMP_TEXT_LINES):
             return _render_clamped_text(masked, len(text))
-        return conditional_escape(masked)
+        return _keep_hyphenated_words_on_one_line(masked)
 
     def _subtract_from_size_budget(self, amount: int) -> None:
         if self.left is not None:
             self.left -= amount
+
+
+def _keep_hyphenated_words_on_one_line(text: str) -> SafeString:
+    """Render a text in which no line ends at a hyphen within a word: `-d` of a shell command stays one option."""
+    words = _WHITE_SPACE.split(text)
+    if len(words) == 1 or "-" not in text:
+        return conditional_escape(text)
+    whole = '<span class="whole-word">{}</span>'
+    return join_html("", "{}", ((build_html(whole, word) if "-" in word else word,) for word in words))
 
 
 def _is_long_enough_to_clamp(value: dict[str, Any] | list[Any], depth: int) -> bool:

@@ -116,7 +116,9 @@ class OutageCallRow:
     def run_since(self) -> tuple[str, str] | None:
         """Chip shape and label of whether the call has run again since the decision; None if it does not run."""
         kind = self.kind_of_outcome_decision
-        return status_labels.find_shape_and_label_of_run_since_decision(self.call.status, final_kind=kind)
+        return status_labels.find_shape_and_label_of_run_since_decision(
+            self.call.status, final_kind=kind, is_session_finished=self.call.session.finished
+        )
 
     @property
     def can_be_verified(self) -> bool:

@@ -124,6 +124,38 @@ def test_rerun_links_to_its_attempt(reader: Client) -> None:
     assert "Earlier calls of the same operation" in page(reader, again)
 
 
+@pytest.mark.parametrize(
+    ("status", "kind", "heading", "told"),
+    [
+        (
+            CallStatus.RERUN_APPROVED,
+            DecisionKind.APPROVE_RERUN,
+            "One more run approved, but it did not run",
+            "The call did not run once more: the session ended first.",
+        ),
+        (
+            CallStatus.APPROVED,
+            DecisionKind.APPROVE,
+            "Approved, but it did not run",
+            "The call did not run: the session ended first.",
+        ),
+    ],
+)
+def test_approved_call_of_an_ended_session_is_not_said_to_run(
+    reader: Client, status: CallStatus, kind: DecisionKind, heading: str, told: str
+) -> None:
+    call = decided(status=SessionStatus.COMPLETED)
+    ToolCall.objects.filter(pk=call.pk).update(status=status)
+    make_decision(call=call, kind=kind, revision=1)
+    shown = page(reader, call)
+    assert heading in shown
+    assert told in shown
+    assert "yet." not in shown.partition("What happened")[2].partition("Wrong decision?")[0]
+    listed = visible_text(reader.get("/review/?tab=decided"))
+    assert "Will not run" in listed
+    assert "Not run" not in listed
+
+
 def test_card_links_to_the_next_call(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     waiting = make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
@@ -287,7 +319,7 @@ def test_events_before_a_decision_stay_once_the_call_has_run(reader: Client) -> 
 
 def _list_event_texts(reader: Client, call: ToolCall) -> list[str]:
     shown = reader.get(f"/review/calls/{call.pk}/").content.decode()
-    trace = re.search(r'<ol class="trace">(.*?)</ol>', shown, re.DOTALL)
+    trace = re.search(r'<ol class="trace">(.*?)</section>', shown, re.DOTALL)
     assert trace is not None
     items = re.findall(r'<li class="(?!day)[^"]*">(.*?)</li>', trace[1], re.DOTALL)
     return [" ".join(re.sub("<[^>]+>", " ", item).split()) for item in items]

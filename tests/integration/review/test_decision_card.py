@@ -338,6 +338,16 @@ def test_card_without_a_waiting_process_says_so(reader: Client) -> None:
     assert f"{begin} The agent goes on with the result that you enter." in page(reader, call)
 
 
+def test_card_of_an_ended_session_offers_no_run(reader: Client) -> None:
+    call = lost_call(verifiable=True)
+    Session.objects.filter(pk=call.session_id).update(status=SessionStatus.COMPLETED, owner=None)
+    shown = page(reader, call)
+    assert "It does not continue, so nothing will run. Record whether the call happened." in shown
+    assert raw(reader, call).count(">Nothing runs.<") == 2
+    for promise in ("once more", "try again", "Start the agent again"):
+        assert promise not in shown
+
+
 def test_card_names_another_undecided_call(reader: Client) -> None:
     call = lost_call()
     make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})

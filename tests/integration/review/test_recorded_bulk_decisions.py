@@ -118,12 +118,24 @@ def test_decisions_that_runs_have_used_stay_and_are_named(people: dict[str, Clie
     ]
 
 
-def test_bulk_decision_that_runs_have_used_cannot_be_withdrawn(people: dict[str, Client], lost: Lost) -> None:
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (1, "The run has used this decision, so it cannot be withdrawn. Correct the effect itself"),
+        (2, "Runs have used these decisions, so they cannot be withdrawn."),
+    ],
+)
+def test_bulk_decision_that_runs_have_used_cannot_be_withdrawn(
+    people: dict[str, Client], lost: Lost, number: int, told: str
+) -> None:
     calls = [lost(second) for second in range(2)]
     address, _text = decide_all(people["alice"], calls)
+    if number == 1:
+        BulkDecisionEntry.objects.order_by("-pk")[0].delete()
     Session.objects.update(gate_opened_at=clock.now())
     page = visible_text(people["alice"].get(address))
-    assert "Runs have used these decisions, so they cannot be withdrawn." in page
+    assert told in page
+    assert "The run has used this decision." not in page
     assert "Reason for the withdrawal" not in page
 
 

@@ -68,6 +68,13 @@ def test_hostile_keys_and_values_are_escaped() -> None:
     assert "‹U+D800›" in html
 
 
+def test_words_with_hyphens_stay_on_one_line() -> None:
+    """A browser ends a line after each hyphen otherwise, and `-d` of a shell command becomes a sign and a letter."""
+    html = mask_and_render_json_tree(["curl -d 'a' pay-ment", "2026-12-14", "no hyphen"]).html
+    assert 'curl <span class="whole-word">-d</span> &#x27;a&#x27; <span class="whole-word">pay-ment</span>' in html
+    assert html.count("<span") == 2
+
+
 def test_long_list_is_folded_and_complete() -> None:
     html = mask_and_render_json_tree({"all": list(range(100))}).html
     assert "<summary>100 items</summary>" in html
