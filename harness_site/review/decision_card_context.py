@@ -524,6 +524,7 @@ def _build_argument_edit_differences_context(
     after = formatting.parse_json_or_text(call.args_json_in_caller_order)
     return {
         "last": edits[-1],
+        "is_repeated": len(edits) > 1,
         "differences": list_value_differences(before, after),
         "warnings": list_argument_warnings(before, after),
         "is_restorable": parse_edited_arguments.load_original_arguments_to_restore_or_none(call) is not None

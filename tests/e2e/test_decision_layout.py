@@ -229,6 +229,13 @@ def test_warning_about_an_edited_value_is_in_sight_beside_the_button(
     page_actions.choose_answer(page, "Edit")
     page.locator("[data-argument='amount']").fill("")
     expect(page.locator("#change dl")).to_have_text(re.compile(r"amount\s+before 12,300.00 → now \(empty\)"))
+    page.locator("[data-argument='invoice']").fill("17a")
+    error = page.get_by_text("Enter a number.")
+    expect(error).to_be_visible()
+    page.locator("[data-argument='payee']").focus()
+    expect(page.get_by_text("Correct these values: invoice")).to_be_visible()
+    expect(error).to_be_visible()  # also after its field
+    page.get_by_role("button", name="Undo invoice").click()
     warning = page.locator(".send").get_by_text("amount was an amount; the new value is not one.")
     expect(warning).to_be_visible()
     assert is_visible_in_viewport(warning)

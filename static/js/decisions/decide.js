@@ -22,7 +22,8 @@ for (const type of ["change", "input"]) {
     labelDecisions(decide);
     addAmounts(decide);
     if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
-    removeMendedErrors(decide, event.target);
+    // The server has read an edited argument before its reader leaves the field, so its error stays.
+    if (type === "input" || !event.target.closest(".arguments")) removeMendedErrors(decide, event.target);
   });
 }
 

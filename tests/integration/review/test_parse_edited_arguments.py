@@ -130,10 +130,15 @@ def test_second_change_is_compared_with_the_current_arguments_and_with_the_origi
     )
     assert told in visible_text(response)
     assert "Change at least one argument." in visible_text(alice.post(url(call), edit(CHANGED, revision=2)))
+    assert "Compared with what the agent asked for:" not in visible_text(alice.get(url(call)))
+    again = {**CHANGED, "amount": "5.00"}
+    assert alice.post(url(call), edit(again, revision=2, shown=seen(again))).status_code == 302
+    page = visible_text(alice.get(url(call)))
+    assert "Compared with what the agent asked for: amount before 40.00 → now 5.00" in page
     assert "These are the arguments that the agent asked for." in visible_text(
-        alice.post(url(call), edit(ASKED, revision=2))
+        alice.post(url(call), edit(ASKED, revision=3))
     )
-    assert alice.post(url(call), edit(ASKED, revision=2, shown=seen(ASKED))).status_code == 302
+    assert alice.post(url(call), edit(ASKED, revision=3, shown=seen(ASKED))).status_code == 302
     assert ToolCall.objects.get().args == to_canonical_json(ASKED)
     page = visible_text(alice.get(url(call)))
     assert "alice restored the original arguments at" in page
