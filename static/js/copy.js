@@ -3,7 +3,7 @@
 import { gettext } from "./translations.js";
 
 async function fetchText(address) {
-  const response = await fetch(address, { headers: { Accept: "text/plain" } });
+  const response = await fetch(address, { headers: { Accept: "text/plain" }, redirect: "error" }); // as to the sign-in page
   if (!response.ok) throw new Error(response.statusText);
   return response.text();
 }

@@ -182,7 +182,8 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
   if (!part) {
     state.failure = successful ? "" : failureMessage(xhr.status, requestConfig.verb);
     state.failedForm = elt.closest("form");
-    if ([401, OTHER_READER].includes(xhr.status) && state.failedForm === state.submitter?.form) markUnsent(state.submitter);
+    const button = elt.matches("button") ? elt : state.submitter; // a button that sends its form itself submits none
+    if ([401, OTHER_READER].includes(xhr.status) && button && state.failedForm === button.form) markUnsent(button);
   }
   renderStatus();
 }
@@ -268,7 +269,7 @@ function nameReader({ target, formData }) {
 /** Keep a page with its text that the server would refuse. HTMX sends its forms, whose refusals leave the page as it is. */
 function holdForm(event) {
   state.submitter = event.submitter;
-  if (!state.otherReader || event.target.method !== "post") return;
+  if (!(state.otherReader || state.signedOut) || event.target.method !== "post") return;
   event.preventDefault();
   markUnsent(event.submitter);
   renderStatus();

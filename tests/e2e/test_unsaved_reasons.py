@@ -136,10 +136,16 @@ def test_sign_out_in_another_tab_is_reported_and_keeps_the_reason(
     note = page.get_by_role("alert").filter(has_text="You are signed out")
     expect(note).to_be_visible()
     expect_partial_reason(page)
+    unsent = page.get_by_role("alert").filter(has_text="Not sent. You are signed out.")
+    for number, name in enumerate(("Claim", "Sign out"), 1):  # a button of HTMX, and a form that HTMX does not send
+        page.get_by_role("button", name=name, exact=True).click()
+        expect(unsent).to_have_count(number)
+    expect_partial_reason(page)
 
     sign_in(second_tab, "alice", PASSWORD)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(note).to_be_hidden()
+    expect(unsent).to_have_count(0)
+    expect(page.get_by_role("alert").filter(has_text="You are signed out")).to_be_hidden()
     expect(page.locator("#refusal .note")).to_have_count(0)
     expect_partial_reason(page)
     page_actions.record_decision(page, "It did not happen")
