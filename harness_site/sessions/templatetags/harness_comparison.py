@@ -1,7 +1,7 @@
 """Filters of the version comparison page."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from django import template
 from django.template import Context
+from django.utils.html import escape
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
@@ -31,6 +32,7 @@ from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.message_alignment import ComparedMessage, Edited, Fold, Line, Moved
 from harness_site.sessions.compare.message_part_differences import EditedPart, compare_parts
+from harness_site.sessions.compare.prose_marks import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -49,6 +51,13 @@ _LINE_LENGTH = 100
 _INDENTED_LINES = 30
 #: A text without a further line that is not folded.
 _SHORT_LINE = 140
+#: HTML of the characters of a text of Markdown.
+_HTML_OF_PROSE = {
+    ProseKind.PLAIN: "{}",
+    ProseKind.STRONG: "<strong>{}</strong>",
+    ProseKind.CODE: "<code>{}</code>",
+    ProseKind.MARK: "",
+}
 #: Kinds of views that show something even if the result of the call is not known.
 _KINDS_SHOWN_WITHOUT_RESULT = frozenset({"command", "diff", "notebook", "question", "subagent", "todo"})
 
@@ -389,14 +398,50 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
     if left_out < _CONTEXT:
         return mask_and_shorten_text.mask_and_reveal_hidden(piece.text)
     begin, end = piece.text[:_CONTEXT], piece.text[-_CONTEXT:]
-    return mask_and_shorten_text.mask_and_reveal_hidden(
-        ngettext(
-            "%(begin)s … %(count)s unchanged character … %(end)s",
-            "%(begin)s … %(count)s unchanged characters … %(end)s",
-            left_out,
-        )
-        % {"begin": begin, "count": session_formatting.format_count(left_out), "end": end}
+    return mask_and_shorten_text.mask_and_reveal_hidden(_get_fold_sentence(left_out) % {"begin": begin, "end": end})
+
+
+def _get_fold_sentence(left_out: int) -> str:
+    """Return the sentence of a piece whose middle is left out, with placeholders for its begin and its end."""
+    sentence = ngettext(
+        "%(begin)s … %(count)s unchanged character … %(end)s",
+        "%(begin)s … %(count)s unchanged characters … %(end)s",
+        left_out,
     )
+    return sentence.replace("%(count)s", session_formatting.format_count(left_out))
+
+
+@register.filter
+def render_pieces_of_prose(pieces: tuple[DiffPiece, ...]) -> SafeString:
+    """Render the differences of a text of Markdown with its bold words and its code, and without their marks."""
+    return join_html(
+        "", "{}", ((_render_piece_of_prose(*each),) for each in split_pieces_at_marks(mask_diff_pieces(pieces)))
+    )
+
+
+def _render_piece_of_prose(piece: DiffPiece, runs: Sequence[ProseRun]) -> SafeString:
+    if piece.change != "same":
+        return build_html(f"<{piece.change}>{{}}</{piece.change}>", _render_runs(runs))
+    left_out = len(piece.text) - 2 * _CONTEXT
+    if left_out < _CONTEXT:
+        return _render_runs(runs)
+    begin = _render_runs(_clip_runs(runs, 0, _CONTEXT))
+    end = _render_runs(_clip_runs(runs, len(piece.text) - _CONTEXT, len(piece.text)))
+    return SafeString(escape(_get_fold_sentence(left_out)) % {"begin": begin, "end": end})
+
+
+def _render_runs(runs: Iterable[ProseRun]) -> SafeString:
+    rows = ((run.kind, mask_and_shorten_text.mask_and_reveal_hidden(run.text)) for run in runs)
+    return join_html("", "{}", ((build_html(_HTML_OF_PROSE[kind], text),) for kind, text in rows))
+
+
+def _clip_runs(runs: Iterable[ProseRun], first: int, last: int) -> Iterator[ProseRun]:
+    """Yield the parts of runs between two positions."""
+    at = 0
+    for kind, text in runs:
+        if clipped := text[max(first - at, 0) : max(last - at, 0)]:
+            yield ProseRun(kind, clipped)
+        at += len(text)
 
 
 @register.filter
