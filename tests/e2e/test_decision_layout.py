@@ -197,7 +197,8 @@ def test_list_is_edited_item_by_item(start_payer: StartPayer, open_page: OpenPag
     item.last.press("Backspace")
     expect(item).to_have_count(1)
     page.get_by_role("radio", name="JSON").check()
-    expect(page.get_by_role("textbox", name="Arguments")).to_have_value(re.compile(r'"copies": \[\s+"ana"\s+\]'))
+    expected = re.compile(r'\n  "copies": \[\n    "ana"\n  \]\n')
+    expect(page.get_by_role("textbox", name="Arguments")).to_have_value(expected)
 
 
 def test_long_text_is_edited_in_a_wide_column(start_payer: StartPayer, open_page: OpenPage) -> None:

@@ -49,7 +49,7 @@ function writeValueAsJson({ dataset, value }) {
 /** Write the arguments as JSON as the fields have them. Numbers are taken as they are typed, so that no digit is lost. */
 function writeFieldsAsJson(form) {
   const fields = [...form.querySelectorAll(".by-field [data-stored]")];
-  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${writeValueAsJson(field)}`);
+  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${writeValueAsJson(field).replaceAll("\n", "\n  ")}`);
   return `{\n${lines.join(",\n")}\n}`;
 }
 
