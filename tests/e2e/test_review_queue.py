@@ -252,6 +252,7 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", level=1, name="4 of 20 calls need a decision")).to_be_visible()
     expect(page.get_by_label("Outcome").get_by_text("It happened", exact=True)).to_have_count(16)
+    page.wait_for_load_state()
 
     page.keyboard.press("j")
     page.keyboard.press("2")
