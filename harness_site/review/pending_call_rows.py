@@ -170,10 +170,9 @@ class PendingCallRow:
     #: Amount in the arguments; empty without one.
     amount: str
     is_amount_said: bool
-    #: Of a call that awaits approval: the arguments that neither the sentence nor `facts` says. Of a question: its
-    #: options, and what else it says.
+    #: The arguments that neither the sentence nor `facts` says. Of a question: its options, and what else it says.
     details: str
-    #: The amount, and the risk as a link to the calls of the same risk, if the tool declares another than usual.
+    #: The amount, and the risk as a link to the calls of the same risk, if it is high or another than usual.
     facts: SafeString
     since: SafeString
     deadline: datetime | None
@@ -193,6 +192,8 @@ class PendingCallRow:
     original_session_id: str = ""
     #: Number of the comments, and who wrote the last one; empty without any.
     comments: str = ""
+    #: Name of the colleague whose comment mentions the reader, masked; empty without one.
+    mentioned_by: str = ""
 
     @property
     def does_name_people(self) -> bool:
@@ -222,7 +223,7 @@ class PendingRowBuilder:
         self._secrets = secrets
         self._sessions = SessionLinks()
         self._links: dict[tuple[str, str, str], FilterLink] = {}
-        self._risk_links: dict[str, SafeString] = {}
+        self._risk_links: dict[tuple[str, bool], SafeString] = {}
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
@@ -255,7 +256,11 @@ class PendingRowBuilder:
             row = self._build_row_in_masking_context(
                 call, args, agreements, company, together, now, why, waits_for_others
             )
-            row = replace(row, comments=describe_comments(comments))
+            if comments is not None:
+                mentioned_by = mask_and_reveal_hidden(comments.mentioned_by)
+                row = replace(row, comments=describe_comments(comments), mentioned_by=mentioned_by)
+            if self._query.get("tab") == "interrupted" and not agreements and call.approvals <= 1:
+                row = replace(row, status=_describe_who_finds_out(call, hook_could_not_tell=hook_could_not_tell))
             if original is None:
                 return row
             session_id = mask_and_reveal_hidden(original.session.session_id)
@@ -352,8 +357,8 @@ class PendingRowBuilder:
             why=why,
             amount=amount,
             is_amount_said=is_amount_said,
-            details=_describe_other_arguments(call, args, sentence, is_amount_shown=bool(amount)) if asking else "",
-            facts=self._render_amount_and_risk(amount, self._find_shown_risk(call), is_amount_said=is_amount_said),
+            details=_describe_other_arguments(call, args, sentence, is_amount_shown=bool(amount)),
+            facts=self._render_amount_and_risk(call, amount, is_amount_said=is_amount_said),
             since=render_time_ago(waiting_since),
             deadline=deadline,
             approvals=call.approvals,
@@ -383,30 +388,32 @@ class PendingRowBuilder:
         return link
 
     def _find_shown_risk(self, call: ToolCall) -> str:
-        """Return the risk of a call if it is unusual or the rows are ordered by it; else empty."""
-        if self._query.get("sort") == "risk" and not call.is_question:
+        """Return the risk of a call if it is high or unusual, or the rows are ordered by it; else empty."""
+        if not call.is_question and (call.risk == Risk.HIGH or self._query.get("sort") == "risk"):
             return call.risk
         return status_labels.find_unusual_risk(call) or ""
 
-    def _render_amount_and_risk(self, amount: str, risk: str, *, is_amount_said: bool) -> SafeString:
+    def _render_amount_and_risk(self, call: ToolCall, amount: str, *, is_amount_said: bool) -> SafeString:
         """Render both. `is_amount_said` is whether the sentence has the amount, so that narrow pages leave it out."""
         html_class = "amount said" if is_amount_said else "amount"
         facts = build_html('<span class="{}">{}</span>', html_class, amount) if amount else SafeString()
-        return SafeString(facts + self._get_risk_link(risk)) if risk else facts
+        risk, is_usual = self._find_shown_risk(call), status_labels.find_unusual_risk(call) is None
+        return SafeString(facts + self._get_risk_link(risk, is_usual=is_usual)) if risk else facts
 
-    def _get_risk_link(self, risk: str) -> SafeString:
+    def _get_risk_link(self, risk: str, *, is_usual: bool = True) -> SafeString:
         """Return the link to the calls of this risk, which is rendered once."""
-        link = self._risk_links.get(risk)
+        link = self._risk_links.get((risk, is_usual))
         if link is None:
-            link = self._risk_links[risk] = self._render_risk_filter_link(risk)
+            link = self._risk_links[risk, is_usual] = self._render_risk_filter_link(risk, is_usual=is_usual)
         return link
 
-    def _render_risk_filter_link(self, risk: str) -> SafeString:
+    def _render_risk_filter_link(self, risk: str, *, is_usual: bool) -> SafeString:
         words = str(translate_label(Risk(risk))) if risk in Risk.values else risk
         return build_html(
-            '<a class="risk {}" href="{}" aria-label="{}">{}{}</a>',
+            '<a class="risk {}" href="{}" title="{}" aria-label="{}">{}{}</a>',
             risk,
             build_filter_url(self._query, risk=risk),
+            _explain_risk(risk, is_usual=is_usual),
             gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)},
             render_icon("triangle-alert") if risk == Risk.HIGH else "",
             words,
@@ -522,6 +529,22 @@ def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement
     if asking:
         return gettext("Awaiting answer") if call.is_question else ""
     return str(translate_label(CallStatus(call.status)))
+
+
+def _describe_who_finds_out(call: ToolCall, *, hook_could_not_tell: bool) -> str:
+    """Say who can find out whether an interrupted call happened, which differs from call to call."""
+    if call.verifiable and not hook_could_not_tell:
+        return gettext("The tool can check")
+    return gettext("A person must look")
+
+
+def _explain_risk(risk: str, *, is_usual: bool) -> str:
+    """Explain where the risk of a call comes from: its tool declares it, or it follows from what the tool may do."""
+    if not is_usual:
+        return gettext("The tool declares this risk.")
+    if risk == Risk.HIGH:
+        return gettext("The tool changes or deletes something outside of the session.")
+    return gettext("The tool writes something new.") if risk == Risk.MEDIUM else gettext("The tool only reads.")
 
 
 def _build_agreement_row(agreement: Agreement, call: ToolCall) -> AgreementRow:

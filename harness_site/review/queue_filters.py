@@ -19,6 +19,7 @@ from harness_site.core.status_labels import STATES, get_status_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence, find_waiting_calls
 from harness_site.review.find_waiting_calls import FoundCalls
+from harness_site.review.selectors import mentions_in_comments
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
 from harness_site.review.selectors.queue_order import QueueSort
@@ -28,8 +29,15 @@ from harness_site.templatetags.harness_tags import (
     put_in_quotation_marks,
 )
 
-TABS: Final = ("interrupted", "awaiting", "decided")
-STATUS_OF: Final = {"interrupted": CallStatus.INTERRUPTED, "awaiting": CallStatus.AWAITING_APPROVAL}
+TABS: Final = ("all", "interrupted", "awaiting", "decided")
+#: Tab of waiting calls → the statuses of its calls.
+STATUSES_OF: Final = {
+    "all": (CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL),
+    "interrupted": (CallStatus.INTERRUPTED,),
+    "awaiting": (CallStatus.AWAITING_APPROVAL,),
+}
+#: Status of waiting calls → the tab of these calls alone.
+TAB_OF: Final = {statuses[0]: tab for tab, statuses in STATUSES_OF.items() if len(statuses) == 1}
 #: Query value → minimum waiting time and its label.
 AGES: Final = {
     "15m": (timedelta(minutes=15), _("longer than 15 minutes")),
@@ -39,6 +47,7 @@ AGES: Final = {
 }
 CLAIMED: Final = {
     "me": _("Claimed by me or handed to me"),
+    "for-me": _("For me: claimed, handed over, or I am mentioned"),
     "nobody": _("Not claimed"),
     "somebody": _("Claimed by anyone"),
 }
@@ -179,6 +188,9 @@ class QueueFilters:
     def _build_claim_condition(self, reader: Membership) -> Q | None:
         if self.claimed == "me":
             return claims_and_presence.build_claimed_call_condition(reader)
+        if self.claimed == "for-me":
+            is_mentioned = mentions_in_comments.build_mentioned_call_condition(reader.user.get_username())
+            return claims_and_presence.build_claimed_call_condition(reader) | is_mentioned
         if not self.claimed:
             return None
         return (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextChoices
@@ -49,13 +51,16 @@ class BoundedCount:
 class DueCalls:
     """Calls that are overdue or due within a day.
 
-    `urgent_count` counts those of them that are overdue or due within an hour. `first_pks` are the keys of the first
-    page of them, the nearest deadline first; `nearest_deadline` is None without calls.
+    `urgent_count` counts those of them that are overdue or due within an hour. `statuses` has the first of them by key,
+    the nearest deadline first.
     """
 
     urgent_count: BoundedCount = BoundedCount(0)
-    first_pks: tuple[int, ...] = ()
-    nearest_deadline: datetime | None = None
+    statuses: Mapping[int, CallStatus] = field(default_factory=dict)
+
+    def list_first_pks(self, statuses: Collection[CallStatus]) -> list[int]:
+        """List the keys of the first page of those that wait in these statuses."""
+        return [pk for pk, status in self.statuses.items() if status in statuses][:PAGE]
 
 
 class DeadlineFilter(TextChoices):
@@ -111,18 +116,24 @@ def count_pending_calls(
 
 def list_keys_of_pending_page_and_count_next(
     workspace: Workspace,
-    status: CallStatus,
+    statuses: Iterable[CallStatus],
     filters: CallFilters = CallFilters(),
     *,
     sort: QueueSort = QueueSort.OLDEST,
     after: int | None = None,
     limit: int = PAGE,
 ) -> tuple[list[int], int]:
-    """List the keys of a page of pending calls in this status, and count those of the next page."""
-    page_query = queue_order.order_queue_calls_after_key(
-        query_pending_calls(workspace, status, filters), sort, status, after=after
-    )
-    keys = list(page_query.values_list("pk", flat=True)[: 2 * limit])
+    """List the keys of a page of pending calls in these statuses, and count those of the next page.
+
+    One query for each status, whose index has its order; a query for several would read all their calls.
+    """
+    sorted_rows = [
+        queue_order.list_sort_keys_of_queue_calls_after_key(
+            query_pending_calls(workspace, status, filters), sort, status, after=after, limit=2 * limit
+        )
+        for status in statuses
+    ]
+    keys = [row[-1] for row in islice(merge(*sorted_rows), 2 * limit)]
     return keys[:limit], len(keys[limit:])
 
 
@@ -141,22 +152,21 @@ def drop_calls_that_filters_hide(
 
 
 def list_first_due_calls_and_count_urgent(
-    workspace: Workspace, status: CallStatus, filters: CallFilters, *, with_overdue: bool = True
+    workspace: Workspace, filters: CallFilters, *, with_overdue: bool = True
 ) -> DueCalls:
-    """List the calls in this status that are overdue or due within a day, the nearest deadline first.
+    """List the calls that are overdue or due within a day, the nearest deadline first.
 
     Without `with_overdue`, the overdue ones are left out, for readers who may not decide them.
     """
     now = clock.now()
-    rows: QuerySet[Any, Any] = query_pending_calls(workspace, status, replace(filters, limit=DeadlineFilter.DAY))
+    rows: QuerySet[Any, Any] = query_pending_calls(workspace, None, replace(filters, limit=DeadlineFilter.DAY))
     if not with_overdue:
         rows = rows.filter(due__gte=now)
-    found = list(rows.order_by("due", "pk").values_list("pk", "due")[: COUNT_LIMIT + 1])
-    urgent = sum(deadline < now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR] for _pk, deadline in found)
+    found = list(rows.order_by("due", "pk").values_list("pk", "status", "due")[: COUNT_LIMIT + 1])
+    urgent = sum(deadline < now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR] for _pk, _status, deadline in found)
     return DueCalls(
-        urgent_count=BoundedCount(min(urgent, COUNT_LIMIT), urgent > COUNT_LIMIT),
-        first_pks=tuple(pk for pk, _deadline in found[:PAGE]),
-        nearest_deadline=found[0][1] if found else None,
+        BoundedCount(min(urgent, COUNT_LIMIT), urgent > COUNT_LIMIT),
+        {pk: CallStatus(status) for pk, status, _deadline in found},
     )
 
 
@@ -195,12 +205,17 @@ def get_waiting_since(call: ToolCall) -> datetime:
     return call.interrupted_at or call.issued_at
 
 
-def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:
-    """Select the calls that wait in this status and match, unordered; a filter by deadline annotates it as `due`."""
-    # If all pending statuses were named, PostgreSQL would expect few rows and sort all of them.
-    calls = _filter_by_tool_agent_and_risk(ToolCall.objects.filter(workspace=workspace, status=status), filters)
+def query_pending_calls(workspace: Workspace, status: CallStatus | None, filters: CallFilters) -> QuerySet[ToolCall]:
+    """Select the calls that wait in this status, or in any (None), and match, unordered.
+
+    A filter by deadline annotates it as `due`.
+    """
+    # If all pending statuses were named beside one, PostgreSQL would expect few rows and sort all of them.
+    calls = select_undecided_calls(None) if status is None else ToolCall.objects.filter(status=status)
+    calls = _filter_by_tool_agent_and_risk(calls.filter(workspace=workspace), filters)
     if filters.age is not None:
-        calls = calls.filter(**{f"{queue_order.get_waiting_since_column(status)}__lte": clock.now() - filters.age})
+        calls = calls.alias(waiting_since=queue_order.build_waiting_since_expression(status))
+        calls = calls.filter(waiting_since__lte=clock.now() - filters.age)
     if filters.limit == DeadlineFilter.NONE:
         calls = calls.filter(decide_within=None)
     elif filters.limit is not None:

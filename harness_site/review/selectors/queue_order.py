@@ -38,14 +38,14 @@ class QueueSort(TextChoices):
     RISK = "risk", _("Highest risk, then longest waiting")
 
 
-def get_waiting_since_column(status: CallStatus) -> str:
-    """Return the column with the time since when a call waits in this status."""
-    return _SINCE[status]
+def build_waiting_since_expression(status: CallStatus | None) -> Any:
+    """Build the expression for the time since when a call waits in a status, or in any (None)."""
+    return Coalesce("interrupted_at", "issued_at") if status is None else F(_SINCE[status])
 
 
 def build_deadline_expression(status: CallStatus | None) -> Any:
     """Build the expression for the deadline of a call that waits in a status, or in any (None); NULL without one."""
-    since = Coalesce("interrupted_at", "issued_at") if status is None else F(get_waiting_since_column(status))
+    since = build_waiting_since_expression(status)
     time_limit = Case(
         When(decide_within__gt=_MAX_TIME_TO_DECIDE, then=Value(_MAX_TIME_TO_DECIDE, output_field=DurationField())),
         default=F("decide_within"),
@@ -54,25 +54,27 @@ def build_deadline_expression(status: CallStatus | None) -> Any:
     return ExpressionWrapper(since + time_limit, output_field=DateTimeField())
 
 
-def order_queue_calls_after_key(
-    calls: QuerySet[ToolCall], sort: QueueSort, status: CallStatus, *, after: int | None
-) -> QuerySet[ToolCall]:
-    """Order `calls`; with `after`, only those after the call with that key.
+def list_sort_keys_of_queue_calls_after_key(
+    calls: QuerySet[ToolCall], sort: QueueSort, status: CallStatus, *, after: int | None, limit: int
+) -> list[tuple[Any, ...]]:
+    """List the sort keys of the first `limit` of `calls`, which wait in this status, in their order; each ends with the
+    primary key. With `after`, only those of the calls after the call with that key, whatever its status.
 
     The call may have been decided since, because its sort keys do not change. If it no longer exists, all calls are
-    returned.
+    listed.
     """
     keys = _build_sort_keys(sort, status)
-    ordered = calls.alias(**keys)
+    ordered = calls.annotate(**keys)
     if after is not None:
-        last_row = ToolCall.objects.filter(pk=after).annotate(**keys)
+        last_row = ToolCall.objects.filter(pk=after).annotate(**_build_sort_keys(sort, None))
         if last_row.exists():
             ordered = ordered.filter(_build_after_row_condition(last_row, [*keys, "pk"]))
-    return ordered.order_by(*keys, "pk")
+    return list(ordered.order_by(*keys, "pk").values_list(*keys, "pk")[:limit])
 
 
-def _build_sort_keys(sort: QueueSort, status: CallStatus) -> dict[str, Any]:
-    waiting_since = {"place_since": F(get_waiting_since_column(status))}
+def _build_sort_keys(sort: QueueSort, status: CallStatus | None) -> dict[str, Any]:
+    """Build the sort keys of calls that wait in a status, or in any (None)."""
+    waiting_since = {"place_since": build_waiting_since_expression(status)}
     if sort == QueueSort.RISK:
         ranks = [When(risk=risk, then=Value(rank)) for rank, risk in enumerate(reversed(Risk))]
         return {"place_risk": Case(*ranks, default=Value(0), output_field=IntegerField()), **waiting_since}

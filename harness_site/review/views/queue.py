@@ -41,7 +41,15 @@ from harness_site.review.find_decisions import FoundDecisions
 from harness_site.review.find_waiting_calls import FoundCalls
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
-from harness_site.review.queue_filters import CHOICES, PERSON_PREFIX, STATUS_OF, TABS, QueueFilters, parse_queue_filters
+from harness_site.review.queue_filters import (
+    CHOICES,
+    PERSON_PREFIX,
+    STATUSES_OF,
+    TAB_OF,
+    TABS,
+    QueueFilters,
+    parse_queue_filters,
+)
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
@@ -73,15 +81,12 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     filters = query_filters.convert_to_call_filters(request.membership, found)
     waiting = count_calls_for_reader_and_for_others(request.membership)
     counts = _count_calls_by_tab(request, filters, waiting)
-    due = {
-        name: _list_first_due_calls_of_tab_and_count_urgent(request, name, filters) if count else DueCalls()
-        for name, count in counts.items()
-    }
+    due = _list_first_due_calls_and_count_urgent(request, filters) if counts["all"] else DueCalls()
     selected = request.GET.get("tab", "")
     handed = claims_and_presence.list_undecided_calls_handed_to(request.membership)
     if filters and handed:
         handed = pending_calls.drop_calls_that_filters_hide(request.membership.workspace, handed, filters)
-    tab = _get_selected_or_default_tab(selected, counts, due, handed)
+    tab = selected if selected in TABS else TABS[0]
     found_decisions = _find_decisions_with_words(request, filters, query_filters)
     wanted = (
         query_filters.decided if found_decisions is None else replace(query_filters.decided, found=found_decisions.pks)
@@ -89,7 +94,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     tab_context = (
         _load_decided_context(request, filters, query_filters, wanted)
         if tab == "decided"
-        else _load_pending_context(request, tab, filters, query_filters, due[tab].first_pks, handed, waiting)
+        else _load_pending_context(request, tab, filters, query_filters, counts, due, handed, waiting)
     )
     context = {
         **tab_context,
@@ -97,19 +102,19 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "tab": tab,
         "wanted": query_filters,
         "active_filters": query_filters.list_active_filters(tab, request.GET),
-        **counts,
+        "counts": counts,
         "decided": decided_calls.count_decided_calls(
             request.membership.workspace, filters, wanted, limit=pending_calls.COUNT_LIMIT
         ),
-        "urgent": {name: calls.urgent_count for name, calls in due.items()},
-        "found": counts["interrupted"] + counts["awaiting"],
+        "urgent": due.urgent_count,
+        "found": counts["all"],
         "is_search_incomplete": found is not None and not found.is_complete,
         "search_limits": {"searched": find_waiting_calls.SEARCHED_CALLS, "found": find_waiting_calls.MOST_FOUND},
         "is_search_of_decisions_incomplete": found_decisions is not None and not found_decisions.is_complete,
         "decision_search_limits": {"searched": find_decisions.SEARCHED_DECISIONS, "found": find_decisions.MOST_FOUND},
         "pending": waiting,
         "waiting_calls": waiting.own,
-        "handed": {name: list(handed.values()).count(status) for name, status in STATUS_OF.items()},
+        "handed": len(handed),
         "is_filtered": query_filters.has_filters,
         "here": request.GET.urlencode(),
         "refresh_url": _build_refresh_url(request, tab, is_empty=tab_context["is_empty"]),
@@ -155,15 +160,19 @@ def _count_calls_by_tab(
 ) -> dict[str, BoundedCount]:
     """Count the calls of each tab; without filters, and if there are few, they are counted already."""
     if waiting.numbers_by_status is not None and not filters:
-        return {name: BoundedCount(waiting.numbers_by_status.get(status, 0)) for name, status in STATUS_OF.items()}
+        counts = {status: BoundedCount(waiting.numbers_by_status.get(status, 0)) for status in STATUSES_OF["all"]}
+    else:
+        counts = {
+            status: pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
+            for status in STATUSES_OF["all"]
+        }
     return {
-        name: pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
-        for name, status in STATUS_OF.items()
+        name: sum((counts[status] for status in statuses), BoundedCount(0)) for name, statuses in STATUSES_OF.items()
     }
 
 
-def _list_first_due_calls_of_tab_and_count_urgent(request: MemberRequest, tab: str, filters: CallFilters) -> DueCalls:
-    """List the calls of this tab that are due within a day, and count the urgent ones.
+def _list_first_due_calls_and_count_urgent(request: MemberRequest, filters: CallFilters) -> DueCalls:
+    """List the calls that are due within a day, and count the urgent ones.
 
     There are none if the list filters deadlines. Approvers may not decide overdue calls, so those are left out for
     them.
@@ -171,32 +180,7 @@ def _list_first_due_calls_of_tab_and_count_urgent(request: MemberRequest, tab: s
     if filters.limit is not None:
         return DueCalls()
     workspace, role = request.membership.workspace, request.membership.role
-    return pending_calls.list_first_due_calls_and_count_urgent(
-        workspace, STATUS_OF[tab], filters, with_overdue=role != Role.APPROVER
-    )
-
-
-def _get_selected_or_default_tab(
-    tab: str,
-    counts: Mapping[str, BoundedCount],
-    due: Mapping[str, DueCalls],
-    handed: Mapping[int, CallStatus],
-) -> str:
-    """Return the tab of the query string, or the default.
-
-    That is the one with a call that was handed to the reader, else that with the most urgent call, else one with calls.
-    """
-    if tab in TABS:
-        return tab
-    for name, status in STATUS_OF.items():
-        if status in handed.values() and counts[name]:
-            return name
-    deadlines = {
-        name: calls.nearest_deadline for name, calls in due.items() if calls.urgent_count and calls.nearest_deadline
-    }
-    if deadlines:
-        return min(deadlines, key=deadlines.__getitem__)
-    return next((name for name, count in counts.items() if count), "interrupted")
+    return pending_calls.list_first_due_calls_and_count_urgent(workspace, filters, with_overdue=role != Role.APPROVER)
 
 
 def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> str:
@@ -237,14 +221,16 @@ def _load_pending_context(
     tab: str,
     filters: CallFilters,
     query_filters: QueueFilters,
-    due_pks: Sequence[int],
+    counts: Mapping[str, BoundedCount],
+    due: DueCalls,
     handed: Mapping[int, CallStatus],
     waiting: CallsByDecider,
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call."""
     workspace = request.membership.workspace
-    outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
-    page = _load_pending_page(request, tab, filters, query_filters, outages, handed, due_pks)
+    outages = outage_groups.list_open_outages(workspace) if tab != "awaiting" else []
+    statuses = [status for status in STATUSES_OF[tab] if counts[TAB_OF[status]]]
+    page = _load_pending_page(request, statuses, filters, query_filters, outages, handed, due.list_first_pks(statuses))
     calls = page.calls_shown_as_rows
     secrets = _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in page.readable_calls})
     builder = PendingRowBuilder(request.GET, secrets)
@@ -255,7 +241,9 @@ def _load_pending_context(
     handed_over = [row for row in rows if row.pk in waiting.handed_over and row not in waiting_for_others]
     first_rows = [row for row in rows[:first_count] if row not in [*waiting_for_others, *handed_over]]
     other_rows = [row for row in rows[first_count:] if row not in [*waiting_for_others, *handed_over]]
-    may_decide_together = tab == "awaiting" and request.membership.has_role(Role.APPROVER)
+    may_decide_together = (
+        tab != "interrupted" and counts["awaiting"].number > 1 and request.membership.has_role(Role.APPROVER)
+    )
     return {
         "has_handed_first": bool(page.handed),
         "has_due_first": bool(page.due),
@@ -272,7 +260,7 @@ def _load_pending_context(
         "more": _build_next_page_url(request.GET, page.last_pk if page.next_count else None, tab=tab),
         "following": page.next_count,
         "is_empty": not calls and not page.outages,
-        "first_time": tab == "interrupted"
+        "first_time": tab in {"all", "interrupted"}
         and not calls
         and not outages
         and not Session.objects.filter(workspace=workspace).exists(),
@@ -287,14 +275,14 @@ def _load_pending_context(
 
 def _load_pending_page(
     request: MemberRequest,
-    tab: str,
+    statuses: Collection[CallStatus],
     filters: CallFilters,
     query_filters: QueueFilters,
     outages: Sequence[Outage],
     handed: Mapping[int, CallStatus],
     due_pks: Sequence[int],
 ) -> _PendingPage:
-    """Load the calls of a page of the tab.
+    """Load the calls in these statuses of a page.
 
     In the list of the longest waiting, the calls that were handed to the reader come first, unless it is filtered, then
     those that are due within a day; those of an outage stay in its row.
@@ -302,13 +290,15 @@ def _load_pending_page(
     after_key = _parse_page_start_key(request.GET)
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
     in_groups = {pk for outage in grouped for pk in outage.call_pks}
-    handed_first, due_first = _choose_handed_and_due_pks_to_list_first(tab, query_filters, handed, due_pks, in_groups)
+    handed_first, due_first = _choose_handed_and_due_pks_to_list_first(
+        statuses, query_filters, handed, due_pks, in_groups
+    )
     elsewhere = {*in_groups, *handed_first, *due_first}
     if elsewhere:
         condition = ~Q(pk__in=elsewhere)
         filters = replace(filters, condition=condition if filters.condition is None else filters.condition & condition)
     page_keys, next_count = pending_calls.list_keys_of_pending_page_and_count_next(
-        request.membership.workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
+        request.membership.workspace, statuses, filters, sort=query_filters.sort, after=after_key
     )
     if after_key:  # what comes first is on the first page alone
         handed_first, due_first, grouped = [], [], []
@@ -329,7 +319,7 @@ def _load_pending_page(
 
 
 def _choose_handed_and_due_pks_to_list_first(
-    tab: str,
+    statuses: Collection[CallStatus],
     query_filters: QueueFilters,
     handed: Mapping[int, CallStatus],
     due_pks: Sequence[int],
@@ -340,7 +330,7 @@ def _choose_handed_and_due_pks_to_list_first(
         return [], []
     is_handed_first = not query_filters.has_filters
     handed_first = [
-        pk for pk, status in handed.items() if is_handed_first and status == STATUS_OF[tab] and pk not in in_groups
+        pk for pk, status in handed.items() if is_handed_first and status in statuses and pk not in in_groups
     ]
     return handed_first, [pk for pk in due_pks if pk not in in_groups and pk not in handed_first]
 
@@ -403,7 +393,7 @@ def _build_pending_rows(
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
-    comments = count_comments_of_calls(call.pk for call in readable)
+    comments = count_comments_of_calls((call.pk for call in readable), request.membership.user.get_username())
     changes, originals = load_changes_of_waiting_calls(readable, electorate), load_originals_of_copies(readable)
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:

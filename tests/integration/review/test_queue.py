@@ -72,33 +72,35 @@ def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
         within = None if minutes is None else timedelta(minutes=minutes)
         call = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=within)
         ToolCall.objects.filter(pk=call.pk).update(issued_at=datetime.now(UTC))
-    assert "Approvals and questions 4 2 urgent" in visible_text(reader.get("/review/?tab=interrupted"))
+    assert "All 4 2 urgent Interrupted Approvals and questions 4" in visible_text(
+        reader.get("/review/?tab=interrupted")
+    )
     assert "urgent" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
 
 
-def test_queue_opens_the_tab_with_an_urgent_call_and_an_open_list_stays(reader: Client) -> None:
-    assert 'hx-get="/review/"' in reader.get("/review/").content.decode()  # an empty page may change its tab
-    interrupted(0)
-    page = reader.get("/review/")
-    assert (page.context["tab"], 'hx-get="?tab=interrupted"' in page.content.decode()) == ("interrupted", True)
-    assert "Nobody knows whether it happened." in visible_text(page)
+def test_queue_opens_with_all_waiting_calls_and_an_open_list_stays(reader: Client) -> None:
+    assert 'hx-get="/review/"' in reader.get("/review/").content.decode()  # an empty page stays as it was asked for
+    lost = interrupted(0)
+    asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, interrupted_at=None, issued_at=THEN)
     urgent = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=timedelta(minutes=5))
     ToolCall.objects.filter(pk=urgent.pk).update(issued_at=datetime.now(UTC))
     page = reader.get("/review/")
-    assert (page.context["tab"], 'hx-get="?tab=awaiting"' in page.content.decode()) == ("awaiting", True)
+    assert (page.context["tab"], 'hx-get="?tab=all"' in page.content.decode()) == ("all", True)
+    assert _listed(page)[0] == urgent.pk
+    assert sorted(_listed(page)) == [lost.pk, asked.pk, urgent.pk]
+    assert "All 3 1 urgent Interrupted 1 Approvals and questions 2" in visible_text(page)
+    assert "Nobody knows whether it happened." in visible_text(reader.get("/review/?tab=interrupted"))
     assert "Decisions The latest decision first." in visible_text(reader.get("/review/?tab=decided"))
 
 
-def test_tab_of_interrupted_calls_counts_the_urgent_ones_and_opens_for_an_overdue_call(reader: Client) -> None:
+def test_first_tab_counts_the_urgent_calls_of_both_kinds(reader: Client) -> None:
     sign_in(reader, make_user(name="dora", role=Role.ADMIN))
     approval = make_call(
         session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=timedelta(minutes=29)
     )
     ToolCall.objects.filter(pk=approval.pk).update(issued_at=datetime.now(UTC))
     interrupted(0, decide_within=timedelta(hours=2))
-    page = reader.get("/review/")
-    assert page.context["tab"] == "interrupted"
-    assert "Interrupted 1 1 urgent Approvals and questions 1 1 urgent" in visible_text(page)
+    assert "All 2 2 urgent Interrupted 1 Approvals and questions 1" in visible_text(reader.get("/review/"))
 
 
 def test_calls_due_within_a_day_come_before_longer_waiting_ones_and_on_the_first_page_alone(
@@ -201,7 +203,7 @@ def test_row_describes_its_call(reader: Client) -> None:
     page = visible_text(reader.get("/review/"))
     assert "1 call needs a decision" in page
     assert (
-        "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
+        "Refund 40.00 EUR to the card ending 4242 order: 17 refund_card · refund-desk · "
         f"session {call.session.session_id} · The process ended during this call · The tool can check it" in page
     )
 
@@ -212,6 +214,15 @@ def test_row_says_that_the_verify_hook_could_not_tell(reader: Client) -> None:
     page = visible_text(reader.get("/review/"))
     assert page.count("The tool failed and may still have done it · The tool’s own check could not tell") == 1
     assert page.count("The tool failed and may still have done it · The tool can check it") == 1
+
+
+def test_interrupted_row_says_who_can_find_out(reader: Client) -> None:
+    interrupted(0, verifiable=True)
+    interrupted(1)
+    page = visible_text(reader.get("/review/?tab=interrupted"))
+    assert (page.count("The tool can check "), page.count("A person must look")) == (1 + 1, 1)
+    assert "Outcome unknown" not in page
+    assert visible_text(reader.get("/review/")).count("Outcome unknown") == 2
 
 
 def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -> None:
@@ -227,11 +238,13 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     ("risk", "side_effects", "shown"),
     [("high", "mutate", False), ("medium", "write", False), ("low", "mutate", True), ("high", "write", True)],
 )
-def test_row_and_card_show_a_risk_that_does_not_follow_from_the_side_effects(
+def test_row_shows_a_high_risk_and_row_and_card_one_that_does_not_follow_from_the_side_effects(
     reader: Client, risk: str, side_effects: str, shown: bool
 ) -> None:
     call = interrupted(0, risk=risk, side_effects=side_effects)
-    assert ('class="risk ' in reader.get("/review/").content.decode()) is shown
+    row = reader.get("/review/").content.decode()
+    assert ('class="risk ' in row) is (shown or risk == "high")
+    assert ('title="The tool declares this risk."' in row) is shown
     assert 'class="risk ' in reader.get("/review/?sort=risk").content.decode()
     assert (f"· {risk} risk" in visible_text(reader.get(f"/review/calls/{call.pk}/"))) is shown
 
@@ -251,7 +264,8 @@ def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> No
     interrupted(1, status=CallStatus.COMPLETED)
     page = visible_text(reader.get("/review/"))
     assert "Nothing needs a decision" in page
-    assert "No interrupted calls." in page
+    assert "No call waits for a decision." in page
+    assert "No interrupted calls." in visible_text(reader.get("/review/?tab=interrupted"))
 
 
 def test_empty_installation_explains_the_queue(reader: Client) -> None:

@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk
 from checkpoints.models import ToolCall
+from harness_site.review.models import Comment
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.saved_views.models import SavedView
@@ -97,7 +98,7 @@ def test_pages_of_a_chosen_order_are_consecutive(people: dict[str, Client], lost
     for number in range(pending_calls.PAGE + 5):
         lost(number % 7 + number % 2 / 8, risk=risks[number % 3], decide_within=limits[number % 4 % 3])
     whole, _following = pending_calls.list_keys_of_pending_page_and_count_next(
-        lost().workspace, CallStatus.INTERRUPTED, sort=QueueSort(sort), limit=99
+        lost().workspace, [CallStatus.INTERRUPTED], sort=QueueSort(sort), limit=99
     )
     first = people["carol"].get(f"/review/?sort={sort}")
     shown = [row.pk for row in first.context["rows"]]
@@ -106,6 +107,41 @@ def test_pages_of_a_chosen_order_are_consecutive(people: dict[str, Client], lost
     second = [row.pk for row in people["carol"].get(f"/review/{first.context['more']}").context["rows"]]
     assert (len(whole), len(shown)) == (pending_calls.PAGE + 6, pending_calls.PAGE)
     assert shown + second == whole
+
+
+@pytest.mark.parametrize("sort", QueueSort.values)
+def test_pages_of_all_waiting_calls_are_consecutive(people: dict[str, Client], lost: Lost, sort: str) -> None:
+    """Interrupted calls and those that await approval are one list."""
+    since = clock.now() - timedelta(hours=5)
+    calls = [lost(risk=list(Risk)[number % 3]) for number in range(2 * pending_calls.PAGE + 3)]
+    for number, call in enumerate(calls):
+        moment = since + timedelta(minutes=number)
+        asks = {"status": CallStatus.AWAITING_APPROVAL, "issued_at": moment, "interrupted_at": None}
+        ToolCall.objects.filter(pk=call.pk).update(**(asks if number % 2 else {"interrupted_at": moment}))
+    ranks = {call.pk: -list(Risk).index(Risk(call.risk)) if sort == "risk" else 0 for call in calls}
+    shown: list[int] = []
+    address = f"?sort={sort}"
+    while address:
+        page = people["carol"].get(f"/review/{address}")
+        shown += [row.pk for row in page.context["rows"]]
+        address = page.context["more"]
+    assert shown == sorted((call.pk for call in calls), key=lambda pk: (ranks[pk], pk))
+
+
+def test_calls_for_the_reader_are_those_they_claimed_or_are_mentioned_in(people: dict[str, Client], lost: Lost) -> None:
+    claimed, mentioned, own, other, _free = (lost(minute) for minute in range(5))
+    people["alice"].post(f"/review/calls/{claimed.pk}/claim/")
+    for call, author, text in (
+        (mentioned, "bob", "Please look, @Alice."),
+        (own, "alice", "I am @alice"),
+        (other, "bob", "@alice.k and x@alice know it, @alicex too"),
+    ):
+        Comment.objects.create(call=call, author=author, text=text)
+    assert listed(people["alice"], "claimed=for-me") == [claimed.pk, mentioned.pk]
+    page = people["alice"].get("/review/")
+    assert visible_text(page).count("bob mentions you") == 1
+    assert "mentions you" not in visible_text(people["carol"].get("/review/"))
+    assert 'claimed=for-me"' in page.content.decode()
 
 
 def test_cursor_of_a_deleted_call_shows_the_first_page(people: dict[str, Client], lost: Lost) -> None:

@@ -1,0 +1,26 @@
+"""Mentions of people in the comments on calls: `@name`."""
+
+import re
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from harness_site.review.models import Comment
+
+
+def build_mention_pattern(name: str) -> str:
+    """Build the regular expression that finds a mention of this person, in Python and in the databases.
+
+    A name may contain letters, digits and `@.+-_`, so that `@ben` is no mention of `benedict` or of `ben.k`; the dot at
+    the end of a sentence does not belong to it.
+    """
+    return rf"(^|[^\w@.+-])@{re.escape(name)}($|[^\w@.+-]|[.]($|\W))"
+
+
+def query_comments_that_mention(name: str) -> QuerySet[Comment]:
+    """Select the comments of other people in which this person is mentioned; case is ignored, as in names."""
+    return Comment.objects.filter(text__iregex=build_mention_pattern(name)).exclude(author=name)
+
+
+def build_mentioned_call_condition(name: str) -> Q:
+    """Build the condition on calls that a comment on them mentions this person; few comments are on calls that wait."""
+    return Q(Exists(query_comments_that_mention(name).filter(call=OuterRef("pk"))))
