@@ -52,8 +52,7 @@ from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
     find_question_choice_of_decision,
-    get_question_parts_to_edit,
-    list_question_choices,
+    is_question_text_alone,
     remove_listed_choices,
     replace_question_options_by_their_texts,
 )
@@ -618,8 +617,8 @@ def _preview_effects_by_kind_or_error(
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
     if kind == DecisionKind.EDIT and parse_edited_arguments.format_masked_arguments_if_editable(call.args) is None:
         return False
-    if kind == DecisionKind.EDIT and list_question_choices(call) and not get_question_parts_to_edit(call):
-        return False  # there is nothing beside the question and its options
+    if kind == DecisionKind.EDIT and is_question_text_alone(call):
+        return False
     return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_approval_decisions()
 
 

@@ -126,7 +126,7 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
             tool=call.tool
         ),
         DecisionKind.APPROVE: _("It runs {tool}, and the agent gets the result.").format(tool=call.tool),
-        DecisionKind.REJECT: _("The agent gets your message as the error of this call."),
+        DecisionKind.REJECT: _("The agent is told that the call was refused, and why."),
         DecisionKind.RESPOND: _("The agent gets your answer as the result of this call."),
     }
     if call.is_question:

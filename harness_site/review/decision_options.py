@@ -14,7 +14,12 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.core.site_languages import SITE_LANGUAGES
-from harness_site.review.question_choices import QuestionChoice, list_question_choices
+from harness_site.review.question_choices import (
+    AnswerType,
+    QuestionChoice,
+    find_requested_answer_type,
+    list_question_choices,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,8 @@ OUTCOMES: Final = (
     AnswerOption(
         DecisionKind.CONFIRM_LANDED,
         _("It happened"),
-        _("You enter its result, if you know it."),
-        _("Enter its result below, if you know it. Nothing runs again."),
+        _("You can enter what it returned."),
+        _("Enter below what the tool has returned, if you know it. Nothing runs again."),
         _("Record that it happened"),
     ),
     AnswerOption(
@@ -90,13 +95,13 @@ APPROVALS: Final = (
         DecisionKind.REJECT,
         _("Reject"),
         _("The call does not run."),
-        _("The call does not run. The agent gets your message as its error."),
+        _("The call does not run. The agent is told that it was refused, and why."),
         _("Reject this call"),
     ),
     AnswerOption(
         DecisionKind.RESPOND,
         _("Respond instead"),
-        _("You write its result."),
+        _("You write the tool’s result."),
         _("The call does not run. The agent gets your answer as its result."),
         _("Respond instead of the call"),
     ),
@@ -174,9 +179,11 @@ def list_answer_options(call: ToolCall) -> tuple[AnswerOption, ...]:
                 _APPROVAL_OF_CHANGED_VALUE if answer.kind == DecisionKind.APPROVE else answer
                 for answer in _list_question_answers_with_another_answer()
             )
-        if _OPEN_QUESTION.search(call.sentence) is None:
+        requested = find_requested_answer_type(call)
+        if requested == AnswerType.BOOLEAN or (requested is None and _OPEN_QUESTION.search(call.sentence) is None):
+            secondary = {DecisionKind.EDIT} | ({DecisionKind.RESPOND} if requested else set())
             return tuple(
-                replace(answer, is_secondary=answer.kind == DecisionKind.EDIT)
+                replace(answer, is_secondary=answer.kind in secondary)
                 for answer in _list_question_answers_with_another_answer()
             )
         return tuple(

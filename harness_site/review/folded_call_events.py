@@ -47,7 +47,8 @@ class TraceLine:
             % {"number": checks}
             if checks
             else "",
-            ngettext("%(number)s run took the session", "%(number)s runs took the session", starts) % {"number": starts}
+            ngettext("%(number)s run continued the session", "%(number)s runs continued the session", starts)
+            % {"number": starts}
             if starts
             else "",
             ngettext("%(number)s run was lost", "%(number)s runs were lost", losses) % {"number": losses}

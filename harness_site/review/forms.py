@@ -197,7 +197,7 @@ class ApprovalForm(DecisionForm):
             if self.choice is None:
                 self.add_error_if_text_missing(data, respond, "answer", _("Enter an answer. The agent gets it."))
         else:
-            message_missing = _("Enter why. The agent gets it as the error of the call.")
+            message_missing = _("Enter why. The agent is told.")
             self.add_error_if_text_missing(data, DecisionKind.REJECT, "message", message_missing)
             answer_missing = _("Enter an answer. The agent gets it as the result of the call.")
             self.add_error_if_text_missing(data, respond, "answer", answer_missing)

@@ -1,6 +1,7 @@
 """Options among which the agent's question lets people choose."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -12,9 +13,28 @@ from harness_site.core.masking.masker import mask_json_value
 from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
 
 _LIST_NAMES: Final = ("options", "choices")
+#: Names of a JSON schema of the answer in the value of a question.
+_SCHEMA_NAMES: Final = ("schema", "response_schema", "answer_schema")
 #: Maximum number of options, and of characters of their texts; longer ones are not offered, only shown as arguments.
 _MAX_OPTIONS: Final = 100
 _LONGEST: Final = 500
+
+
+class AnswerType(StrEnum):
+    """Type of the value that a question asks for."""
+
+    TEXT = "text"
+    BOOLEAN = "boolean"
+
+
+#: Words for the types of an answer, as JSON schemas and programs have them.
+_ANSWER_TYPES: Final = {
+    "text": AnswerType.TEXT,
+    "string": AnswerType.TEXT,
+    "str": AnswerType.TEXT,
+    "boolean": AnswerType.BOOLEAN,
+    "bool": AnswerType.BOOLEAN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +80,28 @@ def list_question_choices(call: ToolCall) -> tuple[QuestionChoice, ...]:
         answer, label, description = (reveal_hidden_characters(text) for text in masked)
         choices.setdefault(stored, QuestionChoice(number, *stored[:2], label, description, answer))
     return tuple(choices.values())
+
+
+def find_requested_answer_type(call: ToolCall) -> AnswerType | None:
+    """Return the type of the answer that the value of a question asks for, by its `type` or by a JSON schema; None if
+    it has neither."""
+    args = formatting.parse_json_or_text(call.args) if call.is_question else None
+    value = args.get("value") if isinstance(args, dict) else None
+    if not isinstance(value, dict):
+        return None
+    schemas = [value, *(value[name] for name in _SCHEMA_NAMES if isinstance(value.get(name), dict))]
+    names = [schema["type"].lower() for schema in schemas if isinstance(schema.get("type"), str)]
+    return next((_ANSWER_TYPES[name] for name in names if name in _ANSWER_TYPES), None)
+
+
+def is_question_text_alone(call: ToolCall) -> bool:
+    """Return whether the value of a question is nothing but its text and its options, so that there is no value to
+    correct."""
+    args = formatting.parse_json_or_text(call.args_json_in_caller_order) if call.is_question else None
+    if not isinstance(args, dict) or args.keys() != {"value"}:
+        return False
+    value = args["value"]
+    return not get_question_parts_to_edit(call) if isinstance(value, dict) else value == call.sentence
 
 
 def find_question_choice_of_decision(call: ToolCall, decision: Decision | None) -> QuestionChoice | None:

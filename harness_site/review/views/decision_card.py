@@ -413,7 +413,18 @@ def _build_decision_form_or_deciders_context(
         form = _rebind_form_to_current_revision(request, call)
     reasons = call_evidence.load_earlier_reasons_of_person(call, membership.user.get_username())
     more_choices = sum(answer["is_choice"] and answer["is_secondary"] for answer in answers)
-    return {"answers": answers, "more_choices": more_choices, "form": form, "earlier_reasons": reasons}
+    return {
+        "answers": answers,
+        "asks_for_text": _is_answered_by_text_alone(call, answers),
+        "more_choices": more_choices,
+        "form": form,
+        "earlier_reasons": reasons,
+    }
+
+
+def _is_answered_by_text_alone(call: ToolCall, answers: list[dict[str, Any]]) -> bool:
+    """Return whether a text of the person's own is the only answer that the question asks for."""
+    return call.is_question and [answer["kind"] for answer in answers if not answer["is_secondary"]] == ["respond"]
 
 
 def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: list[dict[str, Any]]) -> str:
@@ -422,7 +433,7 @@ def _get_preselected_answer(request: MemberRequest, call: ToolCall, answers: lis
     Without a number, it is the answer to a question that is answered by a text of the person's own.
     """
     numbers = {str(number): answer for number, answer in enumerate(answers, 1)}
-    if call.is_question and [answer["kind"] for answer in answers if not answer["is_secondary"]] == ["respond"]:
+    if _is_answered_by_text_alone(call, answers):
         numbers[""] = answers[0]
     answer_option = numbers.get(request.GET.get("answer", ""))
     return "" if answer_option is None or answer_option["mine"] else answer_option["field_value"]

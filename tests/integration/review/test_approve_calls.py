@@ -30,7 +30,7 @@ def alice(client: Client) -> Client:
 def test_card_asks_for_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
-    assert "pay · agent accounts · changes something outside" in page
+    assert "pay · agent accounts " in page
     assert "amount 40.00 order 17 Technical details" in page
     assert "10:42:07.118 Run 1 asked for approval; the tool was not started" in page
     assert "probe" not in page.partition("next or previous item")[0]
@@ -38,7 +38,7 @@ def test_card_asks_for_approval(alice: Client) -> None:
 
 def test_form_says_which_text_a_rejection_requires(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
-    assert "Why required, the agent gets it as the error of the call" in page
+    assert "Why required, the agent is told" in page
     assert "Answer to the agent required, sent as the result of the call" in page
     assert "optional, the agent does not get it" in page
 
@@ -47,7 +47,7 @@ def test_each_answer_explains_its_effect(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     begin = "Then: Run 1 on worker-3 is waiting and continues at once."
     assert f"{begin} It runs pay, and the agent gets the result." in page
-    assert f"{begin} The agent gets your message as the error of this call." in page
+    assert f"{begin} The agent is told that the call was refused, and why." in page
     assert f"{begin} The agent gets your answer as the result of this call." in page
     assert "Then: Nothing runs. The changed call needs 1 approval." in page
 
@@ -126,7 +126,7 @@ def test_decision_changes_the_call_and_redirects_to_the_card(
     [
         ({**APPROVE, "kind": ""}, "Choose an answer."),
         ({**APPROVE, "reason": " "}, "Enter a reason. It is recorded with your name."),
-        ({**REJECT, "message": " "}, "Enter why. The agent gets it as the error of the call."),
+        ({**REJECT, "message": " "}, "Enter why. The agent is told."),
         ({**RESPOND, "answer": ""}, "Enter an answer. The agent gets it as the result of the call."),
         ({**APPROVE, "revision": ""}, "the form did not say which state of the call it was made for."),
     ],
@@ -207,7 +207,7 @@ def test_interrupted_approved_call_needs_a_decision(alice: Client) -> None:
     ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
     page = visible_text(alice.get(url(call)))
     assert "Did this happen? Outcome unknown" in page
-    assert "Enter its result below, if you know it. Nothing runs again." in page
+    assert "Enter below what the tool has returned, if you know it. Nothing runs again." in page
     assert "alice: Approved — “Seen in the bank's export.”" in page
 
 

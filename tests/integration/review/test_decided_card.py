@@ -31,8 +31,8 @@ def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> Non
     evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
     shown = page(reader, call)
-    assert "Decided: it happened It happened" in shown
-    assert "Decision bob · " in shown
+    assert "Decided: it happened What was about to happen" in shown
+    assert "Decision It happened bob · " in shown
     assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result for the agent re_81f3" in shown
     assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
 
@@ -120,7 +120,9 @@ def test_rerun_links_to_its_attempt(reader: Client) -> None:
         session=call.session, run=call.session.owner, step=1, attempt=2, supersedes=call, status=CallStatus.COMPLETED
     )
     assert "Run again as attempt 2 Completed" in page(reader, call)
-    assert page(reader, call).index("Run again as attempt 2 by run 2") < page(reader, call).index("took the session")
+    assert page(reader, call).index("Run again as attempt 2 by run 2") < page(reader, call).index(
+        "continued the session"
+    )
     assert "Earlier calls of the same operation" in page(reader, again)
 
 
@@ -287,7 +289,9 @@ def test_message_that_is_the_reason_too_is_shown_once_beside_the_events(reader: 
     make_decision(call=call, kind=DecisionKind.REJECT, reason="Wrong payee.", result="Wrong payee.")
     decision = page(reader, call).partition("Message to the agent")
     assert "Wrong payee." not in decision[0].rpartition("Decision")[2]
-    assert decision[2].startswith(" Wrong payee. The agent gets this message as the error of the call. Back to review")
+    assert decision[2].startswith(
+        " Wrong payee. The agent is told that the call was refused, with this message. Back to review"
+    )
 
 
 def test_events_before_a_decision_stay_once_the_call_has_run(reader: Client) -> None:

@@ -49,7 +49,7 @@ def test_card_shows_sentence_and_caller(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
-    assert "refund_card · agent refund-desk · changes something outside" in shown
+    assert "refund_card · agent refund-desk " in shown
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,7 @@ def test_card_of_a_tool_without_a_sentence_begins_as_its_row_does(reader: Client
 
 
 def test_call_without_arguments_is_labelled(reader: Client) -> None:
-    assert "refund_card · agent refund-desk · changes something outside · no arguments" in page(
-        reader, lost_call(args={})
-    )
+    assert "refund_card · agent refund-desk · no arguments" in page(reader, lost_call(args={}))
 
 
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
@@ -139,11 +137,11 @@ def test_arguments_of_any_type_are_shown(reader: Client, args: str) -> None:
 def test_lost_run_is_drawn_as_a_gap(reader: Client) -> None:
     shown = page(reader, lost_call())
     assert (
-        "Tue 4 Mar 2025 10:42:07.118 Run 1 on worker-3 (pid 4127) logged the call before the tool started "
-        "The next 3.4 s are unknown: the process ended before it could report. The tool may have run in "
-        "part, in full, or not at all. "
+        "Tue 4 Mar 2025 10:42:07.118 Run 1 on worker-3 (pid 4127) recorded that it is about to make this call "
+        "From here on nothing is known: the process ended within 3.4 s, before it could report. The tool may have run "
+        "in part, in full, or not at all. "
         "10:42:10.518 Run 1 was lost: its process ended without reporting (last sign of life 10:42:07) "
-        "10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
+        "10:42:10.618 Run 2 on worker-1 (pid 88) continued the session and found this call without an outcome "
         "This tool cannot check whether the call happened, so a person has to find out."
     ) in shown
 
@@ -157,7 +155,7 @@ def test_loss_of_a_run_stands_before_the_run_that_took_its_place(reader: Client)
     make_run(session=call.session, pid=89, host="worker-1", started_at=THEN + timedelta(seconds=10))
     assert re.search(
         r"Run 2 was lost: its process ended without reporting \(last sign of life [^)]+\) "
-        r"[\d:.]+ Run 3 on worker-1 \(pid 89\) took the session",
+        r"[\d:.]+ Run 3 on worker-1 \(pid 89\) continued the session",
         page(reader, call),
     )
 
@@ -179,7 +177,7 @@ def test_repeated_checks_and_lost_runs_are_folded(reader: Client, checks: int, i
         Decision.objects.filter(pk=decision.pk).update(created_at=THEN + timedelta(days=number, minutes=1))
     make_decision(call=call, kind=DecisionKind.WITHDRAW, actor="bob", reason="wrong line")
     content, shown = raw(reader, call), page(reader, call)
-    summary = f"The tool’s own check ran {checks} times: outcome still unknown · 1 run took the session"
+    summary = f"The tool’s own check ran {checks} times: outcome still unknown · 1 run continued the session"
     assert (summary in shown) is is_folded
     assert content.count('<ol class="trace">') == 1 + is_folded
     assert shown.count("The tool’s own check ran: outcome still unknown — “503”") == checks

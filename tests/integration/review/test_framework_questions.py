@@ -41,9 +41,10 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     assert about.partition("Technical details")[0].partition(f"{QUESTION} Answer ")[2].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
     assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets yes (the value true).")
-    assert "More answers YesThe agent" in form  # which address cannot be answered so
+    assert "Send another kind of answer The question asks for a text." in form  # which address cannot be answered so
+    assert "Change the value" not in form  # there is none beside the question
+    assert '<fieldset class="text-alone">' in response.content.decode()
     assert "NoThe agent gets no (the value false)." in form
-    assert "The changed value needs 1 approval." in form
     assert "changed call" not in form
     assert "continues at once. The agent gets your answer." in form
     assert "It runs interrupt" not in page
@@ -55,9 +56,38 @@ def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> Non
     page = alice.get(url(question("Is this right?", sentence="Is this right?")))
     assert not re.search(r'name="kind"[^>]* checked', page.content.decode())
     form = visible_text(page)
-    other, more = form.index("Another answerThe agent gets your text."), form.index("More answers")
-    assert form.index("YesThe agent gets") < form.index("NoThe agent gets") < other < more
-    assert form.index("Change the valueCorrect the agent’s data.") > more
+    other = form.index("Another answerThe agent gets your text.")
+    assert form.index("YesThe agent gets") < form.index("NoThe agent gets") < other
+    assert "More answers" not in form
+
+
+def test_value_beside_a_question_can_be_changed(alice: Client) -> None:
+    form = visible_text(
+        alice.get(url(question({"question": "Is this right?", "order": 17}, sentence="Is this right?")))
+    )
+    assert form.index("Another answerThe agent") < form.index("More answers Change the valueCorrect the agent’s data.")
+    assert "The changed value needs 1 approval." in form
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ({"type": "string"}, "respond"),
+        ({"response_schema": {"type": "string"}}, "respond"),
+        ({"type": "boolean"}, "approve"),
+        ({"schema": {"type": "Boolean"}}, "approve"),
+        ({"schema": {"type": ["string"]}}, "approve"),
+        ({"type": "array"}, "approve"),
+    ],
+)
+def test_answer_of_the_type_that_the_question_names_comes_first(
+    alice: Client, asked: dict[str, Any], first: str
+) -> None:
+    text = "Please confirm the address"
+    content = alice.get(url(question({"question": text, **asked}, sentence=text))).content.decode()
+    kinds = re.findall(r'name="kind" value="(\w+)"', content.partition("more-answers")[0])
+    assert kinds[0] == first
+    assert ("respond" in kinds) is (first == "respond" or "boolean" not in str(asked).lower())
 
 
 def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
@@ -79,11 +109,11 @@ def test_answer_is_recorded(alice: Client) -> None:
     assert Decision.objects.get().result_text == "Storgata 3"
     page = visible_text(response)
     assert page.count("Answered") == 3  # heading, chip, and the event
-    assert "Answer alice · " in page
+    assert "Answer Answered alice · " in page
     assert page.count("Withdraw the answer") == 2  # what opens the form, and its button
     assert "Withdraw decision" not in page
     assert "Answer to the agent Storgata 3" in page
-    assert "Wrong answer? No run has used this answer yet." in page
+    assert "Wrong answer? No agent has used this answer yet." in page
 
 
 @pytest.mark.parametrize(("kind", "label"), [("approve", "Answered yes"), ("reject", "Answered no")])

@@ -246,7 +246,7 @@ def test_row_shows_a_high_risk_and_row_and_card_one_that_does_not_follow_from_th
     assert ('class="risk ' in row) is (shown or risk == "high")
     assert ('title="The tool declares this risk."' in row) is shown
     assert 'class="risk ' in reader.get("/review/?sort=risk").content.decode()
-    assert (f"· {risk} risk" in visible_text(reader.get(f"/review/calls/{call.pk}/"))) is shown
+    assert (f"· {risk} risk: its tool says that" in visible_text(reader.get(f"/review/calls/{call.pk}/"))) is shown
 
 
 def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(reader: Client) -> None:

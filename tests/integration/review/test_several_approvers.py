@@ -176,7 +176,7 @@ def test_voter_is_told_that_another_person_has_overruled_the_vote(people: dict[s
     assert "Rejected: it does not run" in others
     for page, name in ((hers, "alice (you)"), (others, "alice")):
         assert f"{name} approved at {at:%H:%M:%S} · overruled: one rejection is enough The contract says so." in page
-        assert "The agent gets this message as the error of the call." in page
+        assert "The agent is told that the call was refused, with this message." in page
 
 
 def test_card_names_the_answer_that_more_people_did_not_give(people: dict[str, Client]) -> None:

@@ -73,7 +73,8 @@ def test_withdrawal_says_that_it_cancels_the_approvals_of_others(people: dict[st
     assert f"the call waits for a new decision. {cancelled}" in visible_text(people["bob"].get(url(call)))
     people["bob"].post(f"{url(call)}withdraw/", {"revision": 3, "reason": "Wrong payee."})
     assert ToolCall.objects.get().status == CallStatus.AWAITING_APPROVAL
-    assert cancelled in visible_text(people["alice"].get(url(call)))
+    told = "All approvals are cancelled with it: everybody has to decide again."  # also that of the reader
+    assert told in visible_text(people["alice"].get(url(call)))
     in_queue = f"bob withdrew the decision · {cancelled}"
     assert in_queue in visible_text(people["alice"].get("/review/?tab=awaiting"))
     people["alice"].post(url(call), {**APPROVE, "revision": 4})
@@ -85,7 +86,7 @@ def test_withdrawal_of_a_rejection_by_one_person_cancels_nothing_of_others(peopl
     call = awaiting(approvals=2)
     people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 1})
     page = visible_text(people["bob"].get(url(call)))
-    assert "No run has used this decision yet." in page
+    assert "No agent has used this decision yet." in page
     assert "other people are cancelled" not in page
     people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Mistake."})
     page = visible_text(people["alice"].get(url(call)))
