@@ -225,8 +225,8 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(
     page_actions.fill_in_decision(page, "It did not happen", REASON)
     page_actions.record_decision(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
-    page.get_by_text("Withdraw the decision").click()
-    page.get_by_role("button", name="Withdraw decision").click()
+    page.locator("summary", has_text="Withdraw the decision").click()
+    page.get_by_role("button", name="Withdraw the decision").click()
     expect(page.locator(".withdraw .errorlist")).to_be_visible()
     page.locator("#id_withdraw-reason").fill("I read the wrong line.")
     expect(page.locator(".withdraw .errorlist")).to_have_count(0)
@@ -240,9 +240,9 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(
     page.evaluate(REFRESH_EVENTS)
     assert page.evaluate("!!document.querySelector('#call-events.htmx-request')")
 
-    page.get_by_text("Withdraw the decision").click()
+    page.locator("summary", has_text="Withdraw the decision").click()
     page.locator("#id_withdraw-reason").fill("I read the wrong line.")
-    page.get_by_role("button", name="Withdraw decision").click()
+    page.get_by_role("button", name="Withdraw the decision").click()
     expect(page.get_by_text("You withdrew your decision")).to_be_visible()
     expect(page.locator("[data-withdrawn]")).to_be_focused()
     withdrawn = True

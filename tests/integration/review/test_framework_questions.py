@@ -111,7 +111,7 @@ def test_answer_is_recorded(alice: Client) -> None:
     assert page.count("Answered") == 3  # heading, chip, and the event
     assert "Answer Answered alice · " in page
     assert page.count("Withdraw the answer") == 2  # what opens the form, and its button
-    assert "Withdraw decision" not in page
+    assert "Withdraw the decision" not in page
     assert "Answer to the agent Storgata 3" in page
     assert "Wrong answer? No agent has used this answer yet." in page
 

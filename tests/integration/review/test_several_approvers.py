@@ -425,6 +425,9 @@ def test_overdue_call_is_escalated_to_admins(people: dict[str, Client]) -> None:
     assert "data-decide" not in response.content.decode()
     title = "Overdue: only an admin can decide"
     assert [title in visible_text(people[name].get(url(call))) for name in ("bob", "dora")] == [True, False]
+    about = {name: visible_text(people[name].get(url(call))) for name in ("bob", "dora")}
+    assert ["What will happen" in about[name] for name in about] == [False, True]  # to bob, nothing will
+    assert "What was requested" in about["bob"]
     carol = visible_text(people["carol"].get(url(call)))
     assert "Your role is auditor; an admin has to decide now. These members can: dora." in carol
     refused = people["bob"].post(url(call), APPROVE)

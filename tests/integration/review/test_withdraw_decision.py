@@ -58,7 +58,7 @@ def test_used_decision_is_kept_and_the_page_explains_what_to_do(people: dict[str
 def test_approval_is_withdrawn_before_the_call_runs(people: dict[str, Client]) -> None:
     call = awaiting()
     people["alice"].post(url(call), APPROVE)
-    assert "Withdraw decision" in visible_text(people["alice"].get(url(call)))
+    assert visible_text(people["alice"].get(url(call))).count("Withdraw the decision") == 2
     people["alice"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Wrong payee."})
     assert "You withdrew your decision at " in visible_text(people["alice"].get(url(call)))
     assert ToolCall.objects.get().status == CallStatus.AWAITING_APPROVAL
@@ -79,7 +79,9 @@ def test_withdrawal_says_that_it_cancels_the_approvals_of_others(people: dict[st
     assert in_queue in visible_text(people["alice"].get("/review/?tab=awaiting"))
     people["alice"].post(url(call), {**APPROVE, "revision": 4})
     for page in (url(call), "/review/?tab=awaiting"):  # alice has decided again
-        assert cancelled not in visible_text(people["alice"].get(page))
+        shown = visible_text(people["alice"].get(page))
+        assert cancelled not in shown
+        assert told not in shown
 
 
 def test_withdrawal_of_a_rejection_by_one_person_cancels_nothing_of_others(people: dict[str, Client]) -> None:
