@@ -96,7 +96,9 @@ def check_invalid_answer(page: Page, answer: str) -> None:
     field = page.get_by_role("textbox", name=REQUIRED_FIELDS[answer])
     expect(field).to_be_focused()
     assert is_visible_in_viewport(field)
-    error = page.get_by_text(re.compile(r"^Enter .* (The agent gets it|It is recorded)")).filter(visible=True)
+    error = page.get_by_text(re.compile(r"^Enter .* (The agent gets it|The agent is told|It is recorded)")).filter(
+        visible=True
+    )
     expect(error).to_have_count(1)
     assert is_visible_in_viewport(error)
     field.fill("Seen.")
