@@ -59,7 +59,8 @@ def test_text_evidence_is_shown(reader: Client) -> None:
         ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is running, at version 1."),
         (
             {"status": SessionStatus.ACTIVE, "owner": None},
-            "You need to do nothing more. No process runs now; the session continues when its agent is started again.",
+            "You need to do nothing more. No process runs now; the session continues when its agent is started again. "
+            "The last activity was just now. If refund-desk should have continued by now, tell the people who run it.",
         ),
         ({"status": SessionStatus.NEEDS_REVIEW}, "The session is paused: another call needs a decision."),
         ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),
