@@ -172,7 +172,7 @@ class PendingCallRow:
     is_amount_said: bool
     #: The arguments that neither the sentence nor `facts` says. Of a question: its options, and what else it says.
     details: str
-    #: The amount, and the risk as a link to the calls of the same risk, if it is high or another than usual.
+    #: The amount, and the risk as a link to the calls of the same risk, if it is another than usual.
     facts: SafeString
     since: SafeString
     deadline: datetime | None
@@ -388,8 +388,8 @@ class PendingRowBuilder:
         return link
 
     def _find_shown_risk(self, call: ToolCall) -> str:
-        """Return the risk of a call if it is high or unusual, or the rows are ordered by it; else empty."""
-        if not call.is_question and (call.risk == Risk.HIGH or self._query.get("sort") == "risk"):
+        """Return the risk of a call if it is unusual or the rows are ordered by it; else empty."""
+        if not call.is_question and self._query.get("sort") == "risk":
             return call.risk
         return status_labels.find_unusual_risk(call) or ""
 

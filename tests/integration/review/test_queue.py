@@ -238,12 +238,12 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     ("risk", "side_effects", "shown"),
     [("high", "mutate", False), ("medium", "write", False), ("low", "mutate", True), ("high", "write", True)],
 )
-def test_row_shows_a_high_risk_and_row_and_card_one_that_does_not_follow_from_the_side_effects(
+def test_row_and_card_show_a_risk_that_does_not_follow_from_the_side_effects(
     reader: Client, risk: str, side_effects: str, shown: bool
 ) -> None:
     call = interrupted(0, risk=risk, side_effects=side_effects)
     row = reader.get("/review/").content.decode()
-    assert ('class="risk ' in row) is (shown or risk == "high")
+    assert ('class="risk ' in row) is shown
     assert ('title="The tool declares this risk."' in row) is shown
     assert 'class="risk ' in reader.get("/review/?sort=risk").content.decode()
     assert (f"· {risk} risk: its tool says that" in visible_text(reader.get(f"/review/calls/{call.pk}/"))) is shown

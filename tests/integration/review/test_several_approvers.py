@@ -359,10 +359,10 @@ def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> 
     assert "1 call needs a decision" in page
     assert "Interrupted Approvals and questions 1 Decisions" in page
     assert "Pay 40.00 EUR order: 17 pay · accounts · session inv/17" in page
-    assert "session inv/17 40.00 High risk due in 2 h 49 min 0 of 2 approvals" in page
+    assert "session inv/17 40.00 due in 2 h 49 min 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     page = visible_text(people["carol"].get("/review/?tab=awaiting"))
-    assert "session inv/17 bob approved 40.00 High risk due in 2 h 49 min 1 of 2 approvals" in page
+    assert "session inv/17 bob approved 40.00 due in 2 h 49 min 1 of 2 approvals" in page
 
 
 def test_queue_and_badge_count_the_calls_that_the_reader_may_decide(people: dict[str, Client]) -> None:
