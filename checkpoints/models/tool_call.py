@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Concat, Now
+from django.db.models.functions import Coalesce, Concat, Now
 
 from checkpoints.enums import (
     APPROVAL_KINDS,
@@ -181,7 +181,10 @@ class ToolCall(SealedModel):
         indexes = (
             models.Index(fields=["workspace", "-issued_at", "-id"], name="call_newest"),
             models.Index(
-                fields=["workspace", "status", "interrupted_at", "id"],
+                "workspace",
+                "status",
+                Coalesce("interrupted_at", "issued_at"),
+                "id",
                 condition=Q(status__in=_UNDECIDED_STATUSES),
                 name="call_undecided",
             ),

@@ -173,9 +173,8 @@ def _query_chosen_and_longest_waiting_calls(
 ) -> QuerySet[ToolCall]:
     """Load the calls with these keys and those that have waited longest, except those that are `elsewhere`."""
     left, selected = calls.exclude(pk__in=sorted(elsewhere)), _select_calls_with_columns_for_sentence()
-    # Those that await approval were not interrupted: the column only names the order of the index of undecided calls.
     longest = (
-        left.filter(status=status).order_by("interrupted_at", "pk")[:limit]
+        left.filter(status=status).order_by(queue_order.WAITING_SINCE, "pk")[:limit]
         for status in (CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL)
     )
     waiting = (selected.filter(pk__in=query.values("pk")) for query in longest)
@@ -215,7 +214,7 @@ def _is_urgent(deadline: datetime | None, now: datetime) -> bool:
 @cache
 def _select_deadlines_of_undecided_calls() -> QuerySet[Any, Any]:
     calls: QuerySet[Any, Any] = select_undecided_calls(None).filter(decide_within__isnull=False)
-    calls = calls.annotate(due=queue_order.build_deadline_expression(None))
+    calls = calls.annotate(due=queue_order.build_deadline_expression())
     return calls.order_by("due", "pk").values_list("pk", "due")
 
 

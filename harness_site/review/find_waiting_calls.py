@@ -26,6 +26,7 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.selectors.pending_calls import select_undecided_calls
+from harness_site.review.selectors.queue_order import WAITING_SINCE
 
 #: Number of calls of each status that are searched, those that wait longest, and number of those that can be found.
 SEARCHED_CALLS: Final = 300
@@ -84,8 +85,8 @@ def find_visible_rows_with_words(rows: Sequence[Any], words: Sequence[str]) -> f
 @cache
 def _select_searched_columns(status: CallStatus) -> QuerySet[Any, Any]:
     calls = select_undecided_calls(status).annotate(searched_args=select_arguments_to_search("args"))
-    # The index of undecided calls has this order.
-    columns: QuerySet[Any, Any] = calls.order_by("interrupted_at", "pk").values_list(*SEARCHED_COLUMNS, named=True)
+    ordered = calls.order_by(WAITING_SINCE, "pk")
+    columns: QuerySet[Any, Any] = ordered.values_list(*SEARCHED_COLUMNS, named=True)
     return columns
 
 

@@ -10,6 +10,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextChoices
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
@@ -129,7 +130,7 @@ def list_keys_of_pending_page_and_count_next(
     """
     sorted_rows = [
         queue_order.list_sort_keys_of_queue_calls_after_key(
-            query_pending_calls(workspace, status, filters), sort, status, after=after, limit=2 * limit
+            query_pending_calls(workspace, status, filters), sort, after=after, limit=2 * limit
         )
         for status in statuses
     ]
@@ -210,18 +211,20 @@ def query_pending_calls(workspace: Workspace, status: CallStatus | None, filters
 
     A filter by deadline annotates it as `due`.
     """
-    # If all pending statuses were named beside one, PostgreSQL would expect few rows and sort all of them.
-    calls = select_undecided_calls(None) if status is None else ToolCall.objects.filter(status=status)
+    # If all pending statuses were named beside one, PostgreSQL would expect few rows and sort all of them; SQLite uses
+    # the index of these calls only then.
+    names_all = status is None or connection.vendor == "sqlite"
+    calls = select_undecided_calls(status) if names_all else ToolCall.objects.filter(status=status)
     calls = _filter_by_tool_agent_and_risk(calls.filter(workspace=workspace), filters)
     if filters.age is not None:
-        calls = calls.alias(waiting_since=queue_order.build_waiting_since_expression(status))
+        calls = calls.alias(waiting_since=queue_order.WAITING_SINCE)
         calls = calls.filter(waiting_since__lte=clock.now() - filters.age)
     if filters.limit == DeadlineFilter.NONE:
         calls = calls.filter(decide_within=None)
     elif filters.limit is not None:
         latest_deadline = clock.now() + TIME_LEFT_BY_FILTER[filters.limit]
         # An index has the calls with a deadline.
-        calls = calls.annotate(due=queue_order.build_deadline_expression(status))
+        calls = calls.annotate(due=queue_order.build_deadline_expression())
         calls = calls.filter(status__in=UNDECIDED_STATUS_LITERALS, decide_within__isnull=False, due__lt=latest_deadline)
     return calls if filters.condition is None else calls.filter(filters.condition)
 

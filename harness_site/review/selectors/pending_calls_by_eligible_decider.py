@@ -230,10 +230,10 @@ def _find_reader_most_urgent_or_oldest_calls(
             else select_undecided_calls(status).filter(workspace=reader.workspace_id)
         )
         calls = calls.filter(condition).exclude(pk__in=excluded)
-        calls = calls.alias(due=queue_order.build_deadline_expression(status))
+        calls = calls.alias(due=queue_order.build_deadline_expression())
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]).order_by("due", "pk")
         pks += _list_first_pk_reader_may_decide(soon, reader, now) or _list_first_pk_reader_may_decide(
-            calls.order_by("interrupted_at", "pk"), reader, now
+            calls.order_by(queue_order.WAITING_SINCE, "pk"), reader, now
         )
     found = ToolCall.objects.in_bulk(pks).values()
     end_of_hour = now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import (
     Case,
@@ -22,14 +22,15 @@ from django.db.models import (
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import CallStatus, Risk
+from checkpoints.enums import Risk
 from checkpoints.models import ToolCall
 
 #: Deadline of calls without one, so that they sort last.
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 #: Upper bound of the time to decide, so that the deadline is representable.
 _MAX_TIME_TO_DECIDE = timedelta(days=365_000)
-_SINCE = {CallStatus.INTERRUPTED: "interrupted_at", CallStatus.AWAITING_APPROVAL: "issued_at"}
+#: Time since when a call waits, as the index of the undecided calls has it.
+WAITING_SINCE: Final = Coalesce("interrupted_at", "issued_at")
 
 
 class QueueSort(TextChoices):
@@ -38,49 +39,43 @@ class QueueSort(TextChoices):
     RISK = "risk", _("Highest risk, then longest waiting")
 
 
-def build_waiting_since_expression(status: CallStatus | None) -> Any:
-    """Build the expression for the time since when a call waits in a status, or in any (None)."""
-    return Coalesce("interrupted_at", "issued_at") if status is None else F(_SINCE[status])
-
-
-def build_deadline_expression(status: CallStatus | None) -> Any:
-    """Build the expression for the deadline of a call that waits in a status, or in any (None); NULL without one."""
-    since = build_waiting_since_expression(status)
+def build_deadline_expression() -> Any:
+    """Build the expression for the deadline of a call that waits; NULL without one."""
     time_limit = Case(
         When(decide_within__gt=_MAX_TIME_TO_DECIDE, then=Value(_MAX_TIME_TO_DECIDE, output_field=DurationField())),
         default=F("decide_within"),
         output_field=DurationField(),
     )
-    return ExpressionWrapper(since + time_limit, output_field=DateTimeField())
+    return ExpressionWrapper(WAITING_SINCE + time_limit, output_field=DateTimeField())
 
 
 def list_sort_keys_of_queue_calls_after_key(
-    calls: QuerySet[ToolCall], sort: QueueSort, status: CallStatus, *, after: int | None, limit: int
+    calls: QuerySet[ToolCall], sort: QueueSort, *, after: int | None, limit: int
 ) -> list[tuple[Any, ...]]:
-    """List the sort keys of the first `limit` of `calls`, which wait in this status, in their order; each ends with the
-    primary key. With `after`, only those of the calls after the call with that key, whatever its status.
+    """List the sort keys of the first `limit` of `calls`, which wait, in their order; each ends with the primary key.
+    With `after`, only those of the calls after the call with that key, whatever its status.
 
     The call may have been decided since, because its sort keys do not change. If it no longer exists, all calls are
     listed.
     """
-    keys = _build_sort_keys(sort, status)
+    keys = _build_sort_keys(sort)
     ordered = calls.annotate(**keys)
     if after is not None:
-        last_row = ToolCall.objects.filter(pk=after).annotate(**_build_sort_keys(sort, None))
+        last_row = ToolCall.objects.filter(pk=after).annotate(**_build_sort_keys(sort))
         if last_row.exists():
             ordered = ordered.filter(_build_after_row_condition(last_row, [*keys, "pk"]))
     return list(ordered.order_by(*keys, "pk").values_list(*keys, "pk")[:limit])
 
 
-def _build_sort_keys(sort: QueueSort, status: CallStatus | None) -> dict[str, Any]:
-    """Build the sort keys of calls that wait in a status, or in any (None)."""
-    waiting_since = {"place_since": build_waiting_since_expression(status)}
+def _build_sort_keys(sort: QueueSort) -> dict[str, Any]:
+    """Build the sort keys of calls that wait."""
+    waiting_since = {"place_since": WAITING_SINCE}
     if sort == QueueSort.RISK:
         ranks = [When(risk=risk, then=Value(rank)) for rank, risk in enumerate(reversed(Risk))]
         return {"place_risk": Case(*ranks, default=Value(0), output_field=IntegerField()), **waiting_since}
     if sort == QueueSort.DEADLINE:
         never = Value(_NEVER, output_field=DateTimeField())
-        return {"place_deadline": Coalesce(build_deadline_expression(status), never), **waiting_since}
+        return {"place_deadline": Coalesce(build_deadline_expression(), never), **waiting_since}
     return waiting_since
 
 
