@@ -42,6 +42,11 @@ class TurnUsage:
         """Whether the version is known to have used nothing, as one that only adds the results of tools."""
         return self.tokens.total == 0 and not self.cost
 
+    @property
+    def is_before_any_usage(self) -> bool:
+        """Whether the session had spent nothing when this version, which states no tokens, was saved."""
+        return self.tokens.total is None and self.spent == 0 and not self.have_totals_fallen
+
 
 @dataclass(frozen=True, slots=True)
 class MostExpensiveTurn:
@@ -162,13 +167,18 @@ def load_usage_page(
         _compute_turn_usage_since_previous_version(row, rows[index + 1 :], knows_cost)
         for index, row in enumerate(rows[:PAGE])
     )
-    listed = tuple(turn for turn in turns if not turn.has_known_zero_usage)
     usage = _parse_usage_or_empty(newest)
+    totals = parse_token_counts(usage)
+    listed = tuple(
+        turn
+        for turn in turns
+        if not (turn.has_known_zero_usage or (totals.total is not None and turn.is_before_any_usage))
+    )
     return UsagePage(
         listed,
         len(turns) - len(listed),
         turns[-1].version if len(rows) > PAGE else None,
-        parse_token_counts(usage),
+        totals,
         tuple(_list_model_usages(usage, estimate or {})),
     )
 

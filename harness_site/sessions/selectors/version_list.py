@@ -38,7 +38,7 @@ N = TypeVar("N", int, Decimal)
 class Version:
     """One checkpoint without its transcript.
 
-    `cost` (US dollars) and `tokens` are totals since the start of the session, None if unknown or unreadable.
+    `cost` (US dollars, None if unknown or unreadable) and `token_counts` are totals since the start of the session.
     `run_number` is None if the version was saved without a run, and `run_host` is the machine of the run.
     """
 
@@ -51,7 +51,12 @@ class Version:
     length: int
     plan: Plan | None
     cost: Decimal | None
-    tokens: int | None
+    token_counts: TokenCounts
+
+    @property
+    def tokens(self) -> int | None:
+        """All tokens since the start of the session; None if unknown or unreadable."""
+        return self.token_counts.total
 
     @property
     def number_and_save_time(self) -> SavedVersion:
@@ -84,7 +89,8 @@ class VersionRow:
     """A version with its changes since `previous`, the nearest earlier version that exists.
 
     `calls` is the number of calls issued between the two, and `tools` are their tools, each with the number of its
-    calls, those with most calls first. `is_answer_continued` says that the removed message is one
+    calls, those with most calls first. `tokens_delta` is None if `have_tokens_fallen`, because a count that is lower
+    than before makes what the version used unknown. `is_answer_continued` says that the removed message is one
     that a longer one with the same beginning has replaced.
     """
 
@@ -98,6 +104,7 @@ class VersionRow:
     tokens_delta: int | None
     calls: int
     tools: tuple[tuple[str, int], ...] = ()
+    have_tokens_fallen: bool = False
     is_answer_continued: bool = False
 
 
@@ -216,7 +223,7 @@ def _build_version(row: Checkpoint) -> Version:
         length=row.length,
         plan=plan_steps.parse_checkpoint_plan(row.plan),
         cost=None if row.cost_basis == CostBasis.UNKNOWN else parse_cost(row.budget_spent_usd),  # type: ignore[attr-defined]
-        tokens=parse_total_tokens(row.usage),
+        token_counts=_parse_tokens(row.usage),
     )
 
 
@@ -269,7 +276,8 @@ def _build_version_row(
         plan_changes=tuple(change for change in changes if change.change is not StepChangeKind.SAME),
         plan_changed=previous.plan != version.plan,
         cost_delta=_compute_delta(previous.cost, version.cost),
-        tokens_delta=_compute_delta(previous.tokens, version.tokens),
+        tokens_delta=version.token_counts.subtract(previous.token_counts).total,
+        have_tokens_fallen=version.token_counts.has_fallen_since(previous.token_counts),
         calls=calls,
         tools=tools,
     )

@@ -154,3 +154,15 @@ def test_turn_whose_totals_went_down_has_dashes_and_later_ones_count_from_there(
     assert response.content.decode().count("so what it used is unknown.") == 2
     assert "−" not in rows
     assert "– tokens" in visible_text(client.get(f"/sessions/{session.pk}/versions/"))
+
+
+def test_versions_before_the_first_that_used_something_are_not_listed(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.02")
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session, budget_spent_usd="0.00")
+    make_checkpoint(session=session, budget_spent_usd="0.02", usage='{"input_tokens":7}')
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("By turn")[2]
+    assert "v2 " in page
+    assert "v1 " not in page
+    assert "1 version used no tokens and is not listed." in page

@@ -154,6 +154,17 @@ def test_costs_and_tokens_are_differences(session: Session) -> None:
     assert (third.version.cost, third.cost_delta, third.version.tokens, third.tokens_delta) == (None, None, None, None)
 
 
+def test_tokens_are_unknown_where_a_kind_went_down_although_the_total_went_up(session: Session, reader: Client) -> None:
+    for input_tokens, output in ((900, 120), (1032, 30), (1040, 32)):
+        make_checkpoint(session=session, usage=f'{{"input_tokens":{input_tokens},"output_tokens":{output}}}')
+    third, second, _first = version_list.load_version_page(session.pk).rows
+    assert (second.tokens_delta, second.have_tokens_fallen) == (None, True)
+    assert (third.tokens_delta, third.have_tokens_fallen) == (10, False)
+    page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert "– tokens" in page
+    assert "+42 tokens" not in page
+
+
 def test_first_version_states_its_tokens(session: Session, reader: Client) -> None:
     for total in (1500, 1800, 2000):
         make_checkpoint(session=session, usage=f'{{"total_tokens":{total}}}')
