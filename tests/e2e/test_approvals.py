@@ -12,6 +12,7 @@ from tests.e2e.conftest import OpenPage
 from tests.support import axe
 from tests.support.browser import PageMonitor
 from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
+from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Payer, Site
 
 EXPECTED_PAYMENT = "8841 1230.00 Northwind GmbH"
@@ -186,6 +187,7 @@ def test_decision_from_a_filtered_list_says_that_the_list_is_done(start_payer: S
     page_actions.payment_link(page, payer.session_id).click()
     approve(page, "The contract says so.")
     expect(page.get_by_text("No other waiting call matches the filters")).to_be_visible()
+    assert not overflowing_elements(page)
 
 
 def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: StartPayer, open_page: OpenPage) -> None:
