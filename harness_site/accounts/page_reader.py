@@ -29,13 +29,15 @@ def format_reader_key(membership: Membership) -> str:
 def refuse_page_of_other_reader(request: HttpRequest) -> HttpResponse | None:
     """Return the refusal (412) of a request from a page that was rendered for another reader; None for all others.
 
-    An HTMX request gets the sentence only, so that the page keeps its content and what was typed into it.
+    An HTMX request gets the sentence only, so that the page keeps its content and what was typed into it; a header
+    names the user who reads now.
     """
     sentence = _describe_other_reader(request)
     if not sentence:
         return None
     if request.headers.get("HX-Request"):
-        return HttpResponse(sentence, status=STATUS, content_type="text/plain; charset=utf-8")
+        headers = {HEADER: str(request.user.pk)}
+        return HttpResponse(sentence, status=STATUS, content_type="text/plain; charset=utf-8", headers=headers)
     return render(request, "errors/412_other_reader.html", {"other_reader": sentence}, status=STATUS)
 
 

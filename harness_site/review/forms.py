@@ -206,6 +206,9 @@ class ApprovalForm(DecisionForm):
         return data
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
+        if self._has_changes_on_both_sides(text):
+            self.add_error("args", _("The fields and the JSON both have changes. Undo those of one of them."))
+            return
         if by_field:
             self.argument_fields = argument_form_fields.copy_fields_with_errors(
                 self.argument_fields, self._get_json_of_fields()
@@ -238,6 +241,14 @@ class ApprovalForm(DecisionForm):
                     self.argument_fields, self.argument_warnings, ("value",) if self.question_parts else ()
                 )
 
+    def _has_changes_on_both_sides(self, text: str) -> bool:
+        """Return whether both fields and JSON were changed, so that one would be lost, as only without JavaScript."""
+        stored, typed = map(formatting.parse_json_or_text, (self.stored_arguments_text, text))
+        is_text_changed = bool(text) and json.dumps(typed, sort_keys=True) != json.dumps(stored, sort_keys=True)
+        return is_text_changed and any(
+            field.typed.replace("\r\n", "\n") != field.stored.replace("\r\n", "\n") for field in self.argument_fields
+        )
+
     def _list_differences_of_valid_fields(self) -> None:
         valid = [field for field in self.argument_fields if not field.error]
         current = formatting.parse_json_or_text(self._get_json_of_fields())
@@ -259,6 +270,11 @@ class ApprovalForm(DecisionForm):
         """True if the fields count rather than the JSON text."""
         mode = self["written_as"].value() if self.is_bound else "fields"
         return mode == "fields" and bool(self.argument_fields)
+
+    @property
+    def stored_arguments_text(self) -> str:
+        """The arguments of the call as masked JSON, before any typing; empty if they cannot be edited."""
+        return parse_edited_arguments.format_masked_arguments_if_editable(self.call.args_json_in_caller_order) or ""
 
     @property
     def sentence_after_change(self) -> str:

@@ -7,6 +7,7 @@ const ANNOUNCE_INTERVAL = 1000; // milliseconds: events of one name are merged, 
 const POLL_INTERVAL = 5000;
 const HEARTBEAT_TIMEOUT = 25000; // the server speaks every ten seconds
 const LIVE_PARTS = "[hx-trigger*='live:']";
+const PREVIEWS = ".arguments"; // record nothing, and are stopped by the form that is sent
 const FETCH_TIMEOUT = 20000; // milliseconds, so that a dead connection does not block the next fetch
 const OTHER_READER = 412; // the page was rendered for another user, workspace or role; the text of the response says which
 const HANDLED_STATUSES = [401, 403, 409, OTHER_READER, 422]; // refusals that the page shows itself
@@ -17,7 +18,7 @@ const live = document.getElementById("live");
 const tabs = new BroadcastChannel("harness"); // reports a sign-in or sign-out to the other tabs
 const statusElement = document.getElementById("stale");
 const pendingEvents = new Map();
-const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", failure: "", failedForm: null, submitter: null };
+const state = { socket: null, connected: false, connecting: true, signedOut: false, otherReader: "", isOtherUser: false, failure: "", failedForm: null, submitter: null };
 const pressState = { down: false, waiting: false };
 const failedParts = new Set(); // ids of the parts whose last fetch failed
 let lastMessageAt = Date.now();
@@ -83,10 +84,26 @@ function formatTime(moment) {
 
 /** Return the problem that keeps forms from being recorded, which is also shown beside their buttons. */
 function connectionProblem() {
-  if (state.otherReader) return state.otherReader;
+  if (state.otherReader) return describeOtherReader();
   if (state.signedOut) return gettext("You are signed out. Your text stays here.");
   if (!navigator.onLine) return gettext("You are offline. Your text stays here; send it when you are back online.");
   return state.failure;
+}
+
+/** Say who reads now, and what becomes of the text that the reader of this page has typed. */
+function describeOtherReader() {
+  const problem = state.otherReader;
+  return state.isOtherUser
+    ? gettext("%(problem)s Your text stays here. To record it, sign in as %(name)s again in another tab.", { problem, name: live.dataset.name })
+    : gettext("%(problem)s Your text stays here until you reload the page.", { problem });
+}
+
+/** Disable the buttons of forms that nobody can record now: they would record in the name of somebody else. */
+function freezeForms() {
+  for (const button of document.querySelectorAll("form:has([data-connection]:not([data-unsent])) button[type='submit']")) {
+    if (state.otherReader && !button.disabled) button.disabled = button.toggleAttribute("data-frozen", true);
+    else if (!state.otherReader && button.hasAttribute("data-frozen")) button.disabled = button.toggleAttribute("data-frozen", false);
+  }
 }
 
 /** Return whether a problem is shown in a place: the failure of one form is not shown in another. */
@@ -113,6 +130,7 @@ function markUnsent(button) {
 
 function renderStatus() {
   const problem = connectionProblem();
+  freezeForms();
   if (!problem) for (const place of document.querySelectorAll("[data-unsent]")) place.remove();
   const places = [...document.querySelectorAll("[data-connection]")];
   for (const place of places) renderMessage(place, concernsPlace(place) ? problem : "");
@@ -163,9 +181,14 @@ function onClose(event) {
   else renderStatus();
 }
 
+/** Return whether a refusal is of another user than the reader of this page, not only of another role or workspace. */
+function isOtherUser(xhr) {
+  return !live.dataset.reader.startsWith(`${xhr.getResponseHeader("Harness-Reader")}-`);
+}
+
 function onResponse({ elt, xhr, successful, requestConfig }) {
   const part = elt.matches(LIVE_PARTS);
-  if (xhr.status === OTHER_READER) Object.assign(state, { otherReader: xhr.responseText, signedOut: false });
+  if (xhr.status === OTHER_READER) Object.assign(state, { otherReader: xhr.responseText, isOtherUser: isOtherUser(xhr), signedOut: false });
   if (xhr.status === 401) Object.assign(state, { otherReader: "", signedOut: true });
   if (successful) Object.assign(state, { otherReader: "", signedOut: false });
   if (part && successful) failedParts.delete(elt.id);
@@ -179,7 +202,7 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
       state.socket.reconnect();
     }
   }
-  if (!part) {
+  if (!part && (xhr.status || !elt.matches(PREVIEWS))) {
     state.failure = successful ? "" : failureMessage(xhr.status, requestConfig.verb);
     state.failedForm = elt.closest("form");
     const button = elt.matches("button") ? elt : state.submitter; // a button that sends its form itself submits none

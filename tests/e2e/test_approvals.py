@@ -218,6 +218,63 @@ def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: St
     assert payer.payments == [EXPECTED_PAYMENT]
 
 
+def test_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPage) -> None:
+    page = open_page("alice")
+    page_actions.open_payment_card(page, start_payer().session_id)
+    page_actions.choose_answer(page, "Edit")
+    fields, json = (page.get_by_role("radio", name=name, exact=True) for name in ("Fields", "JSON"))
+    amount, arguments = (page.get_by_role("textbox", name=name) for name in ("amount", "Arguments"))
+    why = page.get_by_role("alert").filter(has_text="Still in JSON")
+
+    json.check()
+    original = arguments.input_value()
+    arguments.fill(original.replace("12300.00", "1230.00"))
+    fields.check()
+    expect(amount).to_have_value("1230.00")
+    amount.fill("1240.00")
+    json.check()
+    edited = original.replace("12300.00", "1240.00")
+    expect(arguments).to_have_value(edited)
+    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
+
+    for text, reason in (
+        (edited[:-1], "The JSON has an error."),
+        (edited.replace("{", '{"extra": 1, ', 1), "“extra” has no field."),
+        (edited.replace('"1240.00"', "1240"), "The field of “amount” takes only a text of one line."),
+        (re.sub(r'"amount": "1240.00",?', "", edited), "“amount” is missing, and a field cannot be left out."),
+    ):
+        arguments.fill(text)
+        expect(why).to_be_hidden()
+        fields.click()
+        expect(why).to_contain_text(reason)
+        expect(json).to_be_checked()
+        expect(arguments).to_have_value(text)
+    page.get_by_role("button", name="Undo the changes in JSON").click()
+    expect(fields).to_be_checked()
+    expect(amount).to_have_value("12300.00")
+    expect(page.get_by_text("No argument is changed yet.")).to_be_visible()
+
+
+def test_edit_is_sent_while_its_preview_is_awaited(
+    start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    page = open_page("alice")
+    page_monitors[0].ignore("htmx:(afterRequest|sendAbort)")  # the previews are stopped
+    page_actions.open_payment_card(page, start_payer().session_id)
+    page.route("**/change/", lambda _route: None)  # never answered
+    page_actions.choose_answer(page, "Edit")
+    page_actions.reason_field(page).fill("Only the first tenth is due.")
+    amount = page.get_by_role("textbox", name="amount")
+    for text in ("123.00", "1230.00"):  # the second preview waits for the first
+        amount.fill(text)
+        page.wait_for_timeout(600)
+    amount.press("Control+Enter")
+    expect(page.get_by_role("alert").filter(has_text="Not recorded yet. Check the changes below")).to_be_visible()
+    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
+    amount.press("Control+Enter")
+    expect(page.get_by_text("changed the arguments at").last).to_be_visible()
+
+
 @only_exhaustive
 def test_edit_and_approval_without_javascript(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer()

@@ -1,8 +1,9 @@
-// Arguments that are edited by field: each changed field has a way back, and what is changed goes along into JSON. The list of
-// changes beside the button comes from the server.
+// Arguments that are edited by field: each changed field has a way back. The list of changes beside the button comes from the
+// server.
 
+import "./arguments_as_json.js";
+import "./list_items.js";
 import { ngettext } from "../translations.js";
-import { listItems } from "./list_items.js";
 
 /** List the fields whose value is not that of the call. A text area counts each line break as one character. */
 function listChangedFields(form) {
@@ -38,27 +39,4 @@ document.addEventListener("click", (event) => {
   field.value = field.dataset.stored;
   field.dispatchEvent(new Event("input", { bubbles: true }));
   field.focus(); // one with a row for each item leads to the first
-});
-
-function writeValueAsJson({ dataset, value }) {
-  if (dataset.kind === "text" || dataset.mask) return JSON.stringify(value || dataset.mask || "");
-  if (dataset.kind === "texts") return JSON.stringify(listItems(value), null, 2);
-  return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value;
-}
-
-/** Write the arguments as JSON as the fields have them. Numbers are taken as they are typed, so that no digit is lost. */
-function writeFieldsAsJson(form) {
-  const fields = [...form.querySelectorAll(".by-field [data-stored]")];
-  const lines = fields.map((field) => `  ${JSON.stringify(field.dataset.argument)}: ${writeValueAsJson(field).replaceAll("\n", "\n  ")}`);
-  return `{\n${lines.join(",\n")}\n}`;
-}
-
-// Who goes on in JSON takes the changes along, unless the JSON has been changed, too, or the fields are parts of a question.
-document.addEventListener("change", ({ target, isTrusted }) => {
-  if (!isTrusted || !target.matches?.("[name='written_as'][value='json']")) return;
-  if (target.form.querySelector(".by-field[data-parts]")) return;
-  const text = target.form.elements.args;
-  if (!listChangedFields(target.form).length || text.value !== text.defaultValue) return;
-  text.value = writeFieldsAsJson(target.form);
-  text.dispatchEvent(new Event("input", { bubbles: true }));
 });

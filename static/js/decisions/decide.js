@@ -38,6 +38,17 @@ document.addEventListener(
   true,
 );
 
+// A form that is sent does not wait for the preview of its changes, which may take long: its response has them. At most one
+// preview waits for another one.
+document.addEventListener(
+  "submit",
+  ({ target }) => {
+    if (!target.matches("form[data-decide]") || target.querySelector("button[type='submit']").disabled) return;
+    for (let previews = 0; previews < 2; previews++) window.htmx.trigger(target, "htmx:abort");
+  },
+  true,
+);
+
 // What unfolds below the edge of the window would look as if nothing had happened.
 document.addEventListener(
   "toggle",

@@ -9,7 +9,7 @@ document.addEventListener("keydown", (event) => {
     const sent = event.target.closest?.("main form") ?? (event.target.matches?.("body, summary, [tabindex='-1']") ? onlyForm() : null);
     if (!sent) return;
     event.preventDefault();
-    sent.requestSubmit();
+    if (!sent.querySelector("button[type='submit']")?.disabled) sent.requestSubmit(); // it is being sent, or cannot be
     return;
   }
   const decide = findForm();

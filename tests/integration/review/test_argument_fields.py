@@ -37,10 +37,19 @@ def shown(content: str) -> dict[str, str]:
 
 def sent(call: ToolCall, client: Client, **changed: str) -> dict[str, Any]:
     """Return the form data with changed argument fields."""
-    fields = shown(client.get(url(call)).content.decode())
+    content = client.get(url(call)).content.decode()
     names = list(parse_json(call.args))
-    fields |= {f"argument-{names.index(name)}": text for name, text in changed.items()}
-    return {"kind": "edit", "written_as": "fields", "args": call.args, "reason": "Less.", "revision": 1, **fields}
+    fields = shown(content) | {f"argument-{names.index(name)}": text for name, text in changed.items()}
+    text = re.search(r' name="args"[^>]*>\n(.*?)</textarea>', content, re.DOTALL)
+    assert text is not None
+    return {
+        "kind": "edit",
+        "written_as": "fields",
+        "args": unescape(text[1]).replace("\n", "\r\n"),
+        "reason": "Less.",
+        "revision": 1,
+        **fields,
+    }
 
 
 def record(client: Client, call: ToolCall, form: dict[str, Any]) -> Any:
@@ -256,8 +265,18 @@ def test_warnings_about_a_recorded_change_are_shown_to_everybody(people: dict[st
 
 def test_json_input_is_used_when_selected(people: dict[str, Client]) -> None:
     call = awaiting(args={"order": 17})
-    form = {**sent(call, people["alice"], order="18"), "written_as": "json", "args": '{"order": 19}'}
+    form = {**sent(call, people["alice"]), "written_as": "json", "args": '{"order": 19}'}
     assert record(people["alice"], call, form) == {"order": 19}
+
+
+@pytest.mark.parametrize("written_as", ["fields", "json"])
+def test_changes_in_fields_and_json_are_not_recorded_in_part(people: dict[str, Client], written_as: str) -> None:
+    call = awaiting(args={"order": 17})
+    form = {**sent(call, people["alice"], order="18"), "written_as": written_as, "args": '{"order": 19}'}
+    response = people["alice"].post(url(call), form)
+    assert response.status_code == 422
+    assert "The fields and the JSON both have changes. Undo those of one of them." in visible_text(response)
+    assert 'name="shown"' not in response.content.decode().replace('name="shown" id="id_shown"', "")
 
 
 def test_late_edit_keeps_its_input(people: dict[str, Client]) -> None:

@@ -1,0 +1,175 @@
+// Edited arguments are either in the fields or in the JSON, and whoever switches takes them along: the side that is left
+// has the arguments of the call again. JSON that the fields cannot show stays, and the page says why beside the switch.
+
+import { gettext } from "../translations.js";
+import { listItems } from "./list_items.js";
+
+/** A number as it is written, so that no digit is lost. */
+class WrittenNumber {
+  constructor(value, context) {
+    this.text = context?.source ?? String(value);
+  }
+}
+
+const HIDDEN = /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\u2028\u2029]/u;
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof WrittenNumber);
+const isNumber = (value) => value instanceof WrittenNumber;
+const isText = (value) => typeof value === "string";
+const isLine = (value) => isText(value) && value !== "" && value === value.trim() && !value.includes("\n") && !HIDDEN.test(value);
+
+const listFields = (form) => [...form.querySelectorAll(".by-field [data-stored]")];
+const storedText = ({ dataset }) => dataset.stored.replaceAll("\r\n", "\n");
+const parseArguments = (text) => JSON.parse(text, (_name, value, context) => (typeof value === "number" ? new WrittenNumber(value, context) : value));
+const writeJson = (value) => JSON.stringify(value, (_name, each) => (isNumber(each) ? (JSON.rawJSON?.(each.text) ?? Number(each.text)) : each), 2);
+
+const isJsonChanged = (form) => form.elements.args.value !== storedText(form.elements.args);
+
+/** Return the arguments of which each has a field: of a question, they are parts of its value. */
+const findValues = (form, args) => (form.querySelector(".by-field[data-parts]") ? args.value : args);
+
+function writeFieldAsJson({ dataset, value }) {
+  if (dataset.kind === "text" || dataset.mask) return JSON.stringify(value || dataset.mask || "");
+  if (dataset.kind === "texts") return JSON.stringify(listItems(value), null, 2);
+  return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value;
+}
+
+function writeObject(entries) {
+  const lines = entries.map(([name, json]) => `  ${JSON.stringify(name)}: ${json.replaceAll("\n", "\n  ")}`);
+  return `{\n${lines.join(",\n")}\n}`;
+}
+
+/** Write the arguments as JSON as the fields have them. Numbers are taken as they are typed, so that no digit is lost. */
+function writeFieldsAsJson(form) {
+  const stored = parseArguments(storedText(form.elements.args));
+  const fields = new Map(listFields(form).map((field) => [field.dataset.argument, field]));
+  const values = Object.entries(findValues(form, stored));
+  const written = writeObject(values.map(([name, value]) => [name, fields.has(name) ? writeFieldAsJson(fields.get(name)) : writeJson(value)]));
+  return findValues(form, stored) === stored ? written : writeObject([["value", written]]);
+}
+
+/** What the field of each kind takes: the text in it; null if it cannot show the value. */
+const TEXT_IN_FIELD = {
+  text: (value, field) => (isText(value) && !HIDDEN.test(value) && !(field.matches("input") && value.includes("\n")) ? value : null),
+  number: (value) => (isNumber(value) ? value.text : null),
+  boolean: (value) => (typeof value === "boolean" ? String(value) : null),
+  texts: (value) => (Array.isArray(value) && value.every(isLine) ? value.join("\n") : null),
+  numbers: (value) => (Array.isArray(value) && value.every(isNumber) ? value.map(({ text }) => text).join("\n") : null),
+  json: (value) => writeJson(value),
+  secret: (value, { dataset }) => {
+    if (value === dataset.mask) return "";
+    return isText(value) && value !== "" && !value.includes("\n") ? value : null;
+  },
+};
+
+function describeWhatFieldTakes(field) {
+  const name = field.dataset.argument;
+  if (field.matches("input") && ["text", "secret"].includes(field.dataset.kind)) return gettext("The field of “%(name)s” takes only a text of one line.", { name });
+  const sentences = {
+    text: () => gettext("The field of “%(name)s” takes only a text without hidden characters.", { name }),
+    number: () => gettext("The field of “%(name)s” takes only a number.", { name }),
+    boolean: () => gettext("The field of “%(name)s” takes only true or false.", { name }),
+    texts: () => gettext("The field of “%(name)s” takes only a list of texts, each of one line.", { name }),
+    numbers: () => gettext("The field of “%(name)s” takes only a list of numbers.", { name }),
+  };
+  return (sentences[field.dataset.kind] ?? sentences.text)();
+}
+
+class NotShownInFields extends Error {}
+
+function readArguments(text) {
+  let args;
+  try {
+    args = parseArguments(text);
+  } catch {
+    throw new NotShownInFields(gettext("The JSON has an error."));
+  }
+  if (!isObject(args)) throw new NotShownInFields(gettext("The JSON is not an object with a value for each argument."));
+  return args;
+}
+
+/** Refuse values of which one has no field, or is missing. */
+function requireSameNames(before, now) {
+  for (const name of Object.keys(before)) if (!Object.hasOwn(now, name)) throw new NotShownInFields(gettext("“%(name)s” is missing, and a field cannot be left out.", { name }));
+  for (const name of Object.keys(now)) if (!Object.hasOwn(before, name)) throw new NotShownInFields(gettext("“%(name)s” has no field.", { name }));
+}
+
+/** Return the text of each field for the arguments in the JSON. Throws `NotShownInFields`. */
+function readTextsOfFields(form) {
+  const stored = parseArguments(storedText(form.elements.args));
+  const args = readArguments(form.elements.args.value);
+  requireSameNames(stored, args);
+  const [before, now] = [findValues(form, stored), findValues(form, args)];
+  if (!isObject(now)) throw new NotShownInFields(gettext("“%(name)s” has no field.", { name: "value" }));
+  requireSameNames(before, now);
+  const fields = new Map(listFields(form).map((field) => [field.dataset.argument, field]));
+  const changed = Object.keys(now).filter((name) => writeJson(now[name]) !== writeJson(before[name]));
+  const texts = new Map([...fields.values()].map((field) => [field, storedText(field)]));
+  for (const name of changed) {
+    const field = fields.get(name);
+    if (!field) throw new NotShownInFields(gettext("“%(name)s” has no field.", { name }));
+    const text = TEXT_IN_FIELD[field.dataset.kind](now[name], field);
+    if (text === null) throw new NotShownInFields(describeWhatFieldTakes(field));
+    texts.set(field, text);
+  }
+  return texts;
+}
+
+/** Set the value of a field as if it had been typed. */
+function setValue(field, value) {
+  if (field.value === value) return;
+  field.value = value;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function showProblem(form, problem) {
+  const place = form.querySelector("[data-stays-in-json]");
+  if (!place) return;
+  place.hidden = !problem;
+  place.querySelector("[data-why]").textContent = problem && gettext("Still in JSON: %(problem)s", { problem });
+}
+
+/** Take changed fields over into the JSON, which takes any text. Return that nothing prevents it. */
+function takeOverIntoJson(form) {
+  const fields = listFields(form);
+  if (!fields.some((field) => field.value !== storedText(field))) return "";
+  const text = writeFieldsAsJson(form);
+  for (const field of fields) setValue(field, storedText(field));
+  setValue(form.elements.args, text);
+  return "";
+}
+
+/** Take changed JSON over into the fields. Return why that is not possible, or an empty text. */
+function takeOverIntoFields(form) {
+  if (!isJsonChanged(form)) return "";
+  try {
+    for (const [field, text] of readTextsOfFields(form)) setValue(field, text);
+  } catch (error) {
+    if (!(error instanceof NotShownInFields)) throw error;
+    return error.message;
+  }
+  setValue(form.elements.args, storedText(form.elements.args));
+  return "";
+}
+
+// A click also stands for the keys that choose a radio button. Cancelled, it leaves the choice as it is.
+document.addEventListener("click", (event) => {
+  const { target } = event;
+  if (!target.matches?.(".arguments [name='written_as']")) return;
+  const problem = target.value === "json" ? takeOverIntoJson(target.form) : takeOverIntoFields(target.form);
+  showProblem(target.form, problem);
+  if (problem) event.preventDefault();
+});
+
+document.addEventListener("click", ({ target }) => {
+  if (!target.closest?.("button[data-undo-json]")) return;
+  const { form } = target.closest("button");
+  setValue(form.elements.args, storedText(form.elements.args));
+  const fields = form.querySelector("[name='written_as'][value='fields']");
+  fields.click();
+  fields.focus();
+});
+
+document.addEventListener("input", ({ target }) => {
+  if (target.name === "args" && target.form?.matches("[data-decide]")) showProblem(target.form, "");
+});
+document.addEventListener("reset", ({ target }) => showProblem(target, ""));
