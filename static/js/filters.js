@@ -23,3 +23,16 @@ document.addEventListener("change", ({ target }) => {
   all.checked = picked === boxes.length;
   all.indeterminate = picked > 0 && picked < boxes.length;
 });
+
+/** Offer the comparison of two selected sessions: the one further down is the first, as lists begin with the newest. */
+function offerComparison() {
+  const link = document.querySelector("a[data-compare]");
+  if (!link) return;
+  const picked = [...document.querySelectorAll(".pick [name]:checked")].map((box) => box.value);
+  link.hidden = picked.length !== 2;
+  if (!link.hidden) link.href = `${link.dataset.compare}${picked[1]}/compare/?with=${picked[0]}`;
+}
+
+document.addEventListener("change", offerComparison);
+document.addEventListener("htmx:afterSettle", offerComparison); // a live update renders the link as it is without a selection
+window.addEventListener("pageshow", offerComparison); // Back may return to a selection

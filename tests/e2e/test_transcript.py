@@ -92,6 +92,25 @@ def test_keyboard_navigates_to_search_results_errors_and_messages(open_page: Ope
     expect(page.locator(".transcript .call").first).to_be_visible()
 
 
+def test_enter_goes_on_from_match_to_match(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
+    page.goto(long_session)
+    page.keyboard.press("/")
+    page.keyboard.type("order-")
+    page.keyboard.press("Enter")
+    expect_loaded_url(page, r"at=16#m-16$")
+    page.keyboard.press("Enter")
+    expect_loaded_url(page, r"at=24#m-24$")
+    expect(page.locator(".search-status").get_by_role("link", name="Next")).to_be_focused()
+    page.keyboard.press("Shift+Enter")
+    expect_loaded_url(page, r"at=16#m-16$")
+    expect(page.locator(".search-status")).to_be_focused()  # there is no match before
+    page.keyboard.press("Enter")
+    page.keyboard.press("/")
+    page.keyboard.press("Enter")
+    expect_loaded_url(page, r"at=24#m-24$")
+
+
 def test_scrolling_loads_messages_and_reload_keeps_the_position(open_page: OpenPage, long_session: str) -> None:
     page = open_page("carol")
     page.goto(f"{long_session}?v=12&after=300")

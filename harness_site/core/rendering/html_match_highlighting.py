@@ -24,34 +24,38 @@ class MarkedHtml:
     complete: bool
 
 
-def mark_search_words_and_open_folds(html: SafeString, words: tuple[str, ...], *, named: bool = False) -> MarkedHtml:
+def mark_search_words_and_open_folds(
+    html: SafeString, words: tuple[str, ...], *, named: bool = False, current: bool = False
+) -> MarkedHtml:
     """Highlight every occurrence of `words`, ignoring case, and open the folds around them.
 
-    Words that are split by a tag are not found, nor are the role and time beside a message, which are no part of it.
-    With `named`, the first mark gets the id `FOUND`.
+    Words that follow each other in their order have one mark. Words that are split by a tag are not found, nor are the
+    role and time beside a message, which are no part of it. With `named`, the first mark gets the id `FOUND`; with
+    `current`, the marks stand out among those of other matches.
     """
     if not words:
         return MarkedHtml(html, complete=True)
     parts: list[str] = []
     folds: list[int] = []
     marked_words: set[str] = set()
+    words_of_groups = _list_words_of_groups(words)
     is_aside = False
     at = 0
     for match in _build_words_pattern(words).finditer(html):
         parts.append(html[at : match.start()])
         at = match.end()
-        word = next((index for index, group in enumerate(match.groups()) if group is not None), None)
+        group = next((index for index, found in enumerate(match.groups()) if found is not None), None)
         if match[0].startswith(("<aside", "</aside")):
             is_aside = match[0].startswith("<aside")
-        if word is None or is_aside:
+        if group is None or is_aside:
             parts.append(_track_open_folds(match[0], folds, len(parts)))
             continue
         for fold in folds:
             parts[fold] = "<details open" + parts[fold].removeprefix("<details").removeprefix(" open")
-        parts.append(
-            f'<mark id="{FOUND}">{match[0]}</mark>' if named and not marked_words else f"<mark>{match[0]}</mark>"
-        )
-        marked_words.add(_sort_longest_first(words)[word].casefold())
+        anchor = f' id="{FOUND}"' if named and not marked_words else ""
+        emphasis = ' class="current"' if current else ""
+        parts.append(f"<mark{anchor}{emphasis}>{match[0]}</mark>")
+        marked_words.update(found.casefold() for found in words_of_groups[group])
     parts.append(html[at:])
     complete = all(any(word.casefold() in other for other in marked_words) for word in words)
     return MarkedHtml(mark_safe("".join(parts)), complete)  # noqa: S308 - tags of ours around what is safe already
@@ -68,14 +72,18 @@ def _track_open_folds(tag: str, folds: list[int], place: int) -> str:
 
 @lru_cache(maxsize=64)
 def _build_words_pattern(words: tuple[str, ...]) -> LinearPattern:
-    """Compile a pattern with a group for each word."""
-    groups = [f"({_build_pattern_of_html_escaped_word(word)})" for word in _sort_longest_first(words)]
-    return compile_pattern(f"{_TAG}|{'|'.join(groups)}|{_ENTITY}", ignore_case=True)
+    """Compile a pattern with a group for all words in a row, and one for each of them."""
+    groups = (
+        r"\s+".join(_build_pattern_of_html_escaped_word(word) for word in in_a_row)
+        for in_a_row in _list_words_of_groups(words)
+    )
+    alternatives = "|".join(f"({group})" for group in groups)
+    return compile_pattern(f"{_TAG}|{alternatives}|{_ENTITY}", ignore_case=True)
 
 
-def _sort_longest_first(words: tuple[str, ...]) -> list[str]:
-    """Sort words by length, longest first, so that the longest match is marked."""
-    return sorted(words, key=len, reverse=True)
+def _list_words_of_groups(words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """List the words of each group, the longest first, so that the longest match is marked."""
+    return [words, *((word,) for word in sorted(words, key=len, reverse=True))]
 
 
 def _build_pattern_of_html_escaped_word(word: str) -> str:

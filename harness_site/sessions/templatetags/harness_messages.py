@@ -41,16 +41,22 @@ _COLLECTED: Final = "message_variables"
 
 @register.simple_tag(takes_context=True)
 def render_message_with_marked_words(context: Context, entry: MessageEntry) -> SafeString:
-    """Render a message of the session `session_pk` with links to version `version_text`."""
+    """Render a message of the session `session_pk` with links to version `version_text`.
+
+    Search words are marked only in a message that has all of them, or whose rest is folded and that is the current
+    match.
+    """
     variables = _collect_message_variables(context)
     html = render_message_html(entry, variables)
     words: SearchQuery | None = context.get("words")
     if not words:
         return html
-    marked = mark_search_words_and_open_folds(html, words.words, named=bool(variables["whole"]))
     found: TranscriptSearchResult | None = context.get("found")
-    is_match = found is not None and found.is_hit and entry.has_message_or_result_at(found.here)
-    return marked.html + _render_folded_match_link(context, entry) if is_match and not marked.complete else marked.html
+    is_current = found is not None and found.is_hit and entry.has_message_or_result_at(found.here)
+    marked = mark_search_words_and_open_folds(html, words.words, named=bool(variables["whole"]), current=is_current)
+    if marked.complete:
+        return marked.html
+    return marked.html + _render_folded_match_link(context, entry) if is_current else html
 
 
 def _collect_message_variables(context: Context) -> dict[str, Any]:

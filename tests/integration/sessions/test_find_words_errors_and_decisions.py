@@ -1,6 +1,7 @@
 """Search in a transcript for words, errors, decisions and message numbers."""
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -184,10 +185,18 @@ def test_search_opens_the_first_match_and_continues_from_there(reader: Client) -
     page = reader.get(response.headers["Location"])
     assert "order- in message 17 1 of 29 Next Clear" in visible_text(page)
     html = page.content.decode()
-    assert "<code><mark>order-</mark>16</code>" in html
+    assert '<code><mark class="current">order-</mark>16</code>' in html
+    assert "<code><mark>order-</mark>24</code>" in html
     assert f'href="/sessions/{pk}/?v=3&amp;find=order-&amp;at=24#m-24" data-key="n"' in html
     last = reader.get(f"/sessions/{pk}/?v=3&find=order-&at=296")
     assert "order- in message 297 29 of 29 Previous Clear" in visible_text(last)
+
+
+def test_only_messages_with_all_words_have_marks(session: Session, reader: Client) -> None:
+    make_messages(session=session, texts=["Batch 11 is paid", "Batch 12 is paid", "Batch 13 is paid"])
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/?find=batch+12&at=1").content.decode()
+    assert re.findall("<mark[^>]*>[^<]*", html) == ['<mark class="current">Batch 12']
 
 
 def test_match_in_folded_text_is_located(session: Session, reader: Client) -> None:
@@ -197,7 +206,7 @@ def test_match_in_folded_text_is_located(session: Session, reader: Client) -> No
     address = f"/sessions/{session.pk}/messages/0/?v=1&amp;find=the+end"
     assert f'Found in what is folded: <a href="{address}#found">' in html
     whole = reader.get(address.replace("&amp;", "&")).content.decode()
-    assert '<mark id="found">THE</mark> <mark>END</mark>' in whole
+    assert '<mark id="found">THE END</mark>' in whole
     nowhere = reader.get(f"/sessions/{session.pk}/?find=nowhere&at=0").content.decode()
     assert "Found in what is folded" not in nowhere
 

@@ -31,7 +31,7 @@ def test_role_and_time_beside_a_message_are_not_marked() -> None:
 
 
 def test_longest_of_several_words_is_marked_and_each_is_counted() -> None:
-    assert shown("re refund", "re", "refund") == "<mark>re</mark> <mark>refund</mark>"
+    assert shown("refund re", "re", "refund") == "<mark>refund</mark> <mark>re</mark>"
     assert mark_search_words_and_open_folds(SafeString("refund"), ("re", "REFUND")) == MarkedHtml(
         SafeString("<mark>refund</mark>"), True
     )
@@ -52,3 +52,13 @@ def test_folds_around_a_mark_are_open() -> None:
 
 def test_only_the_first_mark_has_an_anchor() -> None:
     assert shown("lamp lamp", "lamp", named=True) == '<mark id="found">lamp</mark> <mark>lamp</mark>'
+
+
+def test_words_in_a_row_have_one_mark_and_count_each() -> None:
+    marked = mark_search_words_and_open_folds(SafeString("Batch  12: done, batch 3"), ("batch", "12:"))
+    assert marked == MarkedHtml(SafeString("<mark>Batch  12:</mark> done, <mark>batch</mark> 3"), True)
+
+
+def test_marks_of_the_current_match_stand_out() -> None:
+    marked = mark_search_words_and_open_folds(SafeString("a lamp"), ("lamp",), current=True)
+    assert marked.html == 'a <mark class="current">lamp</mark>'
