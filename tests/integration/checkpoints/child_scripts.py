@@ -149,10 +149,11 @@ def beat_in_child_forked_while_locked(place: str) -> int:
     locked, forked = threading.Event(), threading.Event()
 
     def hold_locks() -> None:
+        heartbeat._threads_lock.acquire()  # in the order of the heartbeat, which may run now
         with cp.store._lock:
-            with heartbeat._threads_lock:
-                locked.set()
-                forked.wait(0.2)
+            locked.set()
+            forked.wait(0.2)
+            heartbeat._threads_lock.release()
             forked.wait(10)
 
     holder = threading.Thread(target=hold_locks)

@@ -92,7 +92,7 @@ CHOSEN: Final = choose_each(3, BROKEN)
 #: How many rows are broken at once, each in a session of its own; all of these stand on one page of a list.
 BESIDE: Final = 15
 LISTS: Final = (
-    *("/review/", "/review/?sort=deadline", "/review/?tab=awaiting", "/review/?tab=decided"),
+    *("/review/", "/review/?tab=interrupted&sort=deadline", "/review/?tab=awaiting", "/review/?tab=decided"),
     *("/review/?tab=awaiting&deadline=day", "/sessions/", "/sessions/?q=lamp", "/calls/"),
     *("/audit/?subject=sessions", "/overview/", "/review/news/?since=2020-01-01T00:00:00Z"),
 )
