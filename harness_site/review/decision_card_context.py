@@ -187,6 +187,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
 def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
     """Build the final decision, what it cites, whether it is used, and whether it can be or was withdrawn."""
     call, decision = seen.call, seen.decision
+    withdrawal = _build_withdrawal_context(seen)
     return {
         "decision": decision,
         "resumed": _is_decision_used(call, decision),
@@ -202,7 +203,8 @@ def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "cited": call_or_use_fallback(
             f"The evidence about call {call.pk}", lambda: build_decision_evidence_context(decision), None
         ),
-        "withdrawal": _build_withdrawal_context(seen),
+        "withdrawal": withdrawal,
+        "reaches_no_agent": withdrawal is not None and not withdrawal["used"] and call.session.finished,
         "withdrawn": _find_withdrawal_that_reopened_call(seen) if call.undecided else None,
     }
 

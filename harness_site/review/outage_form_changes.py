@@ -20,12 +20,14 @@ from harness_site.review.selectors.outage_groups import PAGE
 class OutageFormChanges:
     """Keys of the calls that left the form or were added to it, and sentences that say so.
 
-    The page sends the keys with the next request, so that the sentences stay until the form is recorded.
+    The page sends all but the sentences with the next request, so that these stay until the form is recorded.
     """
 
     left: tuple[int, ...]
     added: tuple[int, ...]
     sentences: tuple[str, ...]
+    #: Whether an answer for all was chosen when all but one of the calls left.
+    is_answer_for_all_dropped: bool = False
 
 
 def parse_call_keys(query: QueryDict, name: str) -> list[int]:
@@ -46,9 +48,11 @@ def find_outage_form_changes(
     left = calls_that_left.left
     added = [pk for pk in answerable if pk in added_before or (shown and pk not in shown)]
     sentences = [*calls_that_left.sentences, *_describe_added_calls(len(added))]
-    if left and len(answerable) == 1:
+    had_answer_for_all = len(shown) > 1 and query.get("shared-answer", "") != ""
+    is_dropped = bool(left) and len(answerable) == 1 and (had_answer_for_all or "dropped" in query)
+    if is_dropped:
         sentences.append(_("One call is left. The answer for all was not carried over to it."))
-    return OutageFormChanges(left, tuple(added), tuple(sentences))
+    return OutageFormChanges(left, tuple(added), tuple(sentences), is_dropped)
 
 
 def find_calls_that_left_form(

@@ -138,11 +138,11 @@ document.addEventListener("click", (event) => {
   if (event.isTrusted) closeMenus(event.target.closest?.("details.menu"));
 });
 
-// A menu that asks for a text opens with the focus in its field.
+// A menu with a form opens with the focus in its first text, or before that in a required choice that is not made yet.
 document.addEventListener("click", (event) => {
   const menu = event.target.closest?.("details.menu > summary")?.parentElement;
   if (!menu || menu.open) return;
-  menu.addEventListener("toggle", () => menu.querySelector("input:is(:not([type]), [type='text'], [type='search']), textarea")?.focus(), { once: true });
+  menu.addEventListener("toggle", () => menu.querySelector("select:invalid, input:is(:not([type]), [type='text'], [type='search']), textarea")?.focus(), { once: true });
 });
 
 document.addEventListener("focusin", (event) => {

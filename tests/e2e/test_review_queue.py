@@ -115,6 +115,10 @@ def test_call_is_handed_over_beside_its_claim_and_this_can_be_undone(
     people = page.locator("#people")
     for _ in range(2):
         people.locator("summary").click()
+        expect(people.get_by_label("Hand over to")).to_be_focused()
+        people.get_by_label("Note").press("Control+Enter")
+        expect(people.get_by_text("Choose who gets the call.")).to_be_visible()
+        expect(people.get_by_label("Hand over to")).to_be_focused()
         people.get_by_label("Hand over to").select_option("bob")
         people.get_by_label("Note").fill("You know the customer.")
         people.get_by_role("button", name="Hand over").click()

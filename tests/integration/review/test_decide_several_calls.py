@@ -198,12 +198,18 @@ def test_page_says_which_calls_left_the_form_and_who_decided_them(people: dict[s
     assert f'name="left" value="{sent}"' in page.content.decode()
 
     ToolCall.objects.filter(pk=calls[3].pk).update(decide_within=timedelta(hours=1))
-    page = people["alice"].get(f"{PAGE}&left={sent}&pk={calls[3].pk}&pk={calls[4].pk}")
+    query = f"{PAGE}&left={sent}&pk={calls[3].pk}&pk={calls[4].pk}&shared-answer="
+    assert "The answer for all" not in visible_text(people["alice"].get(query))
+    page = people["alice"].get(f"{query}mark_failed")
     text = visible_text(page)
     assert (
         "bob decided 2 calls meanwhile. You decided 1 call meanwhile. 1 call left this form meanwhile, because" in text
     )
-    assert "One call is left. The answer for all was not carried over to it." in text
+    not_carried_over = "One call is left. The answer for all was not carried over to it."
+    assert not_carried_over in text
+    again = people["alice"].get(f"{PAGE}&left={sent},{calls[3].pk}&pk={calls[4].pk}&dropped=1&shared-answer=")
+    assert not_carried_over in visible_text(again)
+    assert 'name="dropped" value="1"' in again.content.decode()
     assert "The processes ended during these calls of refund_card, between" in text
     added = f"&pk={calls[4].pk}"
     ToolCall.objects.filter(pk=calls[3].pk).update(decide_within=None)

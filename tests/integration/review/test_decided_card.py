@@ -103,6 +103,18 @@ def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
     assert shown.count("The bank has none.") == 1
 
 
+def test_decision_after_the_end_of_the_session_is_not_called_a_message_to_the_agent(reader: Client) -> None:
+    call = decided(status=SessionStatus.COMPLETED)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED, replay_count=0)
+    message: dict[str, Any] = {"reason": "The bank has none.", "result": "This call did not happen. The bank has none."}
+    make_decision(call=call, kind=DecisionKind.MARK_FAILED, revision=1, **message)
+    shown = page(reader, call)
+    assert "Message to the agent" not in shown
+    assert "(just now) The bank has none. Back to review" in shown
+    assert "No agent gets this decision, because the session has ended." in shown
+    assert "No agent has used this decision yet" not in shown
+
+
 def test_result_of_the_session_is_not_repeated_if_it_is_that_of_the_call(reader: Client) -> None:
     shown = page(reader, decided(status=SessionStatus.FAILED, result='"re_81f3"'))
     assert "The tool reported: re_81f3" in shown
