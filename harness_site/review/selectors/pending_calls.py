@@ -117,25 +117,59 @@ def count_pending_calls(
 
 def list_keys_of_pending_page_and_count_next(
     workspace: Workspace,
-    statuses: Iterable[CallStatus],
+    statuses: Collection[CallStatus],
     filters: CallFilters = CallFilters(),
     *,
     sort: QueueSort = QueueSort.OLDEST,
     after: int | None = None,
     limit: int = PAGE,
+    elsewhere: Collection[int] = (),
+    last: Collection[int] = (),
 ) -> tuple[list[int], int]:
     """List the keys of a page of pending calls in these statuses, and count those of the next page.
+
+    Calls with the keys `elsewhere` are left out; those with the keys `last` come after all others, in the same order.
+    """
+
+    def list_first_keys(condition: Q | None, start: int | None) -> list[int]:
+        matching = _add_condition(filters, condition)
+        return _list_first_sorted_keys(workspace, statuses, matching, sort, after=start, limit=2 * limit)
+
+    left_out = {*elsewhere, *last}
+    is_in_last_part = after is not None and after in last
+    keys = [] if is_in_last_part else list_first_keys(~Q(pk__in=left_out) if left_out else None, after)
+    if last and len(keys) < 2 * limit:
+        keys += list_first_keys(Q(pk__in=set(last).difference(elsewhere)), after if is_in_last_part else None)
+        del keys[2 * limit :]
+    return keys[:limit], len(keys[limit:])
+
+
+def _list_first_sorted_keys(
+    workspace: Workspace,
+    statuses: Iterable[CallStatus],
+    filters: CallFilters,
+    sort: QueueSort,
+    *,
+    after: int | None,
+    limit: int,
+) -> list[int]:
+    """List the first keys of pending calls in these statuses, after the call with the key `after`.
 
     One query for each status, whose index has its order; a query for several would read all their calls.
     """
     sorted_rows = [
         queue_order.list_sort_keys_of_queue_calls_after_key(
-            query_pending_calls(workspace, status, filters), sort, after=after, limit=2 * limit
+            query_pending_calls(workspace, status, filters), sort, after=after, limit=limit
         )
         for status in statuses
     ]
-    keys = [row[-1] for row in islice(merge(*sorted_rows), 2 * limit)]
-    return keys[:limit], len(keys[limit:])
+    return [row[-1] for row in islice(merge(*sorted_rows), limit)]
+
+
+def _add_condition(filters: CallFilters, condition: Q | None) -> CallFilters:
+    if condition is None or filters.condition is None:
+        return replace(filters, condition=condition or filters.condition)
+    return replace(filters, condition=filters.condition & condition)
 
 
 def drop_calls_that_filters_hide(

@@ -197,7 +197,8 @@ class _PendingPage:
     """Calls of one page of a tab with their sessions.
 
     `handed` and `due` come before the rows of the outages, whose first calls are in `outages`; `others` come after
-    them. `next_count` is the number of calls on the next page, which starts after `last_pk`.
+    them. `next_count` is the number of calls on the next page, which starts after `last_pk`. The `has_` flags say what
+    the first page of the list begins with, whichever page this is.
     """
 
     handed: Sequence[ToolCall | UnreadableRecord]
@@ -206,6 +207,9 @@ class _PendingPage:
     others: Sequence[ToolCall | UnreadableRecord]
     last_pk: int | None
     next_count: int
+    has_handed_first: bool
+    has_due_first: bool
+    has_outages_first: bool
 
     @property
     def calls_shown_as_rows(self) -> list[ToolCall | UnreadableRecord]:
@@ -230,14 +234,23 @@ def _load_pending_context(
     workspace = request.membership.workspace
     outages = outage_groups.list_open_outages(workspace) if tab != "awaiting" else []
     statuses = [status for status in STATUSES_OF[tab] if counts[TAB_OF[status]]]
-    page = _load_pending_page(request, statuses, filters, query_filters, outages, handed, due.list_first_pks(statuses))
+    page = _load_pending_page(
+        request, statuses, filters, query_filters, outages, handed, due.list_first_pks(statuses), waiting.pks_of_others
+    )
     calls = page.calls_shown_as_rows
     secrets = _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in page.readable_calls})
     builder = PendingRowBuilder(request.GET, secrets)
     rows = _build_pending_rows(request, calls, outages, builder)
     agent_counts = outage_groups.count_agents_of_large_outages(page.outages)
     first_count = len(page.handed) + len(page.due)
-    waiting_for_others = [row for row in rows if isinstance(row, PendingCallRow) and row.waits_for_others]
+    are_all_counted = waiting.numbers_by_status is not None
+    waiting_for_others = [
+        row
+        for row in rows
+        if isinstance(row, PendingCallRow)
+        and row.waits_for_others
+        and (row.pk in waiting.pks_of_others or not are_all_counted)
+    ]
     handed_over = [row for row in rows if row.pk in waiting.handed_over and row not in waiting_for_others]
     first_rows = [row for row in rows[:first_count] if row not in [*waiting_for_others, *handed_over]]
     other_rows = [row for row in rows[first_count:] if row not in [*waiting_for_others, *handed_over]]
@@ -245,8 +258,9 @@ def _load_pending_context(
         tab != "interrupted" and counts["awaiting"].number > 1 and request.membership.has_role(Role.APPROVER)
     )
     return {
-        "has_handed_first": bool(page.handed),
-        "has_due_first": bool(page.due),
+        "has_handed_first": page.has_handed_first,
+        "has_due_first": page.has_due_first,
+        "has_outages_first": page.has_outages_first,
         "first_rows": first_rows,
         "groups": [
             builder.build_outage_group_row(outage, calls, agent_counts.get(outage))
@@ -254,6 +268,7 @@ def _load_pending_context(
         ],
         "other_rows": other_rows,
         "rows_waiting_for_others": waiting_for_others,
+        "is_group_of_page_alone": bool(page.next_count) and not are_all_counted,
         "rows_handed_over": handed_over,
         "rows": rows,
         "secrets": secrets,
@@ -281,24 +296,34 @@ def _load_pending_page(
     outages: Sequence[Outage],
     handed: Mapping[int, CallStatus],
     due_pks: Sequence[int],
+    pks_of_others: Collection[int],
 ) -> _PendingPage:
     """Load the calls in these statuses of a page.
 
     In the list of the longest waiting, the calls that were handed to the reader come first, unless it is filtered, then
-    those that are due within a day; those of an outage stay in its row.
+    those that are due within a day; those of an outage stay in its row. `pks_of_others` are the known calls that the
+    reader cannot decide now, which come after the last page of the others.
     """
     after_key = _parse_page_start_key(request.GET)
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
     in_groups = {pk for outage in grouped for pk in outage.call_pks}
+    last = {pk for pk in pks_of_others if pk not in in_groups}
     handed_first, due_first = _choose_handed_and_due_pks_to_list_first(
-        statuses, query_filters, handed, due_pks, in_groups
+        statuses, query_filters, handed, due_pks, in_groups | last
     )
-    elsewhere = {*in_groups, *handed_first, *due_first}
-    if elsewhere:
-        condition = ~Q(pk__in=elsewhere)
-        filters = replace(filters, condition=condition if filters.condition is None else filters.condition & condition)
+    begins_with = {
+        "has_handed_first": bool(handed_first),
+        "has_due_first": bool(due_first),
+        "has_outages_first": bool(grouped),
+    }
     page_keys, next_count = pending_calls.list_keys_of_pending_page_and_count_next(
-        request.membership.workspace, statuses, filters, sort=query_filters.sort, after=after_key
+        request.membership.workspace,
+        statuses,
+        filters,
+        sort=query_filters.sort,
+        after=after_key,
+        elsewhere={*in_groups, *handed_first, *due_first},
+        last=last,
     )
     if after_key:  # what comes first is on the first page alone
         handed_first, due_first, grouped = [], [], []
@@ -315,6 +340,7 @@ def _load_pending_page(
         others=list_loaded(page_keys),
         last_pk=page_keys[-1] if page_keys else None,
         next_count=next_count,
+        **begins_with,
     )
 
 
@@ -323,16 +349,19 @@ def _choose_handed_and_due_pks_to_list_first(
     query_filters: QueueFilters,
     handed: Mapping[int, CallStatus],
     due_pks: Sequence[int],
-    in_groups: Collection[int],
+    elsewhere: Collection[int],
 ) -> tuple[list[int], list[int]]:
-    """Choose the keys of the calls that come first because they were handed to the reader, and because they are due."""
+    """Choose the keys of the calls that come first because they were handed to the reader, and because they are due.
+
+    Calls that are `elsewhere`, in the row of an outage or after all others, are left out.
+    """
     if query_filters.sort != QueueSort.OLDEST:
         return [], []
     is_handed_first = not query_filters.has_filters
     handed_first = [
-        pk for pk, status in handed.items() if is_handed_first and status in statuses and pk not in in_groups
+        pk for pk, status in handed.items() if is_handed_first and status in statuses and pk not in elsewhere
     ]
-    return handed_first, [pk for pk in due_pks if pk not in in_groups and pk not in handed_first]
+    return handed_first, [pk for pk in due_pks if pk not in elsewhere and pk not in handed_first]
 
 
 def _load_decided_context(

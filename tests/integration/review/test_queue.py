@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import Decision, Session, ToolCall
-from harness_site.review.selectors import pending_calls
+from harness_site.review.selectors import pending_calls, pending_calls_by_eligible_decider
 from harness_site.review.selectors.pending_calls import CallFilters
 from tests.support.client_login import sign_in
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user, make_workspace
@@ -123,6 +123,40 @@ def test_calls_due_within_a_day_come_before_longer_waiting_ones_and_on_the_first
     page = reader.get("/review/")
     assert _listed(page)[0] == waiting[0].pk
     assert "urgent" not in visible_text(page).partition("Filter and sort")[0]
+
+
+def test_calls_that_the_reader_cannot_decide_come_after_those_of_all_pages(reader: Client) -> None:
+    sign_in(reader, make_user(name="bob", role=Role.APPROVER))
+    overdue = [interrupted(minute, decide_within=timedelta(hours=2)) for minute in range(pending_calls.PAGE)]
+    due = interrupted(40, decide_within=datetime.now(UTC) - THEN + timedelta(hours=20))
+    waiting = [interrupted(50 + minute) for minute in range(pending_calls.PAGE + 1)]
+    pages = [reader.get("/review/")]
+    while more := pages[-1].context["more"]:
+        pages.append(reader.get(f"/review/{more}"))
+    assert [_listed(page) for page in pages] == [
+        [due.pk, *(call.pk for call in waiting[:-1])],
+        [waiting[-1].pk, *(call.pk for call in overdue[:-1])],
+        [overdue[-1].pk],
+    ]
+    assert [page.context["following"] for page in pages] == [pending_calls.PAGE, 1, 0]
+    texts = [visible_text(page) for page in pages]
+    assert ["You cannot decide these now" in text for text in texts] == [False, True, True]
+    assert all("Due within a day first, then longest waiting." in text for text in texts)
+    assert _listed(reader.get("/review/?tool=refund_card&deadline=overdue")) == [call.pk for call in overdue]
+
+
+def test_page_of_many_calls_says_that_its_last_rows_are_not_those_of_the_whole_list(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending_calls_by_eligible_decider, "COUNT_LIMIT", 1)
+    sign_in(reader, make_user(name="bob", role=Role.APPROVER))
+    for minute in range(pending_calls.PAGE + 2):
+        interrupted(minute, decide_within=timedelta(hours=2) if minute % 2 else None)
+    first = reader.get("/review/")
+    assert "On this page, you cannot decide these now" in visible_text(first)
+    last = visible_text(reader.get(f"/review/{first.context['more']}"))
+    assert "You cannot decide these now" in last
+    assert "On this page" not in last
 
 
 @pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])
