@@ -157,11 +157,18 @@ def _format_time_ago_in_language(amount: int, unit: str, _language: str | None) 
 
 
 def format_relative_deadline(moment: datetime, now: datetime) -> str:
-    """Format the time until or since a deadline in one unit; hours until it with their minutes."""
+    """Format the time until or since a deadline in one unit; until it, hours with their minutes, days with their hours.
+
+    Ten days and more are without hours, as in other durations.
+    """
     seconds = (moment - now).total_seconds()
     amount, unit = _convert_to_largest_unit(abs(seconds))
     match unit, seconds > 0:
         case "day", True:
+            hours = int(seconds % 86_400 // 3600)
+            if hours and amount < 10:
+                sentence = ngettext("due in %(count)s day %(hours)s h", "due in %(count)s days %(hours)s h", amount)
+                return sentence % {"count": amount, "hours": hours}
             sentence = ngettext("due in %(count)s day", "due in %(count)s days", amount)
         case "h", True:
             minutes = int(seconds % 3600 // 60)

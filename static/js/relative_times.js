@@ -25,7 +25,9 @@ function formatAgo(seconds) {
 function formatDue(seconds) {
   const [count, unit] = splitSeconds(Math.abs(seconds));
   if (seconds >= 0) return formatOverdue(count, unit);
+  const hours = Math.floor((-seconds % 86400) / 3600);
   const minutes = Math.floor((-seconds % 3600) / 60);
+  if (unit === "day" && hours && count < 10) return ngettext("due in %(count)s day %(hours)s h", "due in %(count)s days %(hours)s h", count, { count, hours });
   return unit === "h" && minutes ? gettext("due in %(count)s h %(minutes)s min", { count, minutes }) : formatDueIn(count, unit);
 }
 

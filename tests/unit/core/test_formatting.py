@@ -66,6 +66,11 @@ def test_ago(seconds: int, words: str) -> None:
     [
         (3600, "due in 1 h"),
         (6899, "due in 1 h 54 min"),
+        (86_400, "due in 1 day"),
+        (86_400 + 3_599, "due in 1 day"),
+        (86_400 + 23.4 * 3_600, "due in 1 day 23 h"),
+        (2.5 * 86_400, "due in 2 days 12 h"),
+        (10.5 * 86_400, "due in 10 days"),
         (59.9, "due in 59 s"),
         (0.4, "due in 0 s"),
         (0, "overdue"),
