@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Any
 
 from django.core.exceptions import BadRequest
-from django.db.models import Q
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.utils.translation import gettext as _
