@@ -269,7 +269,7 @@ def test_edit_is_sent_while_its_preview_is_awaited(
         amount.fill(text)
         page.wait_for_timeout(600)
     amount.press("Control+Enter")
-    expect(page.get_by_role("alert").filter(has_text="Not recorded yet. Check the changes below")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Not recorded yet. Check the changes below")).to_be_in_viewport()
     expect(page.get_by_text("1 change", exact=True)).to_be_visible()
     amount.press("Control+Enter")
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
