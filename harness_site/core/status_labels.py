@@ -114,6 +114,10 @@ _RUN_SINCE: Final[dict[tuple[str, str], str | Promise]] = {
     (DecisionKind.APPROVE, CallStatus.FAILED): _("Ran and failed"),
     (DecisionKind.APPROVE_RERUN, CallStatus.RERUN_APPROVED): _("Not run again yet"),
     (DecisionKind.APPROVE_RERUN, CallStatus.SUPERSEDED): _("Run again"),
+    (DecisionKind.APPROVE_RERUN, CallStatus.ISSUED): _("Running"),
+    (DecisionKind.APPROVE_RERUN, CallStatus.COMPLETED): _("Has run"),
+    (DecisionKind.APPROVE_RERUN, CallStatus.FAILED): _("Ran and failed"),
+    (DecisionKind.APPROVE_RERUN, CallStatus.INTERRUPTED): _("Ran, outcome unknown"),
     (DecisionKind.EDIT, CallStatus.AWAITING_APPROVAL): _("Waits again"),
     (DecisionKind.WITHDRAW, CallStatus.AWAITING_APPROVAL): _("Waits again"),
     (DecisionKind.WITHDRAW, CallStatus.INTERRUPTED): _("Waits again"),
@@ -220,7 +224,13 @@ def find_shape_and_label_of_run_since_decision(
     status: str, *, final_kind: str, is_session_finished: bool
 ) -> tuple[str, str] | None:
     """Return the chip shape and label of whether a call has run since `final_kind` let it run, or waits again since a
-    decision was withdrawn or its arguments were changed; None if neither."""
+    decision was withdrawn or its arguments were changed; None if neither.
+
+    Args:
+        status: Status of the call, or that of its next attempt if it ran once more.
+        final_kind: Kind of the final decision.
+        is_session_finished: Whether the session of the call has ended.
+    """
     label = _RUN_SINCE.get((final_kind, status))
     if is_session_finished and status in _LET_RUN_STATUSES and label is not None:
         return "wait", gettext("Will not run")

@@ -186,9 +186,16 @@ def build_decided_row(
     about_call: DecisionsAboutCall,
     bulk_pks: Mapping[int, int],
     verification_requests: Mapping[int, ProbeRequest] = MappingProxyType({}),
+    next_statuses: Mapping[int, str] = MappingProxyType({}),
 ) -> DecidedRow:
-    """Build the row of a call from its matching decision, and from the bulk decisions of decisions and the requests
-    that decisions answer, by the keys of these decisions."""
+    """Build the row of a call from its matching decision.
+
+    Args:
+        about_call: All decisions about the call.
+        bulk_pks: Bulk decisions by the keys of their decisions.
+        verification_requests: Requests for verifications by the keys of the decisions that answer them.
+        next_statuses: Statuses of the next attempts of calls that ran once more, by the keys of these calls.
+    """
     decision = about_call.matching
     call = decision.tool_call
     decisions = [
@@ -225,7 +232,9 @@ def build_decided_row(
         or not decision.final
         or (call.is_question and decision.kind not in {DecisionKind.WITHDRAW, DecisionKind.EDIT})
         else status_labels.find_shape_and_label_of_run_since_decision(
-            call.status, final_kind=decision.kind, is_session_finished=decision.session.finished
+            next_statuses.get(call.pk, call.status),
+            final_kind=decision.kind,
+            is_session_finished=decision.session.finished,
         ),
         session_pk=decision.session_id,
         session_id=decision.session.session_id,

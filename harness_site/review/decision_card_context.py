@@ -90,6 +90,13 @@ _APPROVED: Final = {
     CallStatus.COMPLETED: gettext_lazy("Approved: it has run"),
     CallStatus.FAILED: gettext_lazy("Approved: it ran and failed"),
 }
+#: Headings of a call that ran once more, by the status of its next attempt.
+_RUN_ONCE_MORE: Final = {
+    CallStatus.ISSUED: gettext_lazy("One more run approved: it is running"),
+    CallStatus.COMPLETED: gettext_lazy("One more run approved: it has run"),
+    CallStatus.FAILED: gettext_lazy("One more run approved: it ran and failed"),
+    CallStatus.INTERRUPTED: gettext_lazy("One more run approved: its outcome is unknown"),
+}
 #: Headings of a decision after which the call would have run, if its session had not ended.
 _APPROVED_IN_ENDED_SESSION: Final = {
     CallStatus.APPROVED: gettext_lazy("Approved, but it did not run"),
@@ -174,6 +181,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "heading": _get_heading_of_own_decision(call, seen.evidence, seen.agreements, seen.person)
         or _get_heading_of_overdue_call(call, reader)
         or _get_heading_of_overruled_reader(call, seen.decision, seen.overruled, seen.person)
+        or _get_heading_of_call_that_ran_once_more(seen.decision, seen.evidence.next_attempt)
         or get_card_heading(call, seen.decision),
         "known": seen.evidence,
         "idle": has_never_run(call, seen.evidence),
@@ -347,6 +355,14 @@ def _omit_arguments_shown_elsewhere(call: ToolCall, decision: Decision | None) -
         else replace_question_options_by_their_texts(call, value, chosen)
     )
     return remove_sentence_from_question_args({"value": shown}, call.sentence)
+
+
+def _get_heading_of_call_that_ran_once_more(decision: Decision | None, attempt: ToolCall | None) -> str:
+    """Return what became of the approved next `attempt` of a call; empty if none was approved, or it has not begun."""
+    if decision is None or decision.kind != DecisionKind.APPROVE_RERUN or attempt is None:
+        return ""
+    known_statuses = {str(status): text for status, text in _RUN_ONCE_MORE.items()}
+    return str(known_statuses.get(attempt.status, ""))
 
 
 def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:

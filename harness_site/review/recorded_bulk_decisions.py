@@ -27,6 +27,7 @@ from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from harness_site.review.outage_page_url import OutageWindow
 from harness_site.review.record_decision import build_decision_target
 from harness_site.review.selectors.calls_awaiting_same_approval import SameApprovalGroup
+from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
 from harness_site.sessions.selectors.multi_person_approvals import has_votes_of_others
 
 
@@ -50,6 +51,8 @@ class RecordedDecision:
     withdrawal: Decision | None = None
     #: Whether the withdrawal cancels the votes of other people, too.
     cancels_others: bool = False
+    #: Status of the next attempt of the call if it ran once more, else empty.
+    next_status: str = ""
 
     @property
     def call(self) -> ToolCall:
@@ -61,7 +64,9 @@ class RecordedDecision:
         if not self.decision.final or self.state not in {BulkDecisionState.UNUSED, BulkDecisionState.USED}:
             return None
         return status_labels.find_shape_and_label_of_run_since_decision(
-            self.call.status, final_kind=self.decision.kind, is_session_finished=self.call.session.finished
+            self.next_status or self.call.status,
+            final_kind=self.decision.kind,
+            is_session_finished=self.call.session.finished,
         )
 
 
@@ -196,10 +201,12 @@ def load_bulk_decision(workspace: Workspace, pk: int) -> RecordedBulkDecision | 
     unused = {call.pk for call in decision_withdrawal.list_calls_with_unused_decision(in_force)}
     of_several = [made for each in recorded if each.tool_call.approvals > 1 for made in decisions[each.tool_call_id]]
     votes = build_eligible_vote_mapper(workspace)(of_several)
+    next_statuses = load_statuses_of_next_attempts(each.tool_call for each in recorded)
     rows = tuple(
         replace(
             _build_recorded_decision(each, decisions[each.tool_call_id], is_unused=each.tool_call_id in unused),
             cancels_others=each.final and has_votes_of_others(each, decisions[each.tool_call_id], votes),
+            next_status=next_statuses.get(each.tool_call_id, ""),
         )
         for each in recorded
     )

@@ -43,6 +43,7 @@ from harness_site.review.outage_form_changes import find_outage_form_changes, pa
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.outage_verifications import summarize_last_verification
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
+from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
@@ -73,6 +74,8 @@ class OutageCallRow:
     probe_requests: tuple[ProbeRequest, ...]
     #: Why the reader cannot decide about the call now, if others can; else empty.
     waits_for_others: str
+    #: Status of the next attempt of the call if it ran once more, else empty.
+    next_status: str
 
     @property
     def args(self) -> Any:
@@ -117,7 +120,7 @@ class OutageCallRow:
         """Chip shape and label of whether the call has run again since the decision; None if it does not run."""
         kind = self.kind_of_outcome_decision
         return status_labels.find_shape_and_label_of_run_since_decision(
-            self.call.status, final_kind=kind, is_session_finished=self.call.session.finished
+            self.next_status or self.call.status, final_kind=kind, is_session_finished=self.call.session.finished
         )
 
     @property
@@ -361,7 +364,7 @@ def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> out
 
 
 def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCallPage) -> list[OutageCallRow]:
-    """Build the rows of a page with the known facts about each call; five queries, more with votes."""
+    """Build the rows of a page with the known facts about each call; five queries, more with votes or next attempts."""
     calls, reader = page.calls, request.membership
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
     probe_requests = takeovers_and_requests_from_audit_trail.load_probe_requests({call.session_id for call in calls})
@@ -370,6 +373,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     for decision in Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER):
         decisions[decision.tool_call_id].append(decision)
     electorate = build_eligible_vote_mapper(reader.workspace)
+    next_statuses = load_statuses_of_next_attempts(calls)
     for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):
         late_results[late_result.tool_call_id].append(late_result)
     return [
@@ -384,6 +388,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             explain_why_reader_cannot_decide(
                 call, multi_person_approvals.list_incomplete_agreements(call, decisions[call.pk], electorate), reader
             ),
+            next_statuses.get(call.pk, ""),
         )
         for call in calls
     ]

@@ -59,6 +59,7 @@ from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import
     UNCHANGED,
     load_changes_of_waiting_calls,
 )
+from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
 from harness_site.review.selectors.pending_calls_by_eligible_decider import (
@@ -375,7 +376,8 @@ def _load_decided_context(
     calls = [each.matching.tool_call for each in decided]
     bulk_pks = load_keys_of_bulk_decisions([find_decision_or_withdrawn_decision(each).pk for each in decided])
     requests = load_answered_requests([each.matching for each in decided])
-    rows = [build_decided_row(each, bulk_pks, requests) for each in decided]
+    next_statuses = load_statuses_of_next_attempts(calls)
+    rows = [build_decided_row(each, bulk_pks, requests, next_statuses) for each in decided]
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
         "matching_decisions": decided_calls.count_decisions(*counted) if is_filtered else None,

@@ -130,9 +130,25 @@ def test_rerun_links_to_its_attempt(reader: Client) -> None:
     assert "The call has not run once more yet." in page(reader, call)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
     again = make_call(
-        session=call.session, run=call.session.owner, step=1, attempt=2, supersedes=call, status=CallStatus.COMPLETED
+        session=call.session,
+        run=call.session.owner,
+        step=1,
+        attempt=2,
+        supersedes=call,
+        status=CallStatus.COMPLETED,
+        settled_at=THEN,
+        result="re_90a1",
     )
-    assert "Run again as attempt 2 Completed" in page(reader, call)
+    shown = page(reader, call)
+    assert "One more run approved: it has run Completed" in shown
+    assert "and returned: re_90a1" in shown.partition("What happens now")[2]
+    assert "Run again as attempt 2 Completed" in shown
+    for status, became in (
+        (CallStatus.ISSUED, "it is running Running"),
+        (CallStatus.FAILED, "it ran and failed Failed"),
+    ):
+        ToolCall.objects.filter(pk=again.pk).update(status=status)
+        assert f"One more run approved: {became}" in page(reader, call)
     assert page(reader, call).index("Run again as attempt 2 by run 2") < page(reader, call).index(
         "continued the session"
     )

@@ -422,6 +422,19 @@ def test_decided_row_says_whether_the_call_has_run_since(
     assert " ".join(re.sub("<[^>]*>", " ", row).split()) == chips
 
 
+def test_decided_row_says_what_became_of_one_more_run(reader: Client) -> None:
+    call = interrupted(0, status=CallStatus.SUPERSEDED)
+    make_decision(call=call, kind=DecisionKind.APPROVE_RERUN)
+    again = make_call(session=call.session, run=call.run, step=call.step, call_id=call.call_id, attempt=2)
+    for status, chip in (
+        (CallStatus.COMPLETED, "Has run"),
+        (CallStatus.FAILED, "Ran and failed"),
+        (CallStatus.INTERRUPTED, "Ran, outcome unknown"),
+    ):
+        ToolCall.objects.filter(pk=again.pk).update(status=status)
+        assert f"One more run approved {chip}" in visible_text(reader.get("/review/?tab=decided"))
+
+
 def test_waiting_calls_with_a_vote_a_change_or_a_withdrawn_decision_are_among_the_decisions(reader: Client) -> None:
     voted = interrupted(0, status=CallStatus.AWAITING_APPROVAL, approvals=2)
     make_decision(call=voted, kind=DecisionKind.APPROVE, final=False)
