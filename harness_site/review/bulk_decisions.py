@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import record_decision
 from checkpoints.enums import ActorKind, DecisionKind
-from checkpoints.exceptions import CheckpointsError
+from checkpoints.exceptions import AlreadyDecided, CheckpointsError
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
@@ -20,6 +20,7 @@ from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
     build_decision_problem,
+    build_problem_of_earlier_decision,
     find_session_problem_with_decision,
 )
 from harness_site.review.record_decision import build_decision_target
@@ -107,8 +108,18 @@ def _try_to_record_answer(store: Store, call: ToolCall, answer: CallAnswer, acto
         _record_answer(store, call, answer, actor)
     except CheckpointsError as error:
         call.refresh_from_db()
-        return build_decision_problem(error, call, reader=actor.name)
+        is_late = isinstance(error, AlreadyDecided)
+        problem = _find_problem_of_earlier_decision(call, answer, actor.name) if is_late else None
+        return problem or build_decision_problem(error, call, reader=actor.name)
     return None
+
+
+def _find_problem_of_earlier_decision(call: ToolCall, answer: CallAnswer, reader: str) -> DecisionProblem | None:
+    """Describe the decision that was recorded before the answer of the reader, maybe the same one; None without one."""
+    decision = None if call.undecided else call.decisions.filter(final=True).order_by("pk").last()
+    if decision is None:
+        return None
+    return build_problem_of_earlier_decision(decision, call, reader=reader, kind=answer.kind, result=answer.result)
 
 
 def _remove_claims_and_build_results(

@@ -270,6 +270,9 @@ def test_call_decided_meanwhile_is_refused_separately(people: dict[str, Client],
     for call in (first, second):
         data |= answer(call, answer="mark_failed", evidence="Not in the ledger.")
     page = visible_text(people["alice"].post(ADDRESS, data, follow=True))
-    assert "Not recorded: It did not happen" in page
-    assert "bob decided first, at" in page
+    assert "Recorded before: It did not happen bob gave the same answer at" in page
     assert "1 decision recorded" in page
+    data = {**WINDOW, "pk": [first.pk], "shared-reason": "The ledger is back."}
+    data |= answer(first, answer="confirm_landed", evidence="In the ledger.")
+    page = visible_text(people["alice"].post(ADDRESS, data, follow=True))
+    assert "Not recorded: It happened bob decided first, at" in page

@@ -28,10 +28,11 @@ def decided(**session: object) -> ToolCall:
 
 def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
+    ToolCall.objects.filter(pk=call.pk).update(sentence="Pay back order 17")
     evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
     shown = page(reader, call)
-    assert "Decided: it happened What was about to happen" in shown
+    assert "Decided: it happened Pay back order 17 What was about to happen Pay back order 17" in shown
     assert "Decision It happened bob · " in shown
     assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result for the agent re_81f3" in shown
     assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
@@ -101,6 +102,17 @@ def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
     shown = page(reader, call).partition("What happens now")[0].rpartition("Decision ")[2]
     assert "Message to the agent This call did not happen. The bank has none." in shown
     assert shown.count("The bank has none.") == 1
+
+
+def test_approved_call_whose_agent_runs_does_not_wait_for_its_start(reader: Client) -> None:
+    call = decided(status=SessionStatus.ACTIVE)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED)
+    make_decision(call=call, kind=DecisionKind.APPROVE, revision=1)
+    assert "The call has not started yet. The agent continues and runs it once. Run 2 on worker-1" in page(reader, call)
+    Session.objects.filter(pk=call.session_id).update(owner=None)
+    shown = page(reader, call)
+    assert "It runs once, as soon as the agent is started. You need to do nothing more. No process runs now." in shown
+    assert "the session continues when its agent is started again" not in shown
 
 
 def test_decision_after_the_end_of_the_session_is_not_called_a_message_to_the_agent(reader: Client) -> None:
