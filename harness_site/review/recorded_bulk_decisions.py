@@ -230,8 +230,12 @@ def _build_recorded_decision(
 
 
 def load_keys_of_bulk_decisions(decisions: Sequence[int]) -> dict[int, int]:
-    """Load the keys of the bulk decisions to which these decisions belong, by the keys of the decisions."""
-    entries = BulkDecisionEntry.objects.filter(decision__in=decisions)
+    """Load the keys of the bulk decisions to which these decisions belong, by the keys of the decisions.
+
+    A decision that was recorded alone on a page for several calls is left out.
+    """
+    others = BulkDecisionEntry.objects.filter(bulk=OuterRef("bulk")).exclude(pk=OuterRef("pk"))
+    entries = BulkDecisionEntry.objects.filter(Exists(others), decision__in=decisions)
     return dict(entries.values_list("decision", "bulk"))
 
 

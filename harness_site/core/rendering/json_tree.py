@@ -38,7 +38,7 @@ _CLAMP_TEXT_LINES = 12
 #: Classes of the columns of a long list, by the number of characters of its longest value.
 _COLUMN_WIDTHS = ((8, "narrow"), (28, "wide"))
 #: Values nested deeper are written as JSON text.
-_DEEP = 8
+MAX_TREE_DEPTH = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
 MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
@@ -151,7 +151,7 @@ class _Writer:
         return self._render_text_value(MASK if is_secret_number(value) else mask_and_dump_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
-        if depth >= _DEEP:
+        if depth >= MAX_TREE_DEPTH:
             return self._render_text_value(mask_and_dump_json(value))
         pairs = _list_named_values_with_secrecy(value)
         is_clamped = not self.fold and not self.is_clamping and _is_long_enough_to_clamp(value, depth)

@@ -55,6 +55,17 @@ def test_sessions_that_continue_are_counted_once(people: dict[str, Client], lost
     assert "1 session has no process now" in visible_text(people["alice"].get(address))
 
 
+def test_decision_that_was_recorded_alone_is_not_called_a_bulk_decision(people: dict[str, Client], lost: Lost) -> None:
+    alone = lost()
+    decide_all(people["alice"], [alone])
+    assert BulkDecisionEntry.objects.count() == 1
+    assert "bulk decision" not in visible_text(people["alice"].get("/review/?tab=decided"))
+    card = visible_text(people["alice"].get(f"/review/calls/{alone.pk}/"))
+    assert "Recorded together with decisions about other calls" not in card
+    decide_all(people["alice"], [lost(second) for second in range(2)])
+    assert "bulk decision" in visible_text(people["alice"].get("/review/?tab=decided&answer=mark_failed"))
+
+
 def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], lost: Lost) -> None:
     address, text = decide_all(people["alice"], [lost(second) for second in range(3)])
     assert "Withdraw these 3 decisions" in text

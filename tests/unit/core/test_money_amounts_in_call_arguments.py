@@ -1,16 +1,20 @@
 """Amounts in the arguments of calls."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from django.utils import translation
 
 from harness_site.core.masking.masker import build_masking_rules_from_names_and_words, use_masking_rules
 from harness_site.core.money_amounts_in_call_arguments import (
     Amount,
     find_visible_amount,
+    format_amounts_among_arguments,
     is_amount_in_sentence,
     sum_amounts_in_one_currency,
 )
+from harness_site.core.rendering.json_tree import MAX_TREE_DEPTH
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,23 @@ def test_amount_is_found_in_a_sentence_however_it_separates_thousands() -> None:
     for sentence in ("Pay 26523.00", "Pay 126523.00 EUR", "Pay 26523 EUR", "Pay 26, 523.00 EUR"):
         assert not is_amount_in_sentence(amount, sentence)
     assert not is_amount_in_sentence(None, "Pay 1 EUR")
+
+
+def test_amounts_inside_of_lists_and_objects_are_formatted() -> None:
+    payments = [{"invoice": 8841, "amount": "9420.00"}, {"invoice": 8842, "amount": 9000.0}]
+    shown = format_amounts_among_arguments({"total_amount": 18420.0, "payments": payments, "fee": {"price": "1250.5"}})
+    assert shown == {
+        "total_amount": "18,420.00",
+        "payments": [{"invoice": 8841, "amount": "9,420.00"}, {"invoice": 8842, "amount": "9,000.00"}],
+        "fee": {"price": "1,250.50"},
+    }
+    assert payments[0]["amount"] == "9420.00"
+    with translation.override("de"):
+        assert format_amounts_among_arguments({"payments": payments})["payments"][0]["amount"] == "9.420,00"
+
+
+def test_values_that_are_written_as_json_keep_their_amounts() -> None:
+    value: Any = {"amount": "9420.00"}
+    for _level in range(MAX_TREE_DEPTH):
+        value = [value]
+    assert format_amounts_among_arguments(value) == value
