@@ -64,6 +64,9 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     sessions = {row.call.session_id for row in first_calls.rows if row.call is not None}
     if sessions:
         mark_excerpts_shown_in_response(request, "overview", sessions)
+    undecided_of_agents = pending_calls.count_pending_calls_by_agent(
+        workspace, [each.name for each in sums.agents], limit=current_session_counts.LIMIT
+    )
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
     lost, lost_before = current_session_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
     present = current_session_counts.load_current_session_counts(workspace.pk, agent)
@@ -91,6 +94,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "lost": lost,
         "lost_before": lost_before if sums.preceding.sessions else None,
         "undecided": undecided,
+        "agents_with_undecided": [(each, undecided_of_agents[each.name]) for each in sums.agents],
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_calls_of_other_deciders and not agent else None,
         "first_rows": first_calls.rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -113,6 +114,16 @@ def count_pending_calls(
     # Reading a hundred keys takes less time than building a query that counts a subquery.
     number = len(calls.values_list("pk")[: COUNT_LIMIT + 1])
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
+
+
+def count_pending_calls_by_agent(workspace: Workspace, agents: Iterable[str], *, limit: int) -> dict[str, BoundedCount]:
+    """Count the pending calls of each of these agents among the first `limit` of all agents.
+
+    If there are more calls, each count says that it may be larger.
+    """
+    names = list(_query_undecided_calls(workspace).values_list("session__agent", flat=True)[: limit + 1])
+    numbers = Counter(names[:limit])
+    return {agent: BoundedCount(numbers[agent], len(names) > limit) for agent in agents}
 
 
 def list_keys_of_pending_page_and_count_next(

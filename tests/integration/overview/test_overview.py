@@ -41,6 +41,7 @@ from harness_site.overview import charts, current_session_counts, periods, total
 from harness_site.overview.templatetags import harness_overview
 from harness_site.overview.totals import SessionTotals
 from harness_site.review.models import Claim
+from harness_site.review.selectors import pending_calls
 from harness_site.search import (
     call_and_decision_sums,
     daily_session_sums_recount,
@@ -108,9 +109,25 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         settled(f"other-{number}")
     complete()
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
-    with django_assert_num_queries(26):
+    with django_assert_num_queries(27):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
+
+
+def test_agents_have_the_number_of_their_waiting_calls_whatever_the_state_of_the_session(reader: Client) -> None:
+    desk, other = begun(1, agent="desk"), begun(2, agent="other")
+    Session.objects.filter(pk=desk.pk).update(status=SessionStatus.COMPLETED)
+    for number in range(2):
+        make_call(session=desk, call_id=f"call_{number}")
+    complete()
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    context = reader.get("/overview/").context
+    waiting = {each.name: str(number) for each, number in context["agents_with_undecided"]}
+    assert waiting == {desk.agent: "2", other.agent: "0"}
+    assert str(context["undecided"]) == "2"
+    workspace = desk.workspace
+    bounded = pending_calls.count_pending_calls_by_agent(workspace, [desk.agent, other.agent], limit=1)
+    assert {name: str(count) for name, count in bounded.items()} == {desk.agent: "1+", other.agent: "0+"}
 
 
 def test_a_store_that_was_not_counted_yet_is_reported(reader: Client) -> None:

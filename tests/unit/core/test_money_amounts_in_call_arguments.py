@@ -63,7 +63,7 @@ def test_amount_is_found_in_a_sentence_however_it_separates_thousands() -> None:
 
 
 def test_amounts_inside_of_lists_and_objects_are_formatted() -> None:
-    payments = [{"invoice": 8841, "amount": "9420.00"}, {"invoice": 8842, "amount": 9000.0}]
+    payments: list[dict[str, Any]] = [{"invoice": 8841, "amount": "9420.00"}, {"invoice": 8842, "amount": 9000.0}]
     shown = format_amounts_among_arguments({"total_amount": 18420.0, "payments": payments, "fee": {"price": "1250.5"}})
     assert shown == {
         "total_amount": "18,420.00",
