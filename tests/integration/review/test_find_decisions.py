@@ -54,6 +54,14 @@ def test_search_says_when_it_has_not_read_all_decisions(monkeypatch: pytest.Monk
     assert find("order") == FoundDecisions(frozenset([decisions[-1].pk]), is_complete=False)
 
 
+def test_empty_search_of_the_queue_leads_to_the_decisions_that_match(people: dict[str, Client]) -> None:
+    decide("order-7")
+    page = people["alice"].get("/review/?q=order")
+    assert "Show 1 decided call that matches" in visible_text(page)
+    assert page.content.decode().count("?q=order&amp;tab=decided") == 2  # the tab and the button
+    assert "decided call that matches" not in visible_text(people["alice"].get("/review/?q=absent"))
+
+
 def test_list_has_the_decisions_with_the_words_and_the_tab_counts_them(people: dict[str, Client]) -> None:
     wanted = decide("order-7", beneficiary="Hetzner Online", reason="Paid twice")
     decide("order-8")
