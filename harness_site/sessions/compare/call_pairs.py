@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import zip_longest
 
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
@@ -26,7 +25,7 @@ class CallPair:
 
 
 def pair_calls_of_two_sessions(first: FirstCallsAndCount, second: FirstCallsAndCount) -> tuple[CallPair, ...]:
-    """Pair the calls of two sessions in their order: those of the same tool with each other."""
+    """Pair the calls of two sessions in their order: those of the same tool with each other, the others with none."""
     tools = [record.tool for record in first.first], [record.tool for record in second.first]
     pairs: list[CallPair] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, *tools, autojunk=False).get_opcodes():
@@ -34,5 +33,6 @@ def pair_calls_of_two_sessions(first: FirstCallsAndCount, second: FirstCallsAndC
         if tag == "equal":
             pairs += map(CallPair, before, after)
         else:
-            pairs += [CallPair(one, other) for one, other in zip_longest(before, after)]
+            pairs += [CallPair(one, None) for one in before]
+            pairs += [CallPair(None, other) for other in after]
     return tuple(pairs)

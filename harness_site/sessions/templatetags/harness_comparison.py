@@ -93,10 +93,15 @@ def list_figures_of_sessions(first: SessionHead, second: SessionHead) -> list[Co
         head.row.duration if head.row.has_times and not head.is_fork_without_process else None
         for head in (first, second)
     )
+    duration = _compare_amounts(
+        gettext("Duration"), old, new, lambda span: formatting.format_duration(span.total_seconds())
+    )
+    if first.is_fork_without_process or second.is_fork_without_process:
+        duration = replace(duration, change=gettext("the fork has not run yet"))
     note = gettext("unchanged") if chips[0] == chips[1] else gettext("of the sessions as they are now")
     return [
         ComparedFigure(gettext("Status"), "", note, chips=tuple(dict.fromkeys(chips))),
-        _compare_amounts(gettext("Duration"), old, new, lambda span: formatting.format_duration(span.total_seconds())),
+        duration,
     ]
 
 
@@ -271,6 +276,13 @@ def _find_other_state_of_old_call(
 @register.filter
 def count_calls_that_ended_differently(pairs: Sequence[CallPair]) -> int:
     return sum(pair.ended_differently for pair in pairs)
+
+
+@register.filter
+def have_no_tool_in_common(pairs: Sequence[CallPair]) -> bool:
+    """Return whether both of two sessions have listed calls, none of which has one of the same tool beside it."""
+    has_calls = any(pair.first for pair in pairs) and any(pair.second for pair in pairs)
+    return has_calls and not any(pair.first and pair.second for pair in pairs)
 
 
 @register.filter

@@ -96,6 +96,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         masker.mask_values_until_response(masker.collect_secret_values(*compared_calls.list_arguments()))
     context = offer | {
         "two": other is not head,
+        "waiting_fork": _is_fork_without_process(other, of=head) or _is_fork_without_process(head, of=other),
         "names": _name_sessions(head, other),
         "tab": "versions",
         "found": found,
@@ -108,6 +109,11 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
         "is_choosing": typed is not None,
     }
     return render(request, "sessions/compare.html", context)
+
+
+def _is_fork_without_process(fork: SessionHead, *, of: SessionHead) -> bool:
+    """Return whether `fork` is a fork of the other session that no process has continued."""
+    return fork.forked_from == of.row.pk and fork.is_fork_without_process
 
 
 def _name_sessions(head: SessionHead, other: SessionHead) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from checkpoints.enums import CallStatus, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.formats.digests import compute_hash_chains
 from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session
+from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.compare_versions import Comparison
@@ -128,6 +129,37 @@ def test_calls_of_two_sessions_are_paired_by_tool(origin: Session, reader: Clien
     assert tools == [("run_tests", "run_tests"), (None, "look_up"), ("git_push", "git_push")]
     assert [pair.ended_differently for pair in pairs] == [False, False, True]
     assert "1 call ended differently" in visible_text(reader.get(path(origin, other)))
+
+
+def test_calls_of_other_tools_are_no_pairs_and_folded_if_there_are_no_others(origin: Session, reader: Client) -> None:
+    other = make_session(session_id="other")
+    say(other, "A vase, unhurt.")
+    make_checkpoint(session=other)
+    for session, tool in ((origin, "refund_card"), (other, "change_title")):
+        make_call(session=session, tool=tool, issued_at=THEN - timedelta(days=1), status=CallStatus.COMPLETED)
+    found = compared(origin, 1, other, 1)
+    pairs = pair_calls_of_two_sessions(found.calls_a, found.calls)
+    tools = [tuple(record and record.tool for record in (pair.first, pair.second)) for pair in pairs]
+    assert tools == [("refund_card", None), (None, "change_title")]
+    assert "The sessions have no listed call in common." in visible_text(reader.get(path(origin, other)))
+    before = THEN - timedelta(days=1)
+    make_call(session=other, call_id="2", tool="refund_card", issued_at=before, status=CallStatus.COMPLETED)
+    assert "no listed call in common" not in visible_text(reader.get(path(origin, other)))
+
+
+def test_fork_that_nobody_resumed_has_undone_nothing(origin: Session, reader: Client) -> None:
+    fork = forked(origin)
+    make_checkpoint(session=fork, plan={"steps": [{"text": "Close", "status": "todo"}]})
+    fork.runs.update(number=FORK_RUN_NUMBER)
+    say(origin, "A broken lamp.")
+    make_checkpoint(session=origin, plan={"steps": [{"text": "Close", "status": "done"}]})
+    sentence = "The fork has made no turn of its own yet."
+    page = visible_text(reader.get(path(origin, fork)))
+    assert sentence in page
+    assert "“done” in the first session, “to do” in the second" in page
+    assert sentence in visible_text(reader.get(path(fork, origin)))
+    make_run(session=fork)
+    assert sentence not in visible_text(reader.get(path(origin, fork)))
 
 
 def test_edited_call_that_ended_differently_has_both_outcomes(reader: Client) -> None:
