@@ -104,6 +104,17 @@ class QueueFilters:
         return any((self.words, self.tool, self.agent, self.risk, self.age, self.limit, self.claimed))
 
     @property
+    def is_search_alone(self) -> bool:
+        """Whether words are searched for in the waiting calls, without another filter."""
+        others = (self.tool, self.agent, self.risk, self.has_filters_of_waiting_calls_alone)
+        return bool(self.words) and not any(others)
+
+    @property
+    def has_filters_of_waiting_calls_alone(self) -> bool:
+        """Whether a filter is set that the list of decisions ignores."""
+        return any((self.age, self.limit, self.claimed))
+
+    @property
     def is_decision_list_filtered(self) -> bool:
         """Whether a filter applies to the list of decisions."""
         return any((self.words, self.tool, self.agent, self.risk, self.decided))

@@ -62,6 +62,14 @@ def test_empty_search_of_the_queue_leads_to_the_decisions_that_match(people: dic
     assert "decided call that matches" not in visible_text(people["alice"].get("/review/?q=absent"))
 
 
+@pytest.mark.parametrize("query", ["claimed=for-me", "claimed=nobody", "age=1d", "deadline=hour", "q=order&claimed=me"])
+def test_empty_queue_does_not_lead_to_decisions_that_ignore_its_filter(people: dict[str, Client], query: str) -> None:
+    decide("order-7")
+    page = visible_text(people["alice"].get(f"/review/?{query}"))
+    assert "No waiting calls match these filters." in page
+    assert "decided call that matches" not in page
+
+
 def test_list_has_the_decisions_with_the_words_and_the_tab_counts_them(people: dict[str, Client]) -> None:
     wanted = decide("order-7", beneficiary="Hetzner Online", reason="Paid twice")
     decide("order-8")

@@ -336,6 +336,15 @@ def test_filter_without_results_is_reported(reader: Client) -> None:
     assert "No call that awaits approval matches the filters. Show 1 interrupted call Clear filters" in page
 
 
+def test_search_without_results_names_its_words_and_other_filters_keep_the_number(reader: Client) -> None:
+    interrupted(0)
+    page = visible_text(reader.get("/review/?q=zebra"))
+    assert "No waiting call matches the search" in page
+    assert "No waiting call contains “zebra”. Clear search" in page
+    assert "The filters hide" not in page
+    assert "The filters hide 1 call. Clear filters" in visible_text(reader.get("/review/?q=zebra&age=1d"))
+
+
 def test_question_and_changed_arguments_are_named_in_their_rows(reader: Client) -> None:
     question = make_call(
         session=make_session(agent="desk"),
@@ -401,7 +410,8 @@ def test_decided_call_is_one_row_with_its_last_decision(reader: Client) -> None:
     )
     assert "<s><bdi>alice</bdi> approved</s> · <s><bdi>bob</bdi> approved</s>" in page.content.decode()
     filtered = visible_text(reader.get("/review/?tab=decided&by=people"))
-    assert "Decisions about 1 call · 3 decisions, also counting earlier ones about the same call" in filtered
+    assert "Decisions about 1 call match the filters" in filtered
+    assert "3 decisions, also counting earlier ones about the same call" in filtered
 
 
 @pytest.mark.parametrize(
