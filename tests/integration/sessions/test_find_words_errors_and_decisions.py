@@ -183,13 +183,14 @@ def test_search_opens_the_first_match_and_continues_from_there(reader: Client) -
     response = reader.get(f"/sessions/{pk}/", {"find": "order-"})
     assert response.headers["Location"] == f"/sessions/{pk}/?v=3&find=order-&at=16#m-16"
     page = reader.get(response.headers["Location"])
-    assert "order- in message 17 1 of 29 Next Clear" in visible_text(page)
+    assert "order- in message 17 1 of 29 Previous Next Clear" in visible_text(page)
     html = page.content.decode()
+    assert '<span class="btn" aria-disabled="true">Previous</span>' in html  # so that "Next" stays where it is
     assert '<code><mark class="current">order-</mark>16</code>' in html
     assert "<code><mark>order-</mark>24</code>" in html
     assert f'href="/sessions/{pk}/?v=3&amp;find=order-&amp;at=24#m-24" data-key="n"' in html
     last = reader.get(f"/sessions/{pk}/?v=3&find=order-&at=296")
-    assert "order- in message 297 29 of 29 Previous Clear" in visible_text(last)
+    assert "order- in message 297 29 of 29 Previous Next Clear" in visible_text(last)
 
 
 def test_only_messages_with_all_words_have_marks(session: Session, reader: Client) -> None:
