@@ -509,7 +509,6 @@ def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm 
             "revision": call.revision,
             "args": parse_edited_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order),
             "answer": answer,
-            "reason": _get_reason_of_own_edit(shown),
         }
         return ApprovalForm(initial=initial, call=call)
     successful_results = [late_result.result_text for late_result in shown["known"].late_results if late_result.success]
@@ -517,14 +516,19 @@ def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm 
     return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
 
 
-def _get_reason_of_own_edit(shown: dict[str, Any]) -> str:
-    """Return the reason that the reader has given for the edit that they may approve now; empty if it has a secret."""
+def offer_reason_of_own_edit_to_approve(
+    shown: dict[str, Any], earlier_reasons: dict[str, list[str]]
+) -> dict[str, list[str]]:
+    """Return the earlier reasons; to approve an own edit of the call, the reason of the edit comes first."""
     edits = [decision for decision in shown["known"].decisions if decision.kind == DecisionKind.EDIT]
     is_own_change = shown["may_approve_own_change"] and shown["call"].has_changed_args
     if not is_own_change or not edits or edits[-1].actor != shown["reader"]:
-        return ""
-    reason = edits[-1].reason
-    return reason if mask_and_reveal_hidden(reason) == reason else ""
+        return earlier_reasons
+    reason = edits[-1].reason.strip()
+    if reason not in earlier_reasons.get(DecisionKind.EDIT, []):  # a long one, or one with a secret
+        return earlier_reasons
+    others = [other for other in earlier_reasons.get(DecisionKind.APPROVE, []) if other != reason]
+    return {**earlier_reasons, DecisionKind.APPROVE: [reason, *others]}
 
 
 def _build_argument_edit_differences_context(

@@ -320,7 +320,7 @@ def render_decision_card(
     )
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
-        context["typed_reason"] = _get_reason_unless_of_own_edit(form, context) if form else ""
+        context["typed_reason"] = str(form["reason"].value() or "") if form else ""
         context["typed_answer"] = find_answer_name_or_empty(call, form["kind"].value() or "") if form else ""
     if isinstance(context.get("form"), DecisionForm):
         context["form"].focus_first_invalid_field()
@@ -418,7 +418,7 @@ def _build_decision_form_or_deciders_context(
         "asks_for_text": _is_answered_by_text_alone(call, answers),
         "more_choices": more_choices,
         "form": form,
-        "earlier_reasons": reasons,
+        "earlier_reasons": decision_card_context.offer_reason_of_own_edit_to_approve(card, reasons),
     }
 
 
@@ -449,18 +449,6 @@ def _find_last_decision_since(decisions: Sequence[Decision], revision: str) -> D
     since = int(revision) if revision.isdecimal() else 0
     made = [each for each in decisions if each.actor_kind != ActorKind.HOOK and each.revision >= since]
     return made[-1] if made else None
-
-
-def _get_reason_unless_of_own_edit(form: OutcomeForm | ApprovalForm, card: dict[str, Any]) -> str:
-    """Return the reason in a sent form; empty if it is one that the reader has recorded with a change of the arguments.
-
-    The form was prefilled with that.
-    """
-    reason = str(form["reason"].value() or "")
-    own_edits = [
-        made for made in card["known"].decisions if made.kind == DecisionKind.EDIT and made.actor == card["reader"]
-    ]
-    return "" if any(made.reason == reason for made in own_edits) else reason
 
 
 def _rebind_form_to_current_revision(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:

@@ -6,9 +6,7 @@ export function moveReason(form) {
   const kind = form.querySelector("input[name='kind']:checked")?.value;
   if (!message || !kind || form.querySelector(".private-reason input")?.checked || kind === "respond" || kind.startsWith("option-")) return;
   const [from, to] = kind === "reject" ? [reason, message] : [message, reason];
-  // The reason of an own edit, with which the page has filled the field, was not meant for the agent.
-  const isFilledByPage = from === reason && from.value === from.defaultValue && !form.hasAttribute("data-sent");
-  if (!from.value || to.value || isFilledByPage) return;
+  if (!from.value || to.value) return;
   [to.value, from.value] = [from.value, ""];
   for (const field of [to, from]) field.dispatchEvent(new Event("input", { bubbles: true }));
 }

@@ -95,8 +95,9 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
     assert "alice changed the arguments at " in page
     assert "“Too much.” amount before 40.00 → now 4.00" in page
     assert "alice: Arguments changed — “Too much.”" in page
-    assert "The reason of your change is filled in below." in page
-    assert alice.get(url(call)).context["form"]["reason"].value() == "Too much."
+    recorded = alice.get(url(call))
+    assert not recorded.context["form"]["reason"].value()
+    assert recorded.context["earlier_reasons"]["approve"] == ["Too much."]
 
     stale = alice.post(url(call), APPROVE)
     assert stale.status_code == 409
@@ -109,16 +110,16 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
     assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
 
 
-def test_refusal_leaves_out_the_reason_of_the_own_edit(alice: Client) -> None:
+def test_reason_of_an_own_edit_is_offered_but_fills_in_no_answer(alice: Client) -> None:
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
-    make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", revision=3)
-    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED, revision=3)
-    answer = {"kind": "reject", "message": "Not due.", "revision": 2}
-    page = visible_text(alice.post(url(call), {**answer, "reason": "Too much."}))
-    assert "Message to the agent Not due." in page
-    assert "Your text" not in page
-    assert "Your text No order." in visible_text(alice.post(url(call), {**answer, "reason": "No order."}))
+    page = alice.get(url(call)).content.decode()
+    assert re.search(r'"consequence approve until-decided">\s*<div class="needs-js earlier-reasons', page)
+    assert not re.search(r"<textarea[^>]*>\s*Too much\.", page)
+    again = {**CHANGED, "amount": "5.00"}
+    for answer in (edit(again, shown=seen(again), revision=2, reason=""), {**APPROVE, "revision": 2, "reason": ""}):
+        assert "Enter a reason. It is recorded with your name." in visible_text(alice.post(url(call), answer))
+    assert [made.reason for made in Decision.objects.all()] == ["Too much."]
 
 
 def test_second_change_is_compared_with_the_current_arguments_and_with_the_original(alice: Client) -> None:
