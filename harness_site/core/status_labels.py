@@ -98,7 +98,7 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
 
 
 #: Decision about a question → CSS class of its shape, and label; others are as for a call.
-_QUESTION_ANSWERS: Final[dict[str, tuple[str, str | Promise]]] = {
+QUESTION_ANSWERS: Final[dict[str, tuple[str, str | Promise]]] = {
     DecisionKind.APPROVE: ("ok", _("Answered yes")),
     DecisionKind.REJECT: ("bad", _("Answered no")),
     DecisionKind.EDIT: ("wait", _("Value changed")),
@@ -241,7 +241,7 @@ def get_decision_shape_and_label(kind: str, *, about_question: bool, about_chang
     """Return the chip shape and label of a decision about a call, or about a question and its changed value."""
     if not about_question or (about_changed_value and kind == DecisionKind.APPROVE):
         return get_status_shape_and_label(kind)
-    shape, label = _QUESTION_ANSWERS.get(kind) or get_status_shape_and_label(kind)
+    shape, label = QUESTION_ANSWERS.get(kind) or get_status_shape_and_label(kind)
     return shape, str(label)
 
 

@@ -15,7 +15,7 @@ from checkpoints.models.translated_enum_choices import build_choices, translate_
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.status_labels import STATES, get_status_shape_and_label
+from harness_site.core.status_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence, find_waiting_calls
 from harness_site.review.find_waiting_calls import FoundCalls
@@ -68,6 +68,8 @@ ANSWERS: Final = (
     DecisionKind.PROBE_NOT_LANDED,
     DecisionKind.WITHDRAW,
 )
+#: Values of the parameter `answer` for answers to questions, whose rows have labels of their own → the decision.
+ANSWERS_TO_QUESTIONS: Final = {f"question_{kind}": DecisionKind(kind) for kind in QUESTION_ANSWERS}
 #: Maximum length of a text parameter in characters.
 _MAX_FILTER_LENGTH: Final = 255
 
@@ -120,6 +122,23 @@ class QueueFilters:
         return any((self.words, self.tool, self.agent, self.risk, self.decided))
 
     @property
+    def answer(self) -> str:
+        """Value of the parameter `answer`; empty without one."""
+        if self.decided.kind is None:
+            return ""
+        return f"question_{self.decided.kind}" if self.decided.about_question else self.decided.kind
+
+    @property
+    def answer_label(self) -> str:
+        """Label of the answer, as the rows of the decisions have it; empty without one."""
+        if self.decided.kind is None:
+            return ""
+        about_question = self.decided.about_question
+        return get_decision_shape_and_label(
+            self.decided.kind, about_question=about_question, about_changed_value=False
+        )[1]
+
+    @property
     def decision_times_label(self) -> str:
         """Describe the time of the decisions; empty without one."""
         times = self.decided.times
@@ -165,7 +184,7 @@ class QueueFilters:
             "": gettext("decisions of %(name)s") % {"name": person} if person else "",
         }
         return {
-            ("answer",): get_status_shape_and_label(self.decided.kind)[1] if self.decided.kind else "",
+            ("answer",): self.answer_label,
             ("by",): by[self.decided_by if self.decided_by in DECIDED_BY else ""],
             ("first", "last", "zone"): self.decision_times_label,
         }
@@ -230,7 +249,8 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
             TimeRange.parse_query(asked),
             decided_by == "people",
             person,
-            DecisionKind(answer) if answer in ANSWERS else None,
+            DecisionKind(answer) if answer in ANSWERS else ANSWERS_TO_QUESTIONS.get(answer),
+            about_question=answer in ANSWERS_TO_QUESTIONS,
         ),
         reader_name=reader_name,
     )
@@ -258,5 +278,8 @@ CHOICES: Final = {
     "limits": DeadlineFilter.choices,
     "claims": list(CLAIMED.items()),
     "sorts": [("" if value == QueueSort.OLDEST else value, words) for value, words in QueueSort.choices],
-    "answers": [(kind, STATES[kind][1]) for kind in ANSWERS],
+    "answers": [
+        *((kind, STATES[kind][1]) for kind in ANSWERS),
+        *((value, QUESTION_ANSWERS[kind][1]) for value, kind in ANSWERS_TO_QUESTIONS.items()),
+    ],
 }

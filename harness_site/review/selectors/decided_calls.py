@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.models import Decision, ToolCall, Workspace
+from checkpoints.models.tool_call import IS_QUESTION
+from harness_site.core.status_labels import QUESTION_ANSWERS
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
 from harness_site.search.call_and_decision_sums import COUNTED_DECISIONS
@@ -25,8 +27,9 @@ class DecisionFilters:
     """Filters of the decisions themselves, beside those of their calls.
 
     `times` are those of the decisions. `only_people` selects the final decisions of people, whose waiting times the
-    overview shows. `person` selects the decisions of one person by name, and `kind` those of one kind. `found` are the
-    keys of the decisions that a search has found; None without a search.
+    overview shows. `person` selects the decisions of one person by name, and `kind` those of one kind: with
+    `about_question` the answers to questions that have a label of their own, otherwise all others. `found` are the keys
+    of the decisions that a search has found; None without a search.
     """
 
     times: TimeRange = field(default_factory=TimeRange)
@@ -34,6 +37,7 @@ class DecisionFilters:
     person: str = ""
     kind: DecisionKind | None = None
     found: frozenset[int] | None = None
+    about_question: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.times or self.only_people or self.person or self.kind or self.found is not None)
@@ -143,7 +147,7 @@ def _build_decision_condition(wanted: DecisionFilters) -> Q:
     if wanted.person:
         condition &= Q(actor=wanted.person, actor_kind=ActorKind.PERSON)
     if wanted.kind is not None:
-        condition &= Q(kind=wanted.kind)
+        condition &= _build_kind_condition(wanted.kind, about_question=wanted.about_question)
     if wanted.found is not None:
         condition &= Q(pk__in=sorted(wanted.found))
     if wanted.times.since is not None:
@@ -151,3 +155,14 @@ def _build_decision_condition(wanted: DecisionFilters) -> Q:
     if wanted.times.until is not None:
         condition &= Q(created_at__lt=wanted.times.until)
     return condition
+
+
+def _build_kind_condition(kind: DecisionKind, *, about_question: bool) -> Q:
+    """Build the condition of the decisions that have the label of this kind, about a question or about other calls."""
+    if kind not in QUESTION_ANSWERS:
+        return Q(kind=kind)
+    questions = ToolCall.objects.filter(IS_QUESTION, pk=OuterRef("tool_call"))
+    if kind == DecisionKind.APPROVE:  # with a changed value it is approved as a call is
+        questions = questions.filter(Q(asked_args_digest="") | Q(asked_args_digest=F("args_digest")))
+    is_answer = Exists(questions)
+    return Q(is_answer if about_question else ~is_answer, kind=kind)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, SessionStatus
+from checkpoints.enums import CallStatus, DecisionKind, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from tests.integration.review.payment_agents import awaiting, url
-from tests.support.factories import THEN, make_user
+from tests.support.factories import THEN, make_decision, make_user
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -131,6 +131,28 @@ def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, l
     assert 'aria-label="Only questions"><bdi>question</bdi>' in decided.content.decode()
     assert "Approved" not in card
     assert "Rejected" not in card
+
+
+@pytest.mark.parametrize(("kind", "label"), [("approve", "Answered yes"), ("reject", "Answered no")])
+def test_answers_to_questions_are_filtered_by_their_labels(alice: Client, kind: str, label: str) -> None:
+    call = question()
+    alice.post(url(call), {"kind": kind, "revision": 1})
+    found = alice.get(f"/review/?tab=decided&answer=question_{kind}")
+    assert [row.call_pk for row in found.context["decisions"]] == [call.pk]
+    assert f"Filtered by: {label}" in visible_text(found)
+    assert f'<option value="question_{kind}" selected>{label}</option>' in found.content.decode()
+    assert not alice.get(f"/review/?tab=decided&answer={kind}").context["decisions"]
+
+
+@pytest.mark.parametrize("about_question", [True, False])
+def test_approved_question_with_a_changed_value_is_filtered_as_an_approved_call(
+    alice: Client, about_question: bool
+) -> None:
+    call = question(asked_args_digest="0" * 64)
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor="alice")
+    answer = "question_approve" if about_question else "approve"
+    decisions = alice.get(f"/review/?tab=decided&answer={answer}").context["decisions"]
+    assert [row.call_pk for row in decisions] == ([] if about_question else [call.pk])
 
 
 def test_missing_answer_names_the_agent(alice: Client) -> None:
