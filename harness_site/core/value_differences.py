@@ -91,14 +91,23 @@ def _wrap_list_items_as_masked_fields(value: list[Any]) -> list[MaskedField]:
 
 
 def _list_changed_ranges(before: list[Any], after: list[Any]) -> list[tuple[int, int, int, int]]:
-    """List the ranges of both lists that differ: from and to in the first one, from and to in the second one."""
-    if len(before) == len(after):
-        return [(0, len(before), 0, len(after))]
+    """List the ranges of both lists that differ: from and to in the first one, from and to in the second one.
+
+    Lists of the same length are compared item by item, unless they are of simple values and fewer of these were removed
+    and added than differ at their places.
+    """
+    whole = [(0, len(before), 0, len(after))]
+    is_same_length = len(before) == len(after)
+    if is_same_length and any(isinstance(item, dict | list) for item in [*before, *after]):
+        return whole
+    old_texts, new_texts = ([to_canonical_json(item) for item in value] for value in (before, after))
     with suppress(TooManySteps):
-        old_texts, new_texts = ([to_canonical_json(item) for item in value] for value in (before, after))
         opcodes = BoundedMatcher(old_texts, new_texts, _LIST_STEPS).get_opcodes()
-        return [(i1, i2, j1, j2) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
-    return [(0, len(before), 0, len(after))]
+        ranges = [(i1, i2, j1, j2) for tag, i1, i2, j1, j2 in opcodes if tag != "equal"]
+        differing = sum(old != new for old, new in zip(old_texts, new_texts, strict=False))
+        if not is_same_length or sum(max(i2 - i1, j2 - j1) for i1, i2, j1, j2 in ranges) < differing:
+            return ranges
+    return whole
 
 
 def _generate_entry_differences(

@@ -26,6 +26,8 @@ def told(before: Any, after: Any) -> list[tuple[str, str, str]]:
         (NUMBERS, [-1, *NUMBERS], [("it[1]", "added", "+-1")]),
         (NUMBERS, [*NUMBERS[:-1], 7, 8], [("it[150]", "changed", "-149|+7"), ("it[151]", "added", "+8")]),
         ([1, 2], [2, 1], [("it[1]", "changed", "-1|+2"), ("it[2]", "changed", "-2|+1")]),
+        (["a", "b", "c", "d"], ["a", "c", "d", "e"], [("it[2]", "removed", "-b"), ("it[4]", "added", "+e")]),
+        (["a", "b", "c"], ["a", "x", "c"], [("it[2]", "changed", "-b|+x")]),
         ([{"n": 1}, {"n": 2}], [{"n": 3}], [("it[1].n", "changed", "-1|+3"), ("it[2]", "removed", '-{"n": 2}')]),
         ([], [1], [("it[1]", "added", "+1")]),
         ({"amount": "5187.79"}, {"amount": "5187.8"}, [("it.amount", "changed", "-5,187.79|+5,187.80")]),
