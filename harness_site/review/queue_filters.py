@@ -263,6 +263,12 @@ def load_call_filters_of_list(query: str, reader: Membership) -> CallFilters:
     return filters.convert_to_call_filters(reader, found)
 
 
+def parse_order_of_list(query: str) -> tuple[QueueSort, tuple[CallStatus, ...]]:
+    """Parse the order of the list of waiting calls that has this query string, and the statuses of its calls."""
+    asked = QueryDict(query)
+    return parse_queue_filters(asked, "").sort, STATUSES_OF.get(asked.get("tab", ""), STATUSES_OF["all"])
+
+
 def _parse_person_or_empty(decided_by: str) -> str:
     return decided_by.removeprefix(PERSON_PREFIX) if decided_by.startswith(PERSON_PREFIX) else ""
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from django.db.models import F, Q, QuerySet
 
 from checkpoints.db import clock
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, DecisionKind, Role
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.tool_call import compute_deadline
 from harness_site.accounts.models import Membership
@@ -32,6 +32,7 @@ from harness_site.review.selectors.pending_calls import (
     query_pending_calls,
     select_undecided_calls,
 )
+from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
     load_incomplete_agreements_of_calls,
@@ -212,6 +213,19 @@ def find_next_call_to_decide(
         key=lambda call: (after is not None and (call.interrupted_at is None) != is_approval, get_waiting_since(call)),
         default=None,
     )
+
+
+def find_call_below_in_list(
+    reader: Membership, call: ToolCall, filters: CallFilters, sort: QueueSort, statuses: Collection[CallStatus]
+) -> ToolCall | None:
+    """Find the call that comes after `call` in the list of waiting calls that the reader has put in this order.
+
+    It counts as the reader's own, and nobody else has claimed it. After the last call, the list begins again.
+    """
+    unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
+    calls = query_pending_calls(reader.workspace, None, filters).filter(unclaimed, status__in=sorted(statuses))
+    ordered = queue_order.order_queue_calls_from_row_below(calls.exclude(pk=call.pk), sort, call)
+    return ToolCall.objects.filter(pk__in=_list_first_pk_reader_may_decide(ordered, reader, clock.now())).first()
 
 
 def _find_reader_most_urgent_or_oldest_calls(

@@ -67,6 +67,15 @@ def list_sort_keys_of_queue_calls_after_key(
     return list(ordered.order_by(*keys, "pk").values_list(*keys, "pk")[:limit])
 
 
+def order_queue_calls_from_row_below(calls: QuerySet[ToolCall], sort: QueueSort, call: ToolCall) -> QuerySet[ToolCall]:
+    """Order `calls`, which wait, as a list in this order that begins below `call`: those above it come last."""
+    keys = _build_sort_keys(sort)
+    row = ToolCall.objects.filter(pk=call.pk).annotate(**_build_sort_keys(sort))
+    is_below = When(_build_after_row_condition(row, [*keys, "pk"]), then=Value(0))
+    above = Case(is_below, default=Value(1), output_field=IntegerField())
+    return calls.annotate(**keys).annotate(place_above=above).order_by("place_above", *keys, "pk")
+
+
 def _build_sort_keys(sort: QueueSort) -> dict[str, Any]:
     """Build the sort keys of calls that wait."""
     waiting_since = {"place_since": WAITING_SINCE}

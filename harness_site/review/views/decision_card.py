@@ -58,7 +58,7 @@ from harness_site.review.forms import (
     build_bound_decision_form,
 )
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
-from harness_site.review.queue_filters import load_call_filters_of_list
+from harness_site.review.queue_filters import load_call_filters_of_list, parse_order_of_list
 from harness_site.review.record_decision import (
     build_decision_target,
     get_result_text_or_none,
@@ -67,6 +67,7 @@ from harness_site.review.record_decision import (
 )
 from harness_site.review.selectors import call_evidence, copied_calls_of_forks, pending_calls_by_eligible_decider
 from harness_site.review.selectors.pending_calls import CallFilters
+from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.upload_limits import was_oversized_upload_discarded
 
 
@@ -336,13 +337,20 @@ def render_decision_card(
 def _find_next_call_of_list_left_by_reader(request: MemberRequest, call: ToolCall) -> dict[str, Any]:
     """Find the call that the reader should decide next: one of the filtered list from which they came, if it has one.
 
-    The scripts of the page send the query string of that list.
+    If they have chosen the order of that list, it is the one below this call. The scripts of the page send the query
+    string of that list.
     """
     find_next = partial(pending_calls_by_eligible_decider.find_next_call_to_decide, request.membership, after=call)
     query = request.headers.get("Harness-List", "").removeprefix("?")
     load_filters = partial(load_call_filters_of_list, query, request.membership)
     filters = call_or_use_fallback("The filters of the review queue", load_filters, CallFilters())
-    next_of_list = find_next(filters=filters)
+    sort, statuses = parse_order_of_list(query)
+    next_of_list = None
+    if sort != QueueSort.OLDEST:
+        next_of_list = pending_calls_by_eligible_decider.find_call_below_in_list(
+            request.membership, call, filters, sort, statuses
+        )
+    next_of_list = next_of_list or find_next(filters=filters)
     is_list_done = bool(filters) and next_of_list is None
     return {"next_call": find_next() if is_list_done else next_of_list, "is_list_done": is_list_done}
 

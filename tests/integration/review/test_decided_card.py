@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, RunStatus, SessionStatus
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Risk, Role, RunStatus, SessionStatus
 from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.models import Claim
@@ -250,6 +250,29 @@ def test_next_call_is_one_of_the_filtered_list_from_which_the_reader_comes(reade
             response.content.decode()
         ), query
         assert (done in visible_text(response)) == is_done, query
+
+
+def test_next_call_of_a_sorted_list_is_the_one_below_and_the_list_begins_again(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, revision=1)
+    ToolCall.objects.filter(pk=call.pk).update(risk=Risk.MEDIUM)
+    waiting: dict[str, Any] = {"session": call.session, "run": call.run, "step": 1, "interrupted_at": THEN}
+    above = make_call(**waiting, call_id="call_10", args={"order": 18}, risk=Risk.HIGH)
+    below = make_call(**waiting, call_id="call_11", args={"order": 19}, risk=Risk.LOW)
+    other = make_call(
+        **{**waiting, "interrupted_at": None}, call_id="call_12", risk=Risk.LOW, status=CallStatus.AWAITING_APPROVAL
+    )
+    for query, decided_calls, following in (
+        ("tab=interrupted&sort=risk", [], below),
+        ("sort=risk&risk=high", [], above),
+        ("tab=interrupted&sort=risk", [below], above),
+        ("tab=awaiting&sort=risk", [below], other),
+        ("sort=deadline", [below, other], above),
+    ):
+        for each in decided_calls:
+            ToolCall.objects.filter(pk=each.pk).update(status=CallStatus.FAILED)
+        page = reader.get(f"/review/calls/{call.pk}/", headers={"harness-list": query}).content.decode()
+        assert f'aria-describedby="heading" href="/review/calls/{following.pk}/"' in page, query
 
 
 def test_next_call_asks_the_same_question_and_is_not_claimed_by_somebody_else(reader: Client) -> None:
