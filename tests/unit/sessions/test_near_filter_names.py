@@ -1,0 +1,20 @@
+"""Names that a filter nearly matches."""
+
+from harness_site.sessions.selectors.near_filter_names import load_near_names_of_session_filters
+
+KNOWN = {"project": ["password: hunter22", "refunds", "refund-desk"]}
+
+
+def suggest(typed: str) -> list[tuple[str, ...]]:
+    return [near.names for near in load_near_names_of_session_filters(0, {"project": typed}, KNOWN)]
+
+
+def test_masked_part_of_a_name_is_not_found() -> None:
+    assert suggest("hunter22") == []
+    assert suggest("password") == [("password: hunter22",)]
+
+
+def test_names_that_begin_with_the_text_are_suggested_and_none_beside_an_exact_one() -> None:
+    assert suggest("REFUND") == [("refunds", "refund-desk")]
+    assert suggest("refnuds") == [("refunds",)]
+    assert suggest("refunds") == []
