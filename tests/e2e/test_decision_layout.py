@@ -269,8 +269,9 @@ def test_reason_of_an_edit_is_in_sight_wherever_its_button_is(
         page.locator("[data-stored]").first.fill("7")
         expect(page.locator("#change .differences")).to_be_visible()
         assert list_positions_where_only_the_button_is_in_sight(page) == [], (width, height)
-        page.locator("[data-stored]").last.focus()
-        assert is_visible_in_viewport(page.locator("[data-stored]").last)  # the focused field is not below the button
+        last_field = page.locator(".by-field [data-stored]").last
+        last_field.focus()
+        assert is_visible_in_viewport(last_field)  # the focused field is not below the button
 
         page.get_by_role("radio", name="JSON").check()
         page.get_by_role("textbox", name="Arguments").fill("{\n" + 40 * "\n" + "}")
