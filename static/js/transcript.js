@@ -67,6 +67,11 @@ for (const name of ["wheel", "touchmove", "pointerdown"]) {
 }
 document.addEventListener("keydown", (event) => (hasReaderScrolled ||= /^(Page|Arrow|Home|End| )/.test(event.key)));
 
+let scrollNumber = 0; // of the newest scroll to the end, which goes on for some frames unless the reader does something
+for (const name of ["pointerdown", "wheel", "touchstart", "keydown"]) {
+  document.addEventListener(name, () => scrollNumber++, { capture: true, passive: true });
+}
+
 // Messages get their final height when they come into view, so that the end of the page moves while the view gets there.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "End" || event.shiftKey || event.target.closest("input, textarea, select")) return;
@@ -79,7 +84,9 @@ const endOfPage = () => document.documentElement.scrollHeight - window.innerHeig
 /** Scroll down to a position, which is computed again until the messages in view have their final height. */
 function scrollDownTo(computeTop) {
   let [framesLeft, framesThere] = [60, 0];
+  const number = ++scrollNumber;
   const goOn = () => {
+    if (number !== scrollNumber) return; // the reader goes somewhere else
     const top = computeTop();
     framesThere = window.scrollY >= top - 1 ? framesThere + 1 : 0;
     if (!framesThere) window.scrollTo({ top, behavior: "instant" });

@@ -99,6 +99,7 @@ def test_enter_goes_on_from_match_to_match(open_page: OpenPage, long_session: st
     page.keyboard.type("order-")
     page.keyboard.press("Enter")
     expect_loaded_url(page, r"at=16#m-16$")
+    expect(page.locator(".search-status").get_by_role("link", name="Next")).to_be_focused()
     page.keyboard.press("Enter")
     expect_loaded_url(page, r"at=24#m-24$")
     expect(page.locator(".search-status").get_by_role("link", name="Next")).to_be_focused()
