@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import Decision, Session, ToolCall
-from harness_site.review.selectors import pending_calls, pending_calls_by_eligible_decider
+from harness_site.review.selectors import pending_calls, pending_calls_by_eligible_decider, queue_order
 from harness_site.review.selectors.pending_calls import CallFilters
 from tests.support.client_login import sign_in
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_user, make_workspace
@@ -65,6 +65,18 @@ def test_calls_with_a_near_deadline_are_found_by_their_index(status: CallStatus)
     filters = CallFilters(limit=pending_calls.DeadlineFilter.HOUR)
     plan = pending_calls.query_pending_calls(make_workspace(), status, filters).values("pk").explain()
     assert "call_with_deadline" in plan
+
+
+@pytest.mark.parametrize("status", [CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
+def test_longest_waiting_calls_are_read_in_the_order_of_their_index(status: CallStatus) -> None:
+    if connection.vendor == "postgresql":  # which reads and sorts a small table rather than an index
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
+    calls = pending_calls.query_pending_calls(make_workspace(), status, CallFilters())
+    plan = calls.order_by(queue_order.WAITING_SINCE, "pk").values("pk")[:2].explain()
+    assert "call_undecided" in plan
+    assert "ORDER BY" not in plan  # words of SQLite and of PostgreSQL for a sort
+    assert "Sort" not in plan
 
 
 def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
