@@ -40,5 +40,5 @@ status?.addEventListener("keydown", (event) => {
   else if (direction) goTo(direction);
 });
 
-// The browser removes the focus when it goes to the message of the address, which it does before the page is shown.
-window.addEventListener("pageshow", () => setTimeout(restoreFocus, 0));
+// The browser removes the focus when it goes to the message of the address, which it does when it draws the page.
+window.addEventListener("pageshow", () => requestAnimationFrame(() => requestAnimationFrame(restoreFocus)));

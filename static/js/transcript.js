@@ -67,9 +67,12 @@ for (const name of ["wheel", "touchmove", "pointerdown"]) {
 }
 document.addEventListener("keydown", (event) => (hasReaderScrolled ||= /^(Page|Arrow|Home|End| )/.test(event.key)));
 
-let scrollNumber = 0; // of the newest scroll to the end, which goes on for some frames unless the reader does something
+let scrollTarget = null; // the function that computes where the current scroll ends, which goes on for some frames
+let followed = null; // the position and the height of the newest message before an update, if the reader is at the end
+
+// What the reader does ends a scroll, and an update that comes in between causes none.
 for (const name of ["pointerdown", "wheel", "touchstart", "keydown"]) {
-  document.addEventListener(name, () => scrollNumber++, { capture: true, passive: true });
+  document.addEventListener(name, () => (scrollTarget = followed = null), { capture: true, passive: true });
 }
 
 // Messages get their final height when they come into view, so that the end of the page moves while the view gets there.
@@ -84,13 +87,14 @@ const endOfPage = () => document.documentElement.scrollHeight - window.innerHeig
 /** Scroll down to a position, which is computed again until the messages in view have their final height. */
 function scrollDownTo(computeTop) {
   let [framesLeft, framesThere] = [60, 0];
-  const number = ++scrollNumber;
+  scrollTarget = computeTop;
   const goOn = () => {
-    if (number !== scrollNumber) return; // the reader goes somewhere else
+    if (scrollTarget !== computeTop) return; // the reader goes somewhere else
     const top = computeTop();
     framesThere = window.scrollY >= top - 1 ? framesThere + 1 : 0;
     if (!framesThere) window.scrollTo({ top, behavior: "instant" });
     if (framesThere < 3 && --framesLeft) requestAnimationFrame(goOn);
+    else scrollTarget = null;
   };
   requestAnimationFrame(goOn);
 }
@@ -296,7 +300,6 @@ const newestMessages = () => [...document.querySelectorAll("#newest .msg[id]")];
 const position = (message) => Number(message.id.slice(2));
 const newestPosition = () => position(newestMessages().at(-1) ?? { id: "m--1" });
 let lastReadPosition = newer && newestPosition();
-let followed = null; // the position and the height of the newest message before an update, if the reader is at the end
 
 /** Return whether a message is read as far as the view shows: its end is in view, or it fills the view. */
 function isReadInView(message) {
@@ -313,9 +316,10 @@ function followedMessage() {
 
 /** Follow the conversation if the reader was at its end, but not past the beginning of what is new: a message, or more of the newest one. */
 function followNewMessages() {
-  if (!followed) return;
-  const { position: before, height } = followed;
+  const place = followed;
   followed = null;
+  if (!place || scrollTarget === endOfPage) return; // a scroll to the end goes on to the end of what is new
+  const { position: before, height } = place;
   const messages = newestMessages().filter((message) => position(message) >= before && message.offsetHeight);
   const first = messages.find((message) => position(message) > before) ?? messages[0];
   if (!first) return;

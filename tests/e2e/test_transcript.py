@@ -289,6 +289,45 @@ LEAVE_THE_END_AT_ONCE = """new Promise(resolve => {
 })"""
 
 
+#: Begins an update of the newest messages, does something meanwhile, and ends the update.
+DURING_AN_UPDATE = """
+    const detail = {requestConfig: {elt: document.getElementById("newest")}, xhr: {status: 200}};
+    const tell = name => document.body.dispatchEvent(new CustomEvent(name, {detail, bubbles: true}));
+    tell("htmx:beforeSwap");
+    meanwhile();
+    tell("htmx:afterSettle");
+"""
+
+
+def test_update_does_not_change_where_the_reader_goes(open_page: OpenPage, site: Site) -> None:
+    save_tall_transcript(site, "Left while it runs", count=10)
+    page = open_page("carol")
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Left while it runs").click()
+    expect_loaded_url(page, r"/sessions/\d+/$")
+    page.keyboard.press("End")
+    page.evaluate(AFTER_LAST_CHANGE_OF_HEIGHT)
+    page.evaluate(f"""() => {{
+        const message = document.getElementById("m-9");
+        message.style.cssText = "height: 40px; overflow: hidden";  // as before it came into view
+        document.body.dispatchEvent(new KeyboardEvent("keydown", {{key: "End", bubbles: true}}));
+        const meanwhile = () => (message.style.cssText = "");
+        {DURING_AN_UPDATE}
+    }}""")
+    page_actions.wait_until(page, "window.scrollY + innerHeight >= document.documentElement.scrollHeight - 1")
+    page.evaluate(f"""() => {{
+        const link = document.querySelector(".sticky-title > a");
+        const meanwhile = () => {{
+            link.dispatchEvent(new PointerEvent("pointerdown", {{bubbles: true}}));
+            link.dispatchEvent(new PointerEvent("pointerup", {{bubbles: true}}));
+            link.click();
+        }};
+        {DURING_AN_UPDATE}
+    }}""")
+    page.evaluate(AFTER_LAST_CHANGE_OF_HEIGHT)
+    assert page.evaluate("window.scrollY") == 0
+
+
 def test_session_that_runs_opens_at_its_end_and_elsewhere_with_a_place(open_page: OpenPage, site: Site) -> None:
     save_tall_transcript(site, "Runs now", count=10, is_running=True)
     page = open_page("carol")
