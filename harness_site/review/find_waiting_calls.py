@@ -5,81 +5,38 @@ Few calls wait, so they are read and compared one by one, up to a limit. What is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from django.db.models import Case, F, QuerySet, TextField, Value, When
-from django.db.models.lookups import GreaterThan
+from django.db.models import QuerySet
 
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.models import Workspace
-from harness_site.accounts.session_secrets_from_call_arguments import StoredSize, load_known_secrets_of_sessions
-from harness_site.core import call_sentences, formatting
-from harness_site.core.masking.masker import (
-    MASK,
-    mask_json_value,
-    mask_values_of_secret_fields_in_context,
-    use_masking_rules,
-    use_masking_rules_with_extra_values,
+from harness_site.review.find_rows_with_visible_words import (
+    SEARCHED_COLUMNS,
+    FoundRows,
+    find_rows_with_words,
+    select_arguments_to_search,
 )
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.selectors.pending_calls import select_undecided_calls
 from harness_site.review.selectors.queue_order import WAITING_SINCE
 
-#: Number of calls of each status that are searched, those that wait longest, and number of those that can be found.
+#: Number of calls of each status that are searched: those that wait longest.
 SEARCHED_CALLS: Final = 300
-MOST_FOUND: Final = 100
-#: Columns that the search reads of a call. Those that follow them in a row are texts of other rows about the call.
-SEARCHED_COLUMNS: Final = (
-    "pk",
-    "session_id",
-    "tool",
-    "call_id",
-    "sentence",
-    "searched_args",
-    "session__session_id",
-    "session__agent",
-)
-#: Maximum size in bytes of arguments that are searched; of a call with larger ones, the sentence and the names are.
-_MAX_ARGUMENT_BYTES: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCalls:
-    """Keys of the calls that were found; `is_complete` says whether all waiting calls were searched."""
-
-    pks: frozenset[int] = frozenset()
-    is_complete: bool = True
-
-
-def find_waiting_calls_with_words(workspace: Workspace, text: str) -> FoundCalls:
+def find_waiting_calls_with_words(workspace: Workspace, text: str) -> FoundRows:
     """Find the waiting calls in whose visible text each of the words of `text` occurs; four queries.
 
     The text is the sentence, the arguments, the names of the tool and the agent, and the ids of the call and of its
     session. Case is ignored.
     """
-    words, is_complete, candidates = text.casefold().split(), True, []
+    rows, are_all_rows = list[Any](), True
     for status in sorted(UNDECIDED_CALL_STATUSES):
         calls = list(_select_searched_columns(status).filter(workspace=workspace)[: SEARCHED_CALLS + 1])
-        is_complete = is_complete and len(calls) <= SEARCHED_CALLS
-        candidates += find_rows_with_words_before_masking(calls[:SEARCHED_CALLS], words)
-    found = find_visible_rows_with_words(candidates[:MOST_FOUND], words)
-    # Without a call to show, the number of candidates would say how many have these words in a masked text.
-    return FoundCalls(found, is_complete and (len(candidates) <= MOST_FOUND or not found))
-
-
-def find_rows_with_words_before_masking(rows: Iterable[Any], words: Sequence[str]) -> list[Any]:
-    """Return those of the rows that may have all words: masking takes time and only removes text."""
-    with use_masking_rules(None):
-        return [row for row in rows if _has_all_words(row, words, ())]
-
-
-def find_visible_rows_with_words(rows: Sequence[Any], words: Sequence[str]) -> frozenset[int]:
-    """Return the keys of those of the rows in whose visible text all words occur; one query for secrets."""
-    secrets = load_known_secrets_of_sessions({row.session_id for row in rows})
-    return frozenset(row.pk for row in rows if _has_all_words(row, words, secrets.get(row.session_id, frozenset())))
+        are_all_rows = are_all_rows and len(calls) <= SEARCHED_CALLS
+        rows += calls[:SEARCHED_CALLS]
+    return find_rows_with_words(rows, text, are_all_rows=are_all_rows)
 
 
 @cache
@@ -88,38 +45,3 @@ def _select_searched_columns(status: CallStatus) -> QuerySet[Any, Any]:
     ordered = calls.order_by(WAITING_SINCE, "pk")
     columns: QuerySet[Any, Any] = ordered.values_list(*SEARCHED_COLUMNS, named=True)
     return columns
-
-
-def select_arguments_to_search(column: str) -> Case:
-    """Build the expression for the arguments in this column, which is empty for large ones."""
-    is_small = When(GreaterThan(StoredSize(column), Value(_MAX_ARGUMENT_BYTES)), then=Value(""))
-    return Case(is_small, default=F(column), output_field=TextField())
-
-
-def _has_all_words(call: Any, words: Sequence[str], secrets: Collection[str]) -> bool:
-    text = "\n".join(_iterate_visible_texts(call, secrets)).replace(MASK, "\n").casefold()
-    return all(word in text for word in words)
-
-
-def _iterate_visible_texts(call: Any, secrets: Collection[str]) -> Iterator[str]:
-    """Yield what the reader can see of a call, in which these secrets of its session are masked too."""
-    args = formatting.parse_json_or_text(call.searched_args)
-    with use_masking_rules_with_extra_values(secrets), mask_values_of_secret_fields_in_context(args):
-        names = (call.tool, call.call_id, call.session__session_id, call.session__agent, *call[len(SEARCHED_COLUMNS) :])
-        visible_names = [mask_and_reveal_hidden(name) for name in names]
-        sentence = call_sentences.build_masked_call_sentence(call.tool, call.sentence, args)
-        visible_args = list(_iterate_texts(mask_json_value(args)))
-    yield from (*visible_names, sentence, *visible_args)
-
-
-def _iterate_texts(value: Any) -> Iterator[str]:
-    """Yield the names of fields and the values in a JSON value."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield name
-            yield from _iterate_texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _iterate_texts(inner)
-    else:
-        yield str(value)

@@ -18,7 +18,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.core.status_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import claims_and_presence, find_waiting_calls
-from harness_site.review.find_waiting_calls import FoundCalls
+from harness_site.review.find_rows_with_visible_words import FoundRows
 from harness_site.review.selectors import mentions_in_comments
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
@@ -207,7 +207,7 @@ class QueueFilters:
             *((f"{PERSON_PREFIX}{name}", name) for name in people),
         ]
 
-    def convert_to_call_filters(self, reader: Membership, found: FoundCalls | None) -> CallFilters:
+    def convert_to_call_filters(self, reader: Membership, found: FoundRows | None) -> CallFilters:
         """Convert to the filters of the selectors; `found` are the calls in which the words were found."""
         age = AGES[self.age][0] if self.age else None
         condition = self._build_claim_condition(reader)

@@ -36,8 +36,7 @@ from harness_site.review.decided_call_rows import (
     find_decision_or_withdrawn_decision,
     group_equal_decisions,
 )
-from harness_site.review.find_decisions import FoundDecisions
-from harness_site.review.find_waiting_calls import FoundCalls
+from harness_site.review.find_rows_with_visible_words import MOST_FOUND, FoundRows
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import (
@@ -109,9 +108,9 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "urgent": due.urgent_count,
         "found": counts["all"],
         "is_search_incomplete": found is not None and not found.is_complete,
-        "search_limits": {"searched": find_waiting_calls.SEARCHED_CALLS, "found": find_waiting_calls.MOST_FOUND},
+        "search_limits": {"searched": find_waiting_calls.SEARCHED_CALLS, "found": MOST_FOUND},
         "is_search_of_decisions_incomplete": found_decisions is not None and not found_decisions.is_complete,
-        "decision_search_limits": {"searched": find_decisions.SEARCHED_DECISIONS, "found": find_decisions.MOST_FOUND},
+        "decision_search_limits": {"searched": find_decisions.SEARCHED_DECISIONS, "found": MOST_FOUND},
         "pending": waiting,
         "waiting_calls": waiting.own,
         "handed": len(handed),
@@ -131,18 +130,18 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
     )
 
 
-def _find_calls_with_words(request: MemberRequest, words: str) -> FoundCalls:
+def _find_calls_with_words(request: MemberRequest, words: str) -> FoundRows:
     """Find the waiting calls with these words; none if a row cannot be read."""
     return call_or_use_fallback(
         "The search of the waiting calls",
         lambda: find_waiting_calls.find_waiting_calls_with_words(request.membership.workspace, words),
-        FoundCalls(is_complete=False),
+        FoundRows(is_complete=False),
     )
 
 
 def _find_decisions_with_words(
     request: MemberRequest, filters: CallFilters, query_filters: QueueFilters
-) -> FoundDecisions | None:
+) -> FoundRows | None:
     """Find the decisions with the words of the search; none if a row cannot be read, and None without a search."""
     if not query_filters.words:
         return None
@@ -151,7 +150,7 @@ def _find_decisions_with_words(
         lambda: find_decisions.find_decisions_with_words(
             request.membership.workspace, query_filters.words, filters, query_filters.decided
         ),
-        FoundDecisions(is_complete=False),
+        FoundRows(is_complete=False),
     )
 
 

@@ -8,8 +8,9 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.core.masking.masker import use_masking_rules
-from harness_site.review import find_decisions
-from harness_site.review.find_decisions import FoundDecisions, find_decisions_with_words
+from harness_site.review import find_decisions, find_rows_with_visible_words
+from harness_site.review.find_decisions import find_decisions_with_words
+from harness_site.review.find_rows_with_visible_words import FoundRows
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters
 from tests.support.factories import make_call, make_decision, make_session, make_workspace
@@ -24,7 +25,7 @@ def decide(session_id: str, *, reason: str = "", actor: str = "bob", **args: obj
     return make_decision(call=call, kind=DecisionKind.MARK_FAILED, actor=actor, reason=reason)
 
 
-def find(text: str, **wanted: Any) -> FoundDecisions:
+def find(text: str, **wanted: Any) -> FoundRows:
     return find_decisions_with_words(make_workspace(), text, CallFilters(), DecisionFilters(**wanted))
 
 
@@ -33,7 +34,7 @@ def test_words_are_found_in_the_call_and_in_the_decision(text: str) -> None:
     wanted = decide("order-7", beneficiary="Hetzner Online", reason="A duplicate of 4100")
     decide("other-8", actor="ana")
     assert wanted.pk in find(text).pks
-    assert find(f"{text} absent") == FoundDecisions()
+    assert find(f"{text} absent") == FoundRows()
     assert not find(text, person="carol").pks
 
 
@@ -48,10 +49,10 @@ def test_search_says_when_it_has_not_read_all_decisions(monkeypatch: pytest.Monk
     decisions = [decide(f"order-{number}") for number in range(3)]
     monkeypatch.setattr(find_decisions, "SEARCHED_DECISIONS", 2)
     newest = frozenset(decision.pk for decision in decisions[1:])
-    assert find("order") == FoundDecisions(newest, is_complete=False)
+    assert find("order") == FoundRows(newest, is_complete=False)
     monkeypatch.undo()
-    monkeypatch.setattr(find_decisions, "MOST_FOUND", 1)
-    assert find("order") == FoundDecisions(frozenset([decisions[-1].pk]), is_complete=False)
+    monkeypatch.setattr(find_rows_with_visible_words, "MOST_FOUND", 1)
+    assert find("order") == FoundRows(frozenset([decisions[-1].pk]), is_complete=False)
 
 
 def test_empty_search_of_the_queue_leads_to_the_decisions_that_match(people: dict[str, Client]) -> None:

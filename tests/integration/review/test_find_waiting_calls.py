@@ -6,8 +6,9 @@ from django.test import Client
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
 from harness_site.core.masking.masker import use_masking_rules
-from harness_site.review import find_waiting_calls
-from harness_site.review.find_waiting_calls import FoundCalls, find_waiting_calls_with_words
+from harness_site.review import find_rows_with_visible_words, find_waiting_calls
+from harness_site.review.find_rows_with_visible_words import FoundRows
+from harness_site.review.find_waiting_calls import find_waiting_calls_with_words
 from tests.support.factories import make_call, make_session, make_workspace
 from tests.support.page_text import visible_text
 
@@ -30,7 +31,7 @@ def test_words_are_found_in_each_text_that_the_reader_sees_of_a_call(text: str) 
     found = find_waiting_calls_with_words(call.workspace, text)
     assert call.pk in found.pks
     assert found.is_complete
-    assert find_waiting_calls_with_words(call.workspace, f"{text} absent") == FoundCalls()
+    assert find_waiting_calls_with_words(call.workspace, f"{text} absent") == FoundRows()
 
 
 def test_masked_texts_are_found_only_by_readers_who_see_them() -> None:
@@ -53,10 +54,10 @@ def test_search_says_when_it_has_not_read_all_calls(monkeypatch: pytest.MonkeyPa
     calls = [make_waiting_call(f"order-{number}", note="lamp") for number in range(3)]
     monkeypatch.setattr(find_waiting_calls, "SEARCHED_CALLS", 2)
     found = find_waiting_calls_with_words(make_workspace(), "lamp")
-    assert found == FoundCalls(frozenset(call.pk for call in calls[:2]), is_complete=False)
+    assert found == FoundRows(frozenset(call.pk for call in calls[:2]), is_complete=False)
     monkeypatch.undo()
-    monkeypatch.setattr(find_waiting_calls, "MOST_FOUND", 1)
-    assert find_waiting_calls_with_words(make_workspace(), "lamp") == FoundCalls(frozenset([calls[0].pk]), False)
+    monkeypatch.setattr(find_rows_with_visible_words, "MOST_FOUND", 1)
+    assert find_waiting_calls_with_words(make_workspace(), "lamp") == FoundRows(frozenset([calls[0].pk]), False)
 
 
 def test_arguments_that_are_very_long_are_not_read() -> None:
