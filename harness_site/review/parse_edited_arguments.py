@@ -85,3 +85,8 @@ def load_original_arguments_to_restore_or_none(call: ToolCall) -> dict[str, Any]
 def compute_arguments_digest(args: dict[str, Any]) -> str:
     """Return the digest that decisions about these arguments are bound to. Raises `NotRepresentable`, `TooLarge`."""
     return digests.digest_text(to_canonical_json(args, "args"))
+
+
+def has_masked_arguments(call: ToolCall) -> bool:
+    """Return whether some of the arguments of a call are masked for the reader."""
+    return MASK in json_tree.mask_and_dump_json(formatting.parse_json_or_text(call.args))

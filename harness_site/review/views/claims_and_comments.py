@@ -7,8 +7,8 @@ from django.views.decorators.http import require_POST
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.review import add_comment, claim_services, claims_and_presence
-from harness_site.review.decision_card_context import has_reader_answered, may_member_decide_call
 from harness_site.review.forms import CommentForm, HandOverForm
+from harness_site.review.reader_decisions import has_reader_answered, may_member_decide_call
 from harness_site.review.views.decision_card import (
     build_people_context,
     load_call_masked_and_interrupted_if_lost_or_404,

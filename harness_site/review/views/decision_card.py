@@ -37,7 +37,13 @@ from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallbac
 from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
-from harness_site.review import claim_services, claims_and_presence, decision_card_context, evidence_files
+from harness_site.review import (
+    claim_services,
+    claims_and_presence,
+    decision_card_answers,
+    decision_card_context,
+    evidence_files,
+)
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import (
     NOTHING,
@@ -59,6 +65,7 @@ from harness_site.review.forms import (
 )
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
 from harness_site.review.queue_filters import load_call_filters_of_list, parse_order_of_list
+from harness_site.review.reader_decisions import may_member_decide_call
 from harness_site.review.record_decision import (
     build_decision_target,
     get_result_text_or_none,
@@ -229,7 +236,7 @@ def map_names_to_colleagues_who_may_decide(call: ToolCall, member: Membership) -
     others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
     colleagues = {}
     for other in others.select_related("user"):
-        if decision_card_context.may_member_decide_call(call, other):
+        if may_member_decide_call(call, other):
             other.workspace = member.workspace
             colleagues[other.user.get_username()] = other
     return colleagues
@@ -410,10 +417,10 @@ def _build_decision_form_or_deciders_context(
         able = list_active_usernames_with_role_or_higher(membership.workspace, required_role)
         claim = card["company"].theirs
         return {"able": able, "holder": claim if claim is not None and claim.name in able else None}
-    answers = decision_card_context.build_decision_options(
+    answers = decision_card_answers.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )
-    new_form = decision_card_context.build_decision_form_with_known_result(card)
+    new_form = decision_card_answers.build_decision_form_with_known_result(card)
     if type(form) is not type(new_form):
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
@@ -426,7 +433,7 @@ def _build_decision_form_or_deciders_context(
         "asks_for_text": _is_answered_by_text_alone(call, answers),
         "more_choices": more_choices,
         "form": form,
-        "earlier_reasons": decision_card_context.offer_reason_of_own_edit_to_approve(card, reasons),
+        "earlier_reasons": decision_card_answers.offer_reason_of_own_edit_to_approve(card, reasons),
     }
 
 

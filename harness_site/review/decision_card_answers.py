@@ -1,0 +1,146 @@
+"""The answers that the decision card offers, and its form."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from checkpoints.enums import (
+    CallStatus,
+    DecisionKind,
+)
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import Decision, ToolCall
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
+from harness_site.review import decision_effect_texts, parse_edited_arguments
+from harness_site.review.decision_options import (
+    APPROVAL_OF_SEVERAL,
+    AnswerOption,
+    list_answer_options,
+)
+from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.question_choices import (
+    is_question_text_alone,
+)
+from harness_site.sessions.selectors.multi_person_approvals import (
+    Agreement,
+)
+
+
+def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
+    """Build the form for a pending call, prefilled with the latest agreed or late result."""
+    call: ToolCall = shown["call"]
+    voices = sorted((voice for agreement in shown["agreements"] for voice in agreement.voices), key=attrgetter("pk"))
+    result_texts = {voice.kind: voice.result_text for voice in voices}
+    if shown["asking"]:
+        answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
+        initial = {
+            "revision": call.revision,
+            "args": parse_edited_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order),
+            "answer": answer,
+        }
+        return ApprovalForm(initial=initial, call=call)
+    successful_results = [late_result.result_text for late_result in shown["known"].late_results if late_result.success]
+    result = result_texts.get(DecisionKind.CONFIRM_LANDED) or (successful_results[-1] if successful_results else "")
+    return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
+
+
+def offer_reason_of_own_edit_to_approve(
+    shown: dict[str, Any], earlier_reasons: dict[str, list[str]]
+) -> dict[str, list[str]]:
+    """Return the earlier reasons; to approve an own edit of the call, the reason of the edit comes first."""
+    edits = [decision for decision in shown["known"].decisions if decision.kind == DecisionKind.EDIT]
+    is_own_change = shown["may_approve_own_change"] and shown["call"].has_changed_args
+    if not is_own_change or not edits or edits[-1].actor != shown["reader"]:
+        return earlier_reasons
+    reason = edits[-1].reason.strip()
+    if reason not in earlier_reasons.get(DecisionKind.EDIT, []):  # a long one, or one with a secret
+        return earlier_reasons
+    others = [other for other in earlier_reasons.get(DecisionKind.APPROVE, []) if other != reason]
+    return {**earlier_reasons, DecisionKind.APPROVE: [reason, *others]}
+
+
+def build_decision_options(
+    call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
+) -> list[dict[str, Any]]:
+    """Build each answer with its effect; `mine` is the decision of a reader who has given it already.
+
+    `edited` is True if the reader has edited the arguments and therefore may not approve them.
+    """
+    editor = call.approvals > 1 and any(
+        decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
+    )
+    options = [
+        _adapt_approve_option_to_call(call, agreed, option, reader)
+        for option in list_answer_options(call)
+        if _is_decision_option_available(call, option.kind)
+    ]
+    unknown = _("This cannot be predicted, because the session cannot be read.")
+    fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
+    description = f"What follows from a decision about call {call.pk}"
+    effects = call_or_use_fallback(
+        description, lambda: _preview_effects_by_kind_or_error(call, agreed, options, reader), fallback_effects
+    )
+    return [
+        {
+            "kind": option.kind.value,
+            "field_value": option.choice or option.kind.value,
+            "is_choice": bool(option.choice),
+            "is_secondary": option.is_secondary,
+            "name": option.name,
+            "summary": option.summary,
+            "does": str(option.does),
+            "button": option.button,
+            "then": effects[option.kind],
+            "mine": _find_decision_that_reader_can_only_repeat(agreed, option.kind, reader),
+            "edited": editor and option.kind == DecisionKind.APPROVE,
+        }
+        for option in options
+    ]
+
+
+def _adapt_approve_option_to_call(
+    call: ToolCall, agreed: Sequence[Agreement], option: AnswerOption, reader: str
+) -> AnswerOption:
+    """Return the approval that does not run the call yet, if more people have to approve, or that runs it with values
+    that the reader sees masked; any other answer as it is."""
+    if option.kind != DecisionKind.APPROVE or call.is_question or call.session.finished:
+        return option
+    missing = decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader)
+    if not missing and parse_edited_arguments.has_masked_arguments(call):
+        return replace(option, summary=_("The call runs with the unmasked values."))
+    if not missing:
+        return option
+    summary = _("One of the %(needed)s approvals that it needs.") % {"needed": call.approvals}
+    return replace(APPROVAL_OF_SEVERAL, summary=summary)
+
+
+def _preview_effects_by_kind_or_error(
+    call: ToolCall, agreed: Sequence[Agreement], options: Sequence[AnswerOption], reader: str
+) -> dict[DecisionKind, str]:
+    try:
+        return decision_effect_texts.preview_decision_effects_by_kind(call, agreed, reader)
+    except CheckpointsError as error:
+        unknown = _("This cannot be predicted: {problem}").format(problem=error.detail)
+        return dict.fromkeys((option.kind for option in options), unknown)
+
+
+def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
+    if kind == DecisionKind.EDIT and parse_edited_arguments.format_masked_arguments_if_editable(call.args) is None:
+        return False
+    if kind == DecisionKind.EDIT and is_question_text_alone(call):
+        return False
+    return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_approval_decisions()
+
+
+def _find_decision_that_reader_can_only_repeat(
+    agreed: Sequence[Agreement], kind: DecisionKind, reader: str
+) -> Decision | None:
+    """Return the reader's decision of this kind; None without one, or if others have given another text with theirs,
+    which the reader may agree to."""
+    of_kind = [agreement for agreement in agreed if agreement.kind == kind]
+    own = next(filter(None, (agreement.find_decision_of_person(reader) for agreement in of_kind)), None)
+    return own if len(of_kind) == 1 else None
