@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Final, Protocol
 
 from django.utils.translation import gettext, ngettext
@@ -30,9 +30,11 @@ from harness_site.core.shell_command_arguments import format_command_without_she
 
 logger = logging.getLogger(__name__)
 
-#: Number of arguments that a sentence names, and number of values of a list that it names instead of their number.
+#: Number of arguments that a sentence names.
 _MAX_ARGUMENTS: Final = 6
-_MAX_LISTED_VALUES: Final = 2
+#: Number of values of a list or an object that a sentence names in any case, and maximum number of which it names some.
+_MIN_LISTED_VALUES: Final = 2
+_MAX_LISTED_VALUES: Final = 20
 #: Maximum characters of a value, and those of a path and of a text in Markdown that are read.
 _MAX_VALUE_LENGTH: Final = 60
 _SCANNED_PATH: Final = 1_000
@@ -279,8 +281,9 @@ def _is_long_text(value: Any, limit: int = _MAX_VALUE_LENGTH) -> bool:
 def build_default_call_sentence(tool: str, args: Any) -> str:
     """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”.
 
-    Lists and objects have parentheses: “branches (main, old)”. Those of several values are counted: “customers (100
-    entries)”, because the page of the call lists them. Long texts, of which it has the beginning, come last.
+    Lists and objects have parentheses with their first values: “branches (main, old and 3 more)”. Large and nested ones
+    are counted: “customers (100 entries)”, because the page of the call lists them. Long texts, of which it has the
+    beginning, come last.
     """
     return "".join(text for text, _ in _generate_default_sentence_pieces(tool, _put_long_texts_last(args)))
 
@@ -365,7 +368,7 @@ def _put_name_in_words(name: str, limit: int = 60) -> str:
 
 
 def _put_argument_in_words(name: str, value: Any, separator: str = " ") -> str:
-    """Describe an argument without JSON: “order 17”, “branches (main, old)”, “env (2 fields)”."""
+    """Describe an argument without JSON: “order 17”, “branches (main, old)”, “labels (team ops)”, “rows (1 entry)”."""
     return f"{_put_name_in_words(name)}{separator}{_put_value_in_words(format_amount_argument(name, value))}"
 
 
@@ -376,14 +379,31 @@ def _put_value_in_words(value: Any) -> str:
 
 
 def _put_collection_in_words(value: dict[str, Any] | list[Any]) -> str:
-    number = {"count": len(value)}
     if not value:
         return gettext("none")
+    inner = value.values() if isinstance(value, dict) else value
+    if len(value) <= _MAX_LISTED_VALUES and not any(isinstance(item, dict | list) for item in inner):
+        return _name_first_values(value)
+    number = {"count": len(value)}
     if isinstance(value, dict):
         return ngettext("%(count)s field", "%(count)s fields", len(value)) % number
-    if len(value) > _MAX_LISTED_VALUES or any(isinstance(item, dict | list) for item in value):
-        return ngettext("%(count)s entry", "%(count)s entries", len(value)) % number
-    return ", ".join(map(_put_scalar_in_words, value))
+    return ngettext("%(count)s entry", "%(count)s entries", len(value)) % number
+
+
+def _name_first_values(value: dict[str, Any] | list[Any]) -> str:
+    """Name the values that are as long as one value may be, and at least two."""
+    if isinstance(value, dict):
+        words = [_put_argument_in_words(*field) for field in value.items()]
+    else:
+        words = list(map(_put_scalar_in_words, value))
+    lengths = accumulate(len(word) + len(", ") for word in words)
+    fitting = max(sum(length <= _MAX_VALUE_LENGTH + len(", ") for length in lengths), _MIN_LISTED_VALUES)
+    first, omitted = ", ".join(words[:fitting]), len(words) - fitting
+    if omitted <= 0:
+        return first
+    # Translators: the first values of a list among the arguments of a call, such as “ann, bob and 3 more”
+    sentence = ngettext("%(values)s and %(count)s more", "%(values)s and %(count)s more", omitted)
+    return sentence % {"values": first, "count": omitted}
 
 
 def _put_scalar_in_words(value: Any) -> str:

@@ -18,11 +18,21 @@ _PATCH = (
     [
         ("refund_card", {"order": 17, "amount": "40.00"}, "Refund card: order 17, amount 40.00"),
         ("refund_card", {"amount": 39.0, "weight": 39.0}, "Refund card: amount 39.00, weight 39.0"),
-        ("refund_card", {"price": "-7.5", "amount": {"price": 39.0}}, "Refund card: price -7.50, amount (1 field)"),
+        ("refund_card", {"price": "-7.5", "amount": {"price": 39.0}}, "Refund card: price -7.50, amount (price 39.00)"),
         ("pay", {"invoice": 8841, "amount": "26523.0"}, "Pay: invoice 8841, amount 26,523.00"),
         ("git.delete", {"branches": ["a", "b"], "force": True}, "Git delete: branches (a, b), force yes"),
         ("tag", {"tag": "vip", "customers": ["a"] * 100}, "Tag: tag vip, customers (100 entries)"),
-        ("run", {"env_vars": {"A": 1, "B": 2}, "steps": []}, "Run: env vars (2 fields), steps (none)"),
+        ("run", {"env_vars": {"A": 1, "B": 2}, "steps": []}, "Run: env vars (A 1, B 2), steps (none)"),
+        (
+            "mail",
+            {"to": ["ann@example.com", "bob@example.com", "carol@example.com", "dan@example.com"]},
+            "Mail: to (ann@example.com, bob@example.com, carol@example.com and 1 more)",
+        ),
+        ("mail", {"cc": ["ann@example.com"] * 20}, f"Mail: cc ({', '.join(['ann@example.com'] * 3)} and 17 more)"),
+        ("tag", {"labels": {"team": "o" * 50, "paid": True}}, f"Tag: labels (team {'o' * 50}, paid yes)"),
+        ("open", {"links": ["o" * 60, "p" * 60, "q"]}, f"Open: links ({'o' * 60}, {'p' * 60} and 1 more)"),
+        ("tag", {"labels": {"team": "ops", "place": {"city": "Bonn"}}}, "Tag: labels (2 fields)"),
+        ("login", {"account": {"user": "ann", "password": "hunter22"}}, "Login: account (user ann, password ‹masked›)"),
         ("run", {"rows": [{}]}, "Run: rows (1 entry)"),
         ("TodoWrite", {}, "TodoWrite, without arguments"),
         ("ping", {}, "Ping, without arguments"),
@@ -33,7 +43,7 @@ _PATCH = (
         ("broken", "not json", "Broken: not json"),
         ("shell", {"command": ["bash", "-lc", "git status -sb"], "workdir": "."}, "Shell: git status -sb, workdir ."),
         ("shell", {"command": ["git", "commit", "-m", "a b"]}, "Shell: git commit -m 'a b'"),
-        ("shell", {"command": [1, 2, 3]}, "Shell: command (3 entries)"),
+        ("shell", {"command": [1, 2, 3]}, "Shell: command (1, 2, 3)"),
         ("deploy", {"host": "a", "command": ["x", "y"]}, "Deploy: host a, command (x, y)"),
         ("hidden", {"to": "a\u202eb\x00"}, "Hidden: to a‹U+202E›b␀"),
     ],
@@ -80,8 +90,8 @@ def test_amount_with_separators_counts_as_said_in_a_sentence() -> None:
 def test_each_value_of_an_argument_is_a_piece() -> None:
     args = {"order": 17, "urgent": True, "plan": {"a": 1, "b": 2}, "tags": ["new"], "note": None}
     pieces = call_sentences.list_default_call_sentence_pieces("refund", args)
-    assert "".join(text for text, _ in pieces) == "Refund: order 17, urgent yes, plan (2 fields), tags (new), note –"
-    assert [text for text, is_value in pieces if is_value] == ["17", "yes", "(2 fields)", "(new)", "–"]
+    assert "".join(text for text, _ in pieces) == "Refund: order 17, urgent yes, plan (a 1, b 2), tags (new), note –"
+    assert [text for text, is_value in pieces if is_value] == ["17", "yes", "(a 1, b 2)", "(new)", "–"]
 
 
 @pytest.mark.parametrize(
