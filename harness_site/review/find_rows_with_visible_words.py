@@ -90,18 +90,14 @@ def _iterate_visible_texts(call: Any, secrets: Collection[str]) -> Iterator[str]
         names = (call.tool, call.call_id, call.session__session_id, call.session__agent, *call[len(SEARCHED_COLUMNS) :])
         visible_names = [mask_and_reveal_hidden(name) for name in names]
         sentence = call_sentences.build_masked_call_sentence(call.tool, call.sentence, args)
-        visible_args = list(_iterate_texts(mask_json_value(args)))
+        visible_args = list(_iterate_values(mask_json_value(args)))
     yield from (*visible_names, sentence, *visible_args)
 
 
-def _iterate_texts(value: Any) -> Iterator[str]:
-    """Yield the names of fields and the values in a JSON value."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield name
-            yield from _iterate_texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _iterate_texts(inner)
+def _iterate_values(value: Any) -> Iterator[str]:
+    """Yield the values in a JSON value. Names of fields are no data: calls of one tool have the same ones."""
+    if isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _iterate_values(inner)
     else:
         yield str(value)

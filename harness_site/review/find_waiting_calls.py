@@ -28,8 +28,8 @@ SEARCHED_CALLS: Final = 300
 def find_waiting_calls_with_words(workspace: Workspace, text: str) -> FoundRows:
     """Find the waiting calls in whose visible text each of the words of `text` occurs; four queries.
 
-    The text is the sentence, the arguments, the names of the tool and the agent, and the ids of the call and of its
-    session. Case is ignored.
+    The text is the sentence, the values of the arguments, the names of the tool and the agent, and the ids of the call
+    and of its session. Case is ignored.
     """
     rows, are_all_rows = list[Any](), True
     for status in sorted(UNDECIDED_CALL_STATUSES):
