@@ -40,7 +40,6 @@ from harness_site.sessions.selectors.multi_person_approvals import (
 
 #: Number of calls that are searched with one query for the next one of the reader.
 _SEARCHED_AT_ONCE: Final = 50
-_NO_FILTERS: Final = CallFilters()
 Decider: TypeAlias = Literal["reader", "admin", "others", "receiver", "nobody"]
 
 
@@ -82,6 +81,14 @@ class CallsByDecider:
         """Name of the person to whom the member has handed all these calls over; empty if there are several."""
         names = set(self.handed_over.values())
         return names.pop() if len(names) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOfList:
+    """Call of a list that comes after another one; `is_list_begun_again` says that it stands above that one."""
+
+    call: ToolCall
+    is_list_begun_again: bool
 
 
 def count_calls_for_reader_and_for_others(reader: Membership) -> CallsByDecider:
@@ -189,7 +196,6 @@ def find_next_call_to_decide(
     *,
     after: ToolCall | None = None,
     except_calls: Collection[int] = (),
-    filters: CallFilters = _NO_FILTERS,
 ) -> ToolCall | None:
     """Find the call that the reader should decide next among those that count as the reader's own.
 
@@ -201,12 +207,11 @@ def find_next_call_to_decide(
         after: The call that the reader has before them: calls of the same tab of the queue, which asks the same
             question, come before the others.
         except_calls: Keys of calls that are left out.
-        filters: Those of the list in which the reader works.
     """
     excluded = {*except_calls, *([] if after is None else [after.pk])}
     unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
-    found = _find_reader_most_urgent_or_oldest_calls(reader, unclaimed, excluded, filters)
-    found = found or _find_reader_most_urgent_or_oldest_calls(reader, Q(), excluded, filters)
+    found = _find_reader_most_urgent_or_oldest_calls(reader, unclaimed, excluded)
+    found = found or _find_reader_most_urgent_or_oldest_calls(reader, Q(), excluded)
     is_approval = after is not None and after.interrupted_at is None
     return min(
         found,
@@ -217,19 +222,30 @@ def find_next_call_to_decide(
 
 def find_call_below_in_list(
     reader: Membership, call: ToolCall, filters: CallFilters, sort: QueueSort, statuses: Collection[CallStatus]
-) -> ToolCall | None:
-    """Find the call that comes after `call` in the list of waiting calls that the reader has put in this order.
+) -> CallOfList | None:
+    """Find the call that comes after `call` in the list of waiting calls that the reader has filtered or sorted.
 
-    It counts as the reader's own, and nobody else has claimed it. After the last call, the list begins again.
+    It counts as the reader's own, and nobody else has claimed it, unless somebody has claimed each. After the last
+    call, the list begins again.
     """
+    now = clock.now()
+    is_due_first = sort == QueueSort.OLDEST and filters.limit is None
+    calls = query_pending_calls(reader.workspace, None, filters).filter(status__in=sorted(statuses))
+    ordered = queue_order.order_queue_calls_from_row_below(
+        calls.exclude(pk=call.pk),
+        sort,
+        call,
+        due_first_before=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY] if is_due_first else None,
+    )
     unclaimed = ~build_claimed_call_condition() | build_claimed_call_condition(by=reader)
-    calls = query_pending_calls(reader.workspace, None, filters).filter(unclaimed, status__in=sorted(statuses))
-    ordered = queue_order.order_queue_calls_from_row_below(calls.exclude(pk=call.pk), sort, call)
-    return ToolCall.objects.filter(pk__in=_list_first_pk_reader_may_decide(ordered, reader, clock.now())).first()
+    pks = _list_first_pk_reader_may_decide(ordered.filter(unclaimed), reader, now)
+    pks = pks or _list_first_pk_reader_may_decide(ordered, reader, now)
+    found: Any = ordered.filter(pk__in=pks).first()
+    return None if found is None else CallOfList(found, is_list_begun_again=found.place_above == 1)
 
 
 def _find_reader_most_urgent_or_oldest_calls(
-    reader: Membership, condition: Q, excluded: Collection[int], filters: CallFilters
+    reader: Membership, condition: Q, excluded: Collection[int]
 ) -> list[ToolCall]:
     """Return the most urgent call; if no call is urgent, of each status the one that is due first within a day.
 
@@ -238,12 +254,8 @@ def _find_reader_most_urgent_or_oldest_calls(
     now = clock.now()
     pks: list[int] = []
     for status in sorted(UNDECIDED_CALL_STATUSES):
-        calls = (
-            query_pending_calls(reader.workspace, status, filters)
-            if filters
-            else select_undecided_calls(status).filter(workspace=reader.workspace_id)
-        )
-        calls = calls.filter(condition).exclude(pk__in=excluded)
+        calls = select_undecided_calls(status).filter(condition, workspace=reader.workspace_id)
+        calls = calls.exclude(pk__in=excluded)
         calls = calls.alias(due=queue_order.build_deadline_expression())
         soon = calls.filter(due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]).order_by("due", "pk")
         pks += _list_first_pk_reader_may_decide(soon, reader, now) or _list_first_pk_reader_may_decide(

@@ -20,6 +20,7 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Coalesce
+from django.db.models.lookups import LessThan
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import Risk
@@ -67,13 +68,28 @@ def list_sort_keys_of_queue_calls_after_key(
     return list(ordered.order_by(*keys, "pk").values_list(*keys, "pk")[:limit])
 
 
-def order_queue_calls_from_row_below(calls: QuerySet[ToolCall], sort: QueueSort, call: ToolCall) -> QuerySet[ToolCall]:
-    """Order `calls`, which wait, as a list in this order that begins below `call`: those above it come last."""
-    keys = _build_sort_keys(sort)
-    row = ToolCall.objects.filter(pk=call.pk).annotate(**_build_sort_keys(sort))
+def order_queue_calls_from_row_below(
+    calls: QuerySet[ToolCall], sort: QueueSort, call: ToolCall, *, due_first_before: datetime | None
+) -> QuerySet[ToolCall]:
+    """Order `calls`, which wait, as a list in this order that begins below `call`.
+
+    Those above it come last; their `place_above` is 1, and that of the others 0. With `due_first_before`, the calls
+    with an earlier deadline are the first of the list, the nearest deadline before the others.
+    """
+    keys = {**_build_key_of_due_calls(due_first_before), **_build_sort_keys(sort)}
+    row = ToolCall.objects.filter(pk=call.pk).annotate(**keys)
     is_below = When(_build_after_row_condition(row, [*keys, "pk"]), then=Value(0))
     above = Case(is_below, default=Value(1), output_field=IntegerField())
     return calls.annotate(**keys).annotate(place_above=above).order_by("place_above", *keys, "pk")
+
+
+def _build_key_of_due_calls(before: datetime | None) -> dict[str, Any]:
+    """Build the sort key by which the calls with a deadline before this time come first; none without a time."""
+    if before is None:
+        return {}
+    deadline = build_deadline_expression()
+    is_due = When(LessThan(deadline, Value(before, output_field=DateTimeField())), then=deadline)
+    return {"place_due": Case(is_due, default=Value(_NEVER, output_field=DateTimeField()))}
 
 
 def _build_sort_keys(sort: QueueSort) -> dict[str, Any]:

@@ -342,24 +342,24 @@ def render_decision_card(
 
 
 def _find_next_call_of_list_left_by_reader(request: MemberRequest, call: ToolCall) -> dict[str, Any]:
-    """Find the call that the reader should decide next: one of the filtered list from which they came, if it has one.
+    """Find the call that the reader should decide next.
 
-    If they have chosen the order of that list, it is the one below this call. The scripts of the page send the query
-    string of that list.
+    If they have come from a list that they have filtered or sorted, it is the one below this call in that list, as long
+    as it has one. The scripts of the page send the query string of that list.
     """
-    find_next = partial(pending_calls_by_eligible_decider.find_next_call_to_decide, request.membership, after=call)
     query = request.headers.get("Harness-List", "").removeprefix("?")
     load_filters = partial(load_call_filters_of_list, query, request.membership)
     filters = call_or_use_fallback("The filters of the review queue", load_filters, CallFilters())
     sort, statuses = parse_order_of_list(query)
-    next_of_list = None
-    if sort != QueueSort.OLDEST:
-        next_of_list = pending_calls_by_eligible_decider.find_call_below_in_list(
+    below = None
+    if filters or sort != QueueSort.OLDEST:
+        below = pending_calls_by_eligible_decider.find_call_below_in_list(
             request.membership, call, filters, sort, statuses
         )
-    next_of_list = next_of_list or find_next(filters=filters)
-    is_list_done = bool(filters) and next_of_list is None
-    return {"next_call": find_next() if is_list_done else next_of_list, "is_list_done": is_list_done}
+    if below is not None:
+        return {"next_call": below.call, "is_next_of_list": True, "is_list_begun_again": below.is_list_begun_again}
+    next_call = pending_calls_by_eligible_decider.find_next_call_to_decide(request.membership, after=call)
+    return {"next_call": next_call, "is_list_done": bool(filters)}
 
 
 def build_people_context(

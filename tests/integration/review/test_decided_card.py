@@ -246,10 +246,52 @@ def test_next_call_is_one_of_the_filtered_list_from_which_the_reader_comes(reade
         ("tool=nothing", first, True),
     ):
         response = reader.get(f"/review/calls/{call.pk}/", headers={"harness-list": query})
+        assert ("call of the list" in response.content.decode()) == (following is of_list), query
         assert f'data-next aria-keyshortcuts="n" aria-describedby="heading" href="/review/calls/{following.pk}/"' in (
             response.content.decode()
         ), query
         assert (done in visible_text(response)) == is_done, query
+
+
+def test_next_call_of_a_filtered_list_is_the_row_below_and_the_list_begins_again(reader: Client) -> None:
+    Membership.objects.update(role=Role.ADMIN)
+    session = make_session()
+    now = datetime.now(UTC)
+
+    def ask(number: int, hours: int, **fields: Any) -> ToolCall:
+        asked = {"status": CallStatus.AWAITING_APPROVAL, "issued_at": now - timedelta(hours=hours), **fields}
+        return make_call(session=session, run=run, call_id=f"call_{number}", args={"order": number}, **asked)
+
+    run = make_run(session=session)
+    calls = [
+        ask(1, hours=3),
+        ask(2, hours=4),
+        ask(3, hours=1, decide_within=timedelta(minutes=65)),
+        ask(4, hours=1, decide_within=timedelta(hours=9)),
+        ask(5, hours=9, decide_within=timedelta(days=9)),
+        ask(6, hours=8, tool="send_mail"),
+    ]
+    listed = [row.pk for row in reader.get("/review/?tool=refund_card").context["rows"]]
+    assert listed == [calls[number].pk for number in (2, 3, 4, 1, 0)]
+
+    def find_link(pk: int, query: str = "tool=refund_card") -> tuple[str, ...]:
+        page = reader.get(f"/review/calls/{pk}/", headers={"harness-list": query}).content.decode()
+        link = re.search(r'data-next [^>]*href="/review/calls/([0-9]+)/">([^<]*)', page)
+        assert link is not None
+        return link.groups()
+
+    for pk, below in zip(listed, [*listed[1:], listed[0]], strict=True):
+        ToolCall.objects.filter(pk=pk).update(status=CallStatus.FAILED)
+        label = "First call of the list" if pk == listed[-1] else "Next call of the list"
+        assert find_link(pk) == (str(below), label)
+        ToolCall.objects.filter(pk=pk).update(status=CallStatus.AWAITING_APPROVAL)
+    ToolCall.objects.filter(pk=calls[0].pk).update(status=CallStatus.FAILED)
+    assert find_link(calls[0].pk, "deadline=none") == (str(calls[5].pk), "First call of the list")
+    bob = make_user(name="bob").memberships.get()
+    for call in calls[1:3]:
+        Claim.objects.create(call=call, member=bob, since=now, seen_at=now)
+    assert find_link(calls[0].pk) == (str(calls[3].pk), "First call of the list")
+    assert find_link(calls[0].pk, "claimed=somebody") == (str(calls[2].pk), "First call of the list")
 
 
 def test_next_call_of_a_sorted_list_is_the_one_below_and_the_list_begins_again(reader: Client) -> None:
