@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from json import JSONDecodeError
 from typing import Any, Final
 
@@ -34,19 +35,25 @@ _LONG: Final = 15
 #: A number with commas, or with more separators than JSON allows: `0,9`, `31,877`, `1.249,00`, `31 877`.
 _SEPARATED_NUMBER: Final = re.compile(r"[+-]?\d*(?:[.,’'\s]\d+)+")
 _WHOLE_NUMBER: Final = re.compile(r"-?\d+")
+#: Date, or local time of a day in minutes: the only texts that the controls of browsers return as they were. Those of
+#: others lose seconds, the offset from UTC or a space.
+_DATE_OR_LOCAL_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T(?:[01][0-9]|2[0-3]):[0-5][0-9])?")
 #: Highest number up to which each whole number has a floating-point number of its own.
 _MAX_EXACT: Final = 2**53
+#: Kinds of fields whose text is taken as it is typed.
+_LITERAL_KINDS: Final = frozenset({"text", "date", "local_time"})
+_DATE_INPUT_TYPES: Final = {"date": "date", "local_time": "datetime-local"}
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField:
     """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
 
-    `kind` is `text` (taken literally), `number`, `boolean`, `texts` or `numbers` for a list with one item in each
-    line, `secret` for a value that is masked as a whole, or `json` for everything else. `stored` is the text of the
-    argument as it is, before any typing; that of a secret is empty, and an empty field keeps it. `error` says what is
-    wrong with the typed text; it is empty until `copy_fields_with_errors` has set it. `warnings` say what is unusual
-    about it, after `copy_fields_with_warnings`.
+    `kind` is `text`, `date` or `local_time` (taken literally), `number`, `boolean`, `texts` or `numbers` for a list
+    with one item in each line, `secret` for a value that is masked as a whole, or `json` for everything else.
+    `stored` is the text of the argument as it is, before any typing; that of a secret is empty, and an empty field
+    keeps it. `error` says what is wrong with the typed text; it is empty until `copy_fields_with_errors` has set it.
+    `warnings` say what is unusual about it, after `copy_fields_with_warnings`.
     """
 
     name: str
@@ -65,9 +72,15 @@ class ArgumentField:
     @property
     def is_one_line(self) -> bool:
         """Whether the field is of one line: for a text that is short, both as it is and as it was typed."""
-        return self.kind in {"text", "secret"} and not any(
+        return self.kind in _LITERAL_KINDS | {"secret"} and not any(
             "\n" in text or len(text) > _LINE for text in (self.stored, self.typed)
         )
+
+    @property
+    def input_type(self) -> str:
+        """Type of the input: one for dates only where it can show the typed text."""
+        is_shown = not self.typed or _find_date_kind(self.typed) == self.kind
+        return _DATE_INPUT_TYPES.get(self.kind, "") if is_shown else ""
 
     @property
     def text_area_line_count(self) -> int:
@@ -87,7 +100,7 @@ class ArgumentField:
         """Return the typed text as a JSON value, a secret that is kept as its mask. Raises `InvalidArgumentText`."""
         if self.kind == "secret" and not self.typed:
             return MASK
-        if self.kind in {"text", "secret"}:
+        if self.kind in _LITERAL_KINDS | {"secret"}:
             return self.typed.replace("\r\n", "\n")
         if self.kind in LIST_KINDS:
             items = parse_list_lines(self.kind, self.typed)
@@ -200,12 +213,24 @@ def _keep_whole(value: float) -> int | float:
     return int(value) if abs(value) <= _MAX_EXACT and value == int(value) else value
 
 
+def _find_date_kind(text: str) -> str:
+    """Return `date` or `local_time` for a text that a browser's control can return as it is, else an empty text."""
+    match = _DATE_OR_LOCAL_TIME.fullmatch(text)
+    if match is None:
+        return ""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return ""
+    return "local_time" if match[1] else "date"
+
+
 def _choose_field_kind_and_text(value: Any) -> tuple[str, str]:
     """Return the field kind of a masked value and its text in the field."""
     if value == MASK:
         return "secret", ""
     if isinstance(value, str) and not has_hidden_characters(value):
-        return "text", value
+        return _find_date_kind(value) or "text", value
     if kind := find_list_kind(value):
         return kind, format_list_lines(value)
     text = escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=2))

@@ -256,6 +256,33 @@ def test_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPa
     expect(page.get_by_text("No argument is changed yet.")).to_be_visible()
 
 
+def test_dates_in_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPage) -> None:
+    page = open_page("alice")
+    page_actions.open_payment_card(page, start_payer("--with-memo").session_id)
+    page_actions.choose_answer(page, "Edit")
+    fields, json = (page.get_by_role("radio", name=name, exact=True) for name in ("Fields", "JSON"))
+    due, remind_at = (page.locator(f"[data-argument='{name}']") for name in ("due", "remind_at"))
+    expect(due).to_have_attribute("type", "date")
+    due.fill("2026-12-24")
+    remind_at.fill("2026-12-23T17:30")
+    page.reload()
+    expect(due).to_have_value("2026-12-24")  # the draft is back
+    json.check()
+    arguments = page.get_by_role("textbox", name="Arguments")
+    expect(arguments).to_have_value(re.compile('"due": "2026-12-24",\n  "remind_at": "2026-12-23T17:30"'))
+    for text, kind in (("2026-12-24T08:00", "a date such as"), ("on Monday", "a date such as")):
+        edited = arguments.input_value().replace("2026-12-24", text)
+        arguments.fill(edited)
+        fields.click()
+        expect(page.get_by_role("alert").filter(has_text="Still in JSON")).to_contain_text(kind)
+        arguments.fill(edited.replace(text, "2026-12-24"))
+    fields.click()
+    expect(due).to_have_value("2026-12-24")
+    expect(remind_at).to_have_value("2026-12-23T17:30")
+    due.fill("")
+    expect(page.locator(".send").get_by_text("due was a date; the new value is not one.")).to_be_visible()
+
+
 def test_edit_is_sent_while_its_preview_is_awaited(
     start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

@@ -40,6 +40,7 @@ def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
     }
     if options.with_memo:
         args |= {"memo": "\n".join(f"Line {number} of the memo." for number in range(60)), "copies": ["ana", "ben"]}
+        args |= {"due": "2026-12-01", "remind_at": "2026-11-30T08:00"}
     transcript = _build_transcript(options.invoice, args)
     try:
         point = checkpointer.resume(session, tools, wait=True)
@@ -69,9 +70,7 @@ def _build_tools(options: argparse.Namespace) -> ToolRegistry:
         decide_within=options.decide_within,
         sentence="Pay invoice {invoice}: {amount} {currency} to {payee}",
     )
-    def pay_invoice(
-        invoice: int, amount: str, currency: str, payee: str, memo: str = "", copies: Sequence[str] = ()
-    ) -> str:
+    def pay_invoice(invoice: int, amount: str, currency: str, payee: str, **_others: Any) -> str:
         append_line(str(options.ledger), f"{invoice} {amount} {payee}")
         crash_marker = options.ledger.with_suffix(".crashed")
         if options.die and not crash_marker.exists():
@@ -107,7 +106,7 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--approvals", type=int, default=1, help="how many people have to agree")
     parser.add_argument("--decide-within", type=float, help="seconds; afterwards an admin has to decide")
     parser.add_argument(
-        "--with-memo", action="store_true", help="pay with a long memo, and a list of people who get it"
+        "--with-memo", action="store_true", help="pay with a long memo, a list of people who get it, and dates"
     )
     parser.add_argument("--die", action="store_true", help="be killed in the middle of the payment, once")
     return parser.parse_args(arguments)

@@ -28,7 +28,7 @@ const isJsonChanged = (form) => form.elements.args.value !== storedText(form.ele
 const findValues = (form, args) => (form.querySelector(".by-field[data-parts]") ? args.value : args);
 
 function writeFieldAsJson({ dataset, value }) {
-  if (dataset.kind === "text" || dataset.mask) return JSON.stringify(value || dataset.mask || "");
+  if (["text", "date", "local_time"].includes(dataset.kind) || dataset.mask) return JSON.stringify(value || dataset.mask || "");
   if (dataset.kind === "texts") return JSON.stringify(listItems(value), null, 2);
   return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value;
 }
@@ -47,9 +47,18 @@ function writeFieldsAsJson(form) {
   return findValues(form, stored) === stored ? written : writeObject([["value", written]]);
 }
 
+/** Return a text as the control for a date has it; null for one that it would change or drop. */
+function findDateInField(value, field) {
+  const copy = field.cloneNode();
+  copy.value = value;
+  return isText(value) && !HIDDEN.test(value) && copy.value === value ? value : null;
+}
+
 /** What the field of each kind takes: the text in it; null if it cannot show the value. */
 const TEXT_IN_FIELD = {
   text: (value, field) => (isText(value) && !HIDDEN.test(value) && !(field.matches("input") && value.includes("\n")) ? value : null),
+  date: findDateInField,
+  local_time: findDateInField,
   number: (value) => (isNumber(value) ? value.text : null),
   boolean: (value) => (typeof value === "boolean" ? String(value) : null),
   texts: (value) => (Array.isArray(value) && value.every(isLine) ? value.join("\n") : null),
@@ -66,6 +75,8 @@ function describeWhatFieldTakes(field) {
   if (field.matches("input") && ["text", "secret"].includes(field.dataset.kind)) return gettext("The field of “%(name)s” takes only a text of one line.", { name });
   const sentences = {
     text: () => gettext("The field of “%(name)s” takes only a text without hidden characters.", { name }),
+    date: () => gettext("The field of “%(name)s” takes only a date such as 2026-12-31.", { name }),
+    local_time: () => gettext("The field of “%(name)s” takes only a date and time such as 2026-12-31T08:00.", { name }),
     number: () => gettext("The field of “%(name)s” takes only a number.", { name }),
     boolean: () => gettext("The field of “%(name)s” takes only true or false.", { name }),
     texts: () => gettext("The field of “%(name)s” takes only a list of texts, each of one line.", { name }),

@@ -5,7 +5,7 @@
 const PREFIX = "decision-draft:";
 const live = document.getElementById("live");
 const user = live?.dataset.reader.split("-")[0];
-const SAVED_FIELDS = "textarea, select, input[type='text'], input[name]:not([type]), input[type='radio']";
+const SAVED_FIELDS = "textarea, select, input[type='text'], input[name]:not([type]), input[data-stored], input[type='radio']";
 const FORMS = "form[data-draft]";
 const DECISION_FORMS = "form[data-draft]:is([data-decide], [data-decide-several])";
 const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with or without a form that is left

@@ -1,6 +1,6 @@
 // The forms of a page that record decisions: about one call, or about several.
 
-const FIELDS = "textarea, select, input[type='text'], input[type='file'], input:not([type])";
+const FIELDS = "textarea, select, input[type='text'], input[type='file'], input:not([type]), input[data-stored]";
 
 /** Return the form about one call, if the page has one. */
 export const findForm = () => document.querySelector("form[data-decide]");

@@ -105,6 +105,49 @@ def test_each_type_is_parsed(people: dict[str, Client], name: str, typed: str, v
     assert record(people["alice"], call, sent(call, people["alice"], **{name: typed})) == {**ARGS, name: value}
 
 
+@pytest.mark.parametrize(
+    ("text", "input_type"),
+    [
+        ("2026-12-01", "date"),
+        ("2026-12-01T08:00", "datetime-local"),
+        ("2026-12-01T08:00:00", ""),  # a browser would drop the seconds
+        ("2026-12-01T08:00:00+01:00", ""),
+        ("2026-12-01 08:00", ""),
+        ("2026-12-01T24:00", ""),
+        ("2026-02-30", ""),
+        ("0000-12-01", ""),
+        ("20261201", ""),
+        (" 2026-12-01", ""),
+    ],
+)
+def test_date_has_a_control_for_dates_if_that_returns_all_of_its_text(
+    people: dict[str, Client], text: str, input_type: str
+) -> None:
+    call = awaiting(args={"day": text, "order": 17})
+    content = people["alice"].get(url(call)).content.decode()
+    [tag] = re.findall(r'<input[^>]* id="argument-0"[^>]*>', content)
+    assert re.findall(r' type="([^"]+)"', tag) == [input_type] * bool(input_type)
+    assert shown(content)["argument-0"] == text
+    assert record(people["alice"], call, sent(call, people["alice"], order="18")) == {"day": text, "order": 18}
+
+
+def test_emptied_date_is_warned_about(people: dict[str, Client]) -> None:
+    call = awaiting(args={"day": "2026-12-01", "order": 17})
+    form = sent(call, people["alice"], day="")
+    preview = people["alice"].post(f"{url(call)}change/", form)
+    assert "day was a date; the new value is not one." in visible_text(preview)
+    assert record(people["alice"], call, form) == {"day": "", "order": 17}
+
+
+def test_text_that_is_no_date_stays_in_its_field(people: dict[str, Client]) -> None:
+    call = awaiting(args={"day": "2026-12-01", "order": 17})
+    form = sent(call, people["alice"], day="next Monday") | {"reason": ""}
+    content = people["alice"].post(url(call), form).content.decode()
+    [tag] = re.findall(r'<input[^>]* id="argument-0"[^>]*>', content)
+    assert shown(content)["argument-0"] == "next Monday"
+    assert " type=" not in tag  # a control for dates would be empty
+
+
 LISTS: dict[str, Any] = {"ids": [12, 7], "note": "none", "tags": ["late", "17"]}
 
 
