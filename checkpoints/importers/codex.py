@@ -189,7 +189,7 @@ class CodexReader:
         elif kind == "thread_rolled_back":
             self._continue_before_rolled_back_turns(event.get("num_turns"))
         elif kind == "thread_name_updated":
-            builder.note_title_candidate(event.get("thread_name"), given=True)
+            builder.note_title_candidate(event.get("thread_name"), "given")
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
             role, name = _TEXT_EVENTS[kind]
             self._events.append((role, get_text_field_or_empty(event, name), line.get("timestamp")))

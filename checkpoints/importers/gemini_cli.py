@@ -60,7 +60,7 @@ class GeminiReader:
         builder = self._get_or_open_builder(value)
         changes = value.get("$set")
         facts = changes if isinstance(changes, dict) else value
-        builder.note_title_candidate(facts.get("summary"), given=True)
+        builder.note_title_candidate(facts.get("summary"), "given")
         messages = facts.get("messages")
         if "$rewindTo" in value:
             self._rewind_before_message(builder, value["$rewindTo"])

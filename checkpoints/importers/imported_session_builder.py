@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol, get_args
 
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.canonical_json import to_canonical_json
@@ -34,6 +34,7 @@ from checkpoints.importers.imported_session_rows import (
 )
 from checkpoints.importers.path_text import format_path
 from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.prompt_title import build_title_from_prompt
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
 from checkpoints.store.database_client_state import Store
@@ -46,6 +47,10 @@ _MAX_TEXT_LENGTH: Final = 4000
 #: Characters of notes that are stored with one message, and at the end of a transcript with its session.
 _MAX_NOTES_PER_MESSAGE: Final = 1_000_000
 _MAX_NOTES_PER_SESSION: Final = 16_000
+#: What may be the title of a session: one that its source gives, the first prompt, the name that somebody chose for its
+#: outermost span, a prompt that tells the model who it is, and a name that a program gives to all of its spans.
+TitleSource = Literal["given", "prompt", "span", "instruction", "operation"]
+_TITLE_SOURCES_BEST_FIRST: Final[tuple[TitleSource, ...]] = get_args(TitleSource)
 #: Facts of a session, and the field of its metadata that lists their values.
 _CONTEXT_FIELDS: Final = {
     "cwd": "working_directories",
@@ -170,7 +175,7 @@ class TranscriptBuilder:
         self._context: dict[str, str] = {}
         self._written_context: dict[str, str] = {}
         self._values: dict[str, list[str]] = {name: [] for name in _CONTEXT_FIELDS}
-        self._titles: dict[str, str] = {}
+        self._titles: dict[TitleSource, str] = {}
         self._notes: list[Any] = []
         self._notes_size = 0
         self._count = 0
@@ -205,10 +210,15 @@ class TranscriptBuilder:
                 if text not in known and len(known) < _MAX_VALUES:
                     known.append(text)
 
-    def note_title_candidate(self, title: object, *, given: bool = False) -> None:
-        """Note the title that the source gives, or the first prompt."""
-        if isinstance(title, str) and title.strip():
-            self._titles.setdefault("given" if given else "prompt", title[:_MAX_TEXT_LENGTH])
+    def note_title_candidate(self, title: object, source: TitleSource = "prompt") -> None:
+        """Note what may be the title; the first one of each source counts. Of a prompt, it is the first sentence."""
+        if not isinstance(title, str) or source in self._titles:
+            return
+        if source == "prompt":
+            title, is_instruction = build_title_from_prompt(title)
+            source = "instruction" if is_instruction else source
+        if title.strip():
+            self._titles.setdefault(source, title[:_MAX_TEXT_LENGTH])
 
     def add_note(self, note: Any) -> None:
         """Note an entry that is no part of the conversation; it is stored with the next message."""
@@ -330,7 +340,9 @@ class TranscriptBuilder:
         if self._notes_size > _MAX_NOTES_PER_SESSION:
             self._write_excess_notes_as_message()
         origin = self.origin
-        origin.title = next((self._titles[name] for name in ("given", "prompt") if name in self._titles), origin.title)
+        origin.title = next(
+            (self._titles[name] for name in _TITLE_SOURCES_BEST_FIRST if name in self._titles), origin.title
+        )
         values = {field: self._values[name] for name, field in _CONTEXT_FIELDS.items()}
         version = self._context.get("program_version", "")
         origin.program = f"{origin.format} {version}".strip()

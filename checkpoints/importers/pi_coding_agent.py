@@ -71,7 +71,7 @@ class PiReader:
             case "model_change":
                 builder.set_context(model=entry.get("modelId"))
             case "session_info":
-                builder.note_title_candidate(entry.get("name"), given=True)
+                builder.note_title_candidate(entry.get("name"), "given")
             case "message" if isinstance(entry.get("message"), dict):
                 key = self._add_message(builder, entry, entry["message"])
             case "compaction":

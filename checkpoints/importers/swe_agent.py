@@ -6,7 +6,13 @@ import re
 from typing import Any, Final
 
 from checkpoints.importers.imported_message_and_usage import parse_usd_cost_or_none
-from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
+from checkpoints.importers.imported_session_builder import (
+    Body,
+    ImportContext,
+    TranscriptBuilder,
+    TranscriptFormat,
+    get_text_field_or_empty,
+)
 from checkpoints.importers.provider_message_reader import convert_usage_counts
 
 _SHOWN_FIELDS: Final = frozenset(
@@ -22,6 +28,12 @@ _MINI_USAGE: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "out
 _MINI_CACHED: Final = ("prompt_tokens_details", "cached_tokens")
 #: Parts of the outcome that are stored with the session.
 _OUTCOME_FIELDS: Final = ("exit_status", "model_stats", "swe_agent_version", "swe_agent_hash")
+#: What the program writes before the issue in the first message, which repeats its own instructions in each session.
+_ISSUE_BEGINNING: Final = re.compile(
+    r"^(?:ISSUE:|<pr_description>\s*(?:Consider the following PR description:)?|(?:Please )?solve this issue:)"
+    r"\s*([^\n]+)",
+    re.MULTILINE | re.IGNORECASE,
+)
 #: Beginning of the answer to an edit that the editor did not apply.
 _REJECTED_EDIT: Final = "Your proposed edit has introduced new syntax error"
 
@@ -83,6 +95,8 @@ class SweAgentReader:
             body = {"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), entry.get("content"))]}
         elif is_demo:
             body["role"] = "system"
+        if body["role"] == "user" and (issue := _ISSUE_BEGINNING.search(_get_text_or_empty(entry.get("content")))):
+            builder.note_title_candidate(issue[1])
         source = {**_get_dict_or_empty(body.get("source")), **source}
         response = _get_dict_or_empty(_get_dict_or_empty(entry.get("extra")).get("response"))
         usage = builder.add_usage("", convert_usage_counts(response.get("usage"), _MINI_USAGE, _MINI_CACHED))
@@ -138,6 +152,13 @@ def _get_dict_or_empty(value: Any) -> Body:
 
 def _get_list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _get_text_or_empty(content: object) -> str:
+    """Return the text of a message's content, which newer versions write as a list of blocks."""
+    if isinstance(content, list) and content:
+        content = get_text_field_or_empty(content[0], "text")
+    return content if isinstance(content, str) else ""
 
 
 def _contains_text_ignoring_line_ends(whole: object, part: object) -> bool:

@@ -129,7 +129,7 @@ SWE = {
     "trajectory": [{"action": "ls\n", "observation": "a.py", "response": "Look", "thought": "Look"}],
     "history": [
         {"role": "system", "content": "You are an agent.", "agent": "main"},
-        {"role": "user", "content": "Fix the bug", "agent": "main"},
+        {"role": "user", "content": "We solve this issue:\nISSUE:\nThe lamp is off\nIt hums.", "agent": "main"},
         {"role": "assistant", "content": "Look\n```\nls\n```", "thought": "Look", "action": "ls\n", "agent": "main"},
         {"role": "user", "content": "a.py", "agent": "main"},
     ],
@@ -296,7 +296,7 @@ SAMPLES: list[Sample] = [
         SWE,
         "sample",
         ["system", "user", "assistant", "tool"],
-        {"tokens": 79, "seconds": 0.0, "cost": "0.500000", "times": False},
+        {"tokens": 79, "seconds": 0.0, "cost": "0.500000", "times": False, "title": "The lamp is off"},
     ),
     (
         "swe-agent",

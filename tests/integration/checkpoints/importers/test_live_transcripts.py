@@ -180,4 +180,4 @@ def test_subagents_are_linked_and_helper_agents_are_skipped(cp: SyncCheckpointer
     child, row = Session.objects.get(session_id=f"{SESSION}/agent-a7"), Session.objects.get(session_id=SESSION)
     assert child.parent_session_id == SESSION
     assert json.loads(row.metadata)["subagents"] == {f"{SESSION}/agent-a7": "call_1"}
-    assert row.title == "<question>Which poem?</question>"
+    assert row.title == "Which poem?"

@@ -516,3 +516,40 @@ def test_trace_of_a_tool_alone_is_its_call(cp: SyncCheckpointer, tmp_path: Path)
     assert [body["role"] for body in import_request(cp, tmp_path, tool)] == ["assistant", "tool"]
     call = ToolCall.objects.get()
     assert (call.tool, call.args, call.result_text) == ("weather", '{"c":1}', "sunny")
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "title"),
+    [
+        ("LangGraph", "Is order 17 late? Tell me.", "Is order 17 late?"),
+        ("Refund desk", "Is order 17 late? Tell me.", "Refund desk"),
+        ("LangGraph", "You are a helpful clerk. Be brief.", "You are a helpful clerk."),
+        ("LangGraph", "<context>\nOrder 17\n</context>", "LangGraph"),
+    ],
+)
+def test_title_of_a_trace_is_its_name_if_somebody_chose_that(
+    cp: SyncCheckpointer, tmp_path: Path, name: str, prompt: str, title: str
+) -> None:
+    model = {
+        **LANGFUSE["observations"][1],
+        "input": json.dumps([{"role": "user", "content": prompt}]),
+        "output": "Done.",
+    }
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"trace": {"id": "l-1", "name": name}, "observations": [model]}))
+    import_transcripts(cp, path)
+    assert Session.objects.get().title == title
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [("Is order 17 late? Tell me.", "Is order 17 late?"), ("You are a helpful clerk. Be brief.", "Answer a letter")],
+)
+def test_name_of_the_outermost_span_is_the_title_without_a_prompt_of_a_person(
+    cp: SyncCheckpointer, tmp_path: Path, prompt: str, title: str
+) -> None:
+    request = {**span(2, 2, 3, gen_ai__operation__name="chat", gen_ai__prompt=prompt), "parentSpanId": "s1"}
+    root = {**span(1, 1, 4), "name": "Answer a letter"}
+    (tmp_path / "spans.json").write_text(json.dumps(export(root, request)))
+    import_transcripts(cp, tmp_path)
+    assert Session.objects.get().title == title
