@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from checkpoints.exceptions import DjangoMissing
@@ -25,6 +26,8 @@ def ensure_django_configured() -> None:
     if not settings.configured and not os.environ.get(ENVIRONMENT_VARIABLE):
         settings.configure(**build_library_settings())
     if not apps.ready and not apps.loading:
+        # A program may begin with `checkpoints.models`. Models of other apps import it too, and need the whole module.
+        sys.modules.pop("checkpoints.models", None)
         django.setup()
     if apps.ready and not apps.is_installed("checkpoints"):
         raise ImproperlyConfigured(

@@ -37,7 +37,7 @@ Skill = Callable[[Request, Answers], Questions | FinalAnswer]
 
 def answer_desk_request_or_ask(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if "items" in request:
-        return FinalAnswer(ORDERS[request["items"]])
+        return FinalAnswer(ORDERS.get(request["items"]))  # None for an unknown order
     order, city = request["deliver"], request["to"]
     if not answers:
         request_for_stock = {"order": order}
@@ -57,8 +57,8 @@ def answer_stock_request_or_ask(request: Request, answers: Answers) -> Questions
 def answer_courier_request_or_ask(request: Request, answers: Answers) -> Questions | FinalAnswer:
     if not answers:
         return Questions({"weight": ("stock", {"order": request["order"]})})
-    grams = answers["weight"]
-    return FinalAnswer(None if grams is None else -(-grams // 1000) * CENTS_PER_KILO[request["to"]])
+    grams, cents_per_kilo = answers["weight"], CENTS_PER_KILO.get(request["to"])
+    return FinalAnswer(None if grams is None or cents_per_kilo is None else -(-grams // 1000) * cents_per_kilo)
 
 
 SKILLS: dict[str, Skill] = {

@@ -18,6 +18,7 @@ from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
 from checkpoints.models import Join as JoinRow
 from examples.peers_over_http.__main__ import ask_desk_until_answered
 from examples.peers_over_http.http_transport import PORTS, HttpTransport
+from examples.peers_over_http.skills import SKILLS, FinalAnswer
 from tests.concurrency import http_agent
 from tests.support.processes import PATIENCE, Child, database_url, wait_until
 
@@ -103,3 +104,8 @@ def test_question_is_answered_despite_kills(workspace: Workspace, ports: dict[st
     for supervisor in supervisors:
         assert set(supervisor.deaths) == ({-signal.SIGKILL} if step else set())
         assert (len(supervisor.deaths) >= 3) is bool(step)
+
+
+def test_unknown_order_or_city_has_no_result_instead_of_an_error_that_repeats_after_each_start() -> None:
+    assert SKILLS["desk"]({"items": 404}, {}) == FinalAnswer(None)
+    assert SKILLS["courier"]({"order": 17, "to": "Rome"}, {"weight": 100}) == FinalAnswer(None)
