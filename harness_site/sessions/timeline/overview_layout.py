@@ -51,6 +51,8 @@ _WIDTHS_OF_LETTERS: Final = (
 )
 #: Kinds of calls that went as expected. The others have labels wherever there is room.
 _EXPECTED: Final = "ran"
+#: Kinds of calls that nobody has to look into any more.
+_ENDED_CALLS: Final = frozenset({"ran", "failed", "unanswered"})
 #: Time unit of the logarithmic scale, in microseconds.
 _GRAIN = 50_000
 #: Kind of a stretch → title of its bar.
@@ -175,6 +177,16 @@ def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
         for lane, name, top in zip(lanes, names, tops, strict=True)
     )
     return Drawing(rows, WIDTH, height, start, end, words, since is not None, omitted, scale.shortens_gaps)
+
+
+def is_one_ended_turn(timeline: Timeline) -> bool:
+    """Return whether a timeline has one run that ended in order, with one version and one answered call at most."""
+    if len(timeline.lanes) != 1 or timeline.complete_since is not None:
+        return False
+    (lane,) = timeline.lanes
+    calls = sum(each.number if each.kind in _ENDED_CALLS else 2 for each in lane.stretches)
+    has_ended = lane.run.ended_at is not None and lane.run.status != RunStatus.LOST
+    return has_ended and len(lane.marks) <= 1 and calls <= 1 and lane.takeover is None and lane.copied_from is None
 
 
 def _has_done_nothing(lane: Lane) -> bool:

@@ -325,3 +325,26 @@ def test_page_contains_the_drawing(client: Client, session: Session) -> None:
     html = client.get(f"/sessions/{session.pk}/").content.decode()
     assert f'<a href="/sessions/{session.pk}/calls/{call.pk}/" tabindex="-1"><title>&quot;&gt;&lt;script&gt;' in html
     assert '<rect class="lost"' in html
+
+
+@pytest.mark.parametrize(
+    ("versions", "calls", "ended", "is_hidden"),
+    [(1, 1, True, True), (1, 0, True, True), (2, 1, True, False), (1, 2, True, False), (1, 1, False, False)],
+)
+def test_drawing_of_one_ended_turn_is_hidden(
+    session: Session, reader: Client, versions: int, calls: int, ended: bool, is_hidden: bool
+) -> None:
+    if ended:
+        Run.objects.update(status=RunStatus.RELEASED, ended_at=later(10))
+    for number in range(versions):
+        make_checkpoint(session=session, created_at=later(number))
+    for number in range(calls):
+        moments = {"issued_at": later(3 * number + 1), "settled_at": later(3 * number + 3)}
+        make_call(session=session, call_id=f"c{number}", status=CallStatus.COMPLETED, **moments)
+    page = reader.get(f"/sessions/{session.pk}/").content.decode()
+    assert ('id="lanes" hidden></section>' in page, "Open the timeline" in page) == (is_hidden, not is_hidden)
+
+
+def test_drawing_of_a_lost_run_is_shown(session: Session, reader: Client) -> None:
+    Run.objects.update(status=RunStatus.LOST, ended_at=later(10))
+    assert "Open the timeline" in reader.get(f"/sessions/{session.pk}/").content.decode()

@@ -84,6 +84,24 @@ def test_outline_shows_the_nearest_of_many_prompts(
     assert "2 messages before the first prompt" in visible_text(reader.get(f"/sessions/{finished.pk}/"))
 
 
+@pytest.mark.parametrize(
+    ("prompts", "answers", "is_shown"), [(0, 1, False), (1, 5, False), (2, 0, True), (1, 60, True), (0, 60, True)]
+)
+def test_outline_of_a_short_transcript_with_one_prompt_is_hidden(
+    reader: Client, prompts: int, answers: int, is_shown: bool
+) -> None:
+    session = make_session(status=SessionStatus.COMPLETED)
+    make_run(session=session, owner=False)
+    for number in range(prompts):
+        write(session, "user", f"Prompt {number}")
+    for number in range(answers):
+        write(session, "assistant", f"Step {number}")
+    make_checkpoint(session=session)
+    page = reader.get(f"/sessions/{session.pk}/")
+    outline = page.content.decode().partition('id="outline"')[2].partition("</nav>")[0]
+    assert ("Go to the newest message" in outline, " hidden>" in outline) == (is_shown, not is_shown)
+
+
 def test_search_without_a_result_stays_where_the_reader_is(finished: Session, reader: Client) -> None:
     address = f"/sessions/{finished.pk}/"
     stayed = reader.get(address, {"find": "zzqqy", "here": "20"})
