@@ -166,7 +166,7 @@ def _iterate_sentences_before_edits(call: ToolCall, decisions: Iterable[Decision
         args = get_args_json_before_edit(decision.evidence) if is_edit else None
         if args is not None:
             earlier = copy(call)
-            earlier.args, earlier.args_order = args, ""
+            earlier.args = args
             earlier.sentence = format_sentence_if_harmless(call.sentence_template, parse_json(args))
             sentence = mask_and_shorten_to_one_line(format_short_call_sentence(earlier), _LONGEST_SENTENCE)
             yield SentenceBeforeEdit(decision.created_at, sentence)

@@ -245,7 +245,7 @@ class PendingRowBuilder:
         if error := find_verification_error_and_quarantine(call):
             sentence, label = get_seal_error_sentence_and_label(error)
             return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
-        args = formatting.parse_json_or_text(call.args)
+        args = formatting.parse_json_or_text(call.args_json_in_caller_order)
         with (
             use_masking_rules_with_extra_values(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),

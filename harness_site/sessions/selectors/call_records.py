@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -266,6 +266,17 @@ def _query_tool_names(session: int) -> QuerySet[ToolCall, str]:
 def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
     records = load_decisions_and_build_verified_calls(list(select_call_records().filter(session=session_pk, pk=pk)))
     return records[0] if records else None
+
+
+def load_argument_orders(session_pk: int, call_ids: Collection[str]) -> dict[tuple[str, str], str]:
+    """Load the orders in which callers wrote the arguments of calls, by id and tool; one query, none without ids.
+
+    Calls whose arguments are stored in that order are left out.
+    """
+    if not call_ids:
+        return {}
+    calls = ToolCall.objects.filter(session=session_pk, call_id__in=sorted(call_ids)).exclude(args_order="")
+    return {(call_id, tool): order for call_id, tool, order in calls.values_list("call_id", "tool", "args_order")}
 
 
 def find_previous_and_next_call(session_pk: int, pk: int) -> CallNeighbours:

@@ -15,6 +15,7 @@ from django.db.models.functions import Length, Substr
 
 from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.formats import parse_message_parts
+from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.parse_message_parts import CallPart, TextPart
 from checkpoints.models import Message, Session
 from checkpoints.models.transcript import PROMPT_ROLES
@@ -22,7 +23,7 @@ from harness_site.core.call_sentences import build_short_call_sentence
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.sessions import program_tags_in_messages
-from harness_site.sessions.selectors import conversation_window, find_words_errors_and_decisions
+from harness_site.sessions.selectors import call_records, conversation_window, find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.version_list import VersionRow
 
@@ -138,18 +139,23 @@ def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -
             last_positions[row.version.version] = range(end - 1, max(first, end - _SUMMARISED_MESSAGES) - 1, -1)
         if row.removed:
             break
-    texts, calls = _load_texts_and_call_sentences(place, list(chain.from_iterable(last_positions.values())))
+    texts, calls = _load_texts_and_first_calls(place, list(chain.from_iterable(last_positions.values())))
+    orders = call_records.load_argument_orders(session.pk, {call.call_id for call in calls.values()})
     for version, positions in last_positions.items():
-        summary = next((by[position] for by in (texts, calls) for position in positions if position in by), None)
-        if summary is not None:
-            found[version] = summary
+        text = next((texts[position] for position in positions if position in texts), None)
+        call = next((calls[position] for position in positions if position in calls), None)
+        if text is not None:
+            found[version] = text
+        elif call is not None:
+            args = restore_argument_order(call.args, orders.get((call.call_id, call.name), ""))
+            found[version] = build_short_call_sentence(call.name, args)
     return found
 
 
-def _load_texts_and_call_sentences(
+def _load_texts_and_first_calls(
     at: TranscriptVersion, positions: Sequence[int]
-) -> tuple[dict[int, str], dict[int, str]]:
-    """Load and verify the beginnings of messages: their texts and what their first calls do, by position.
+) -> tuple[dict[int, str], dict[int, CallPart]]:
+    """Load and verify the beginnings of messages: their texts and their first calls, by position.
 
     Results of calls are left out, and so are calls in messages that are too long to be read.
     """
@@ -158,13 +164,13 @@ def _load_texts_and_call_sentences(
     messages = find_words_errors_and_decisions.query_version_messages(at).filter(position__in=positions)
     rows = list(_query_message_beginnings(messages.exclude(role__in=_RESULT_ROLES)))
     texts: dict[int, str] = {}
-    calls: dict[int, str] = {}
+    calls: dict[int, CallPart] = {}
     for position, _moment, beginning, size in rows:
         title, _is_command = _parse_prompt_title_and_is_command(beginning, size)
         if title:
             texts[position] = title
         elif call := _find_first_call(beginning, size):
-            calls[position] = build_short_call_sentence(call.name, call.args)
+            calls[position] = call
     used = texts.keys() | calls.keys()
     beginnings = {position: text for position, _moment, text, _size in rows if position in used}
     find_words_errors_and_decisions.verify_message_beginnings(at, beginnings)

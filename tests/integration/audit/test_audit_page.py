@@ -139,6 +139,16 @@ def test_entries_say_what_a_changed_call_was_to_do_at_their_time(reader: Client)
     assert "alice added a comment to “Pay 5 EUR” in order-17" in page
 
 
+def test_arguments_before_a_change_are_named_in_the_order_of_the_caller(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    call = make_call(session=session, call_id="pay", tool="pay", args={"to": "ann", "amount": 5})
+    evidence = to_canonical_json({"args_before": to_canonical_json({"to": "ann", "amount": 6})})
+    happened(AuditKind.APPROVAL_REQUESTED, session=session, call_id="pay")
+    make_decision(call=call, kind=DecisionKind.EDIT, evidence=evidence)
+    happened(session=session, decision="edit", call_id="pay")
+    assert "changed “Pay: to ann, amount 6” to “Pay: to ann, amount 5”" in visible_text(reader.get("/audit/"))
+
+
 def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Client) -> None:
     session = make_session(session_id="order-17")
     call = make_call(

@@ -300,7 +300,7 @@ def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(r
     for sentence in ("Refund 9.90 EUR", "Refund the customer"):
         make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, sentence=sentence, args=args)
     page = reader.get("/review/").content.decode()
-    assert page.count("password: ‹masked› · reason: arrived broken") == 2
+    assert page.count("reason: arrived broken · password: ‹masked›") == 2
     assert page.count("9.90 EUR</span>") == 2
     assert ' status">' not in page  # the list says that they await approval
 

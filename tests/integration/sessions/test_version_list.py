@@ -80,6 +80,18 @@ def test_version_without_a_prompt_shows_its_last_text_and_the_tools_it_called(se
     assert "5 logged calls: Edit ×2, Bash, Read, …" in words
 
 
+def test_version_names_the_arguments_of_its_call_in_the_order_of_the_caller(session: Session, reader: Client) -> None:
+    for number, tool in enumerate(("refund_card", "refund_later")):
+        args = {"amount": "40.00", "order": number}
+        call = {"kind": "tool_call", "id": "c1", "name": tool, "args": args}
+        make_message(session=session, body={"role": "assistant", "blocks": [call]})
+        make_checkpoint(session=session)
+    make_call(session=session, call_id="c1", step=1, args={"order": 0, "amount": "40.00"})
+    words = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert "Refund card: order 0, amount 40.00" in words
+    assert "Refund later: amount 40.00, order 1" in words
+
+
 def test_prompts_before_a_rewritten_conversation_are_not_shown(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["Ship it.", "Shipped."])
     make_checkpoint(session=session)
