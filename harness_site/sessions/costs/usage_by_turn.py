@@ -58,6 +58,19 @@ class MostExpensiveTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class CostsOfVersions:
+    """What the versions of a session cost together, in US dollars.
+
+    `most_expensive` is None if several cost the same. `sum_of_known` is None unless the total that the agent states has
+    gone down: it is then higher than the last total, and without what was used where the total went down, as that is
+    unknown.
+    """
+
+    most_expensive: MostExpensiveTurn | None = None
+    sum_of_known: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUsage:
     """Tokens of one model; `cost` is in US dollars, as the usage states it or estimated, None if unknown."""
 
@@ -183,24 +196,25 @@ def load_usage_page(
     )
 
 
-def find_most_expensive_turn(session_pk: int, *, is_fork: bool) -> MostExpensiveTurn | None:
-    """Find the turn that cost most, in one query; None if several cost the same, or the session has too many versions.
+def compare_costs_of_versions(session_pk: int, *, is_fork: bool) -> CostsOfVersions:
+    """Compare what all versions of a session cost, in one query; nothing is known of a session with too many.
 
     The first version of a fork has the cost of its original and is no turn, nor is one whose earlier ones are gone.
     """
     rows = Checkpoint.objects.filter(session=session_pk).order_by("version").values_list("version", "budget_spent_usd")
     spent = [(version, parse_cost(stored) or Decimal()) for version, stored in rows[: _MAX_COMPARED + 1]]
     if not 1 < len(spent) <= _MAX_COMPARED:
-        return None
-    turns = [
-        (after - before, version) for (previous, before), (version, after) in pairwise(spent) if version == previous + 1
-    ]
-    if not is_fork and spent[0][0] == 1:
-        turns.append((spent[0][1], spent[0][0]))
+        return CostsOfVersions()
+    first, total = spent[0], spent[0][1]
+    turns = [(first[1], first[0])] if not is_fork and first[0] == 1 else []
+    for (previous, before), (version, after) in pairwise(spent):
+        total += max(after - before, Decimal())
+        if version == previous + 1:
+            turns.append((after - before, version))
     (cost, version), (second, _version) = [*sorted(turns, reverse=True)[:2], (Decimal(), 0), (Decimal(), 0)][:2]
-    total = spent[-1][1]
-    return (
-        MostExpensiveTurn(version, cost, float(cost / total)) if cost > max(second, Decimal()) and total > 0 else None
+    return CostsOfVersions(
+        MostExpensiveTurn(version, cost, float(cost / total)) if cost > max(second, Decimal()) else None,
+        total if total > spent[-1][1] else None,
     )
 
 

@@ -41,9 +41,9 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "before": before,
         "environment": environment,
         "growth": growth,
-        "most_expensive": usage_by_turn.find_most_expensive_turn(pk, is_fork=head.row.is_fork)
-        if before is None and head.row.cost
-        else None,
+        "costs": usage_by_turn.compare_costs_of_versions(pk, is_fork=head.row.is_fork)
+        if head.row.cost is not None
+        else usage_by_turn.CostsOfVersions(),
         "chart": growth and version_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
         "cost_of_version": _compute_mean_cost_per_version(head),
     }

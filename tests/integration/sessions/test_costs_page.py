@@ -156,6 +156,22 @@ def test_turn_whose_totals_went_down_has_dashes_and_later_ones_count_from_there(
     assert "– tokens" in visible_text(client.get(f"/sessions/{session.pk}/versions/"))
 
 
+def test_headline_has_the_last_total_and_the_sum_of_the_versions_where_the_total_went_down(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.03")
+    make_messages(session=session, texts=["a"])
+    for spent in ("0.02", "0.05"):
+        make_checkpoint(session=session, budget_spent_usd=spent)
+    assert "Sum of the versions" not in visible_text(client.get(f"/sessions/{session.pk}/costs/"))
+    for spent in ("0.01", "0.03"):
+        make_checkpoint(session=session, budget_spent_usd=spent)
+    for query in ("", "?before=3"):
+        page = visible_text(client.get(f"/sessions/{session.pk}/costs/{query}")).partition("History")[2]
+        assert "Cost$0.03stated last Sum of the versions$0.07at least Versions4 The agent’s total went down" in page
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/"))
+    assert "Most expensive: v2, $0.03 (43 % of all)" in page
+
+
 def test_versions_before_the_first_that_used_something_are_not_listed(client: Client) -> None:
     client.force_login(make_user(name="alice"))
     session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.02")
