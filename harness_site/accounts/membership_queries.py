@@ -28,7 +28,7 @@ def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
 
 
 def may_user_decide_in_a_workspace(user: AbstractBaseUser) -> bool:
-    """Return whether `user` may decide calls anywhere. Who may not gets no messages about them."""
+    """Return whether `user` may decide calls anywhere. Who may not gets no messages about calls that wait."""
     return any(membership.has_role(Role.APPROVER) for membership in list_memberships_cached_on_user(user))
 
 

@@ -52,8 +52,8 @@ def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
     remainder_lines = (
         [_("… and %(number)d more.") % {"number": message.omitted_count}, ""] if message.omitted_count > 0 else []
     )
-    note = [_("%(name)s wrote: “%(note)s”") % {"name": message.handed_by, "note": message.note}, ""]
-    head = [message.headline, "", *(note if message.note else []), message.explanation, "", message.link, ""]
+    text = [_("%(name)s wrote: “%(note)s”") % {"name": message.author, "note": message.text}, ""]
+    head = [message.headline, "", *(text if message.text else []), message.explanation, "", message.link, ""]
     workspace = _("Workspace %(workspace)s.") % {"workspace": message.workspace}
     choice = _("Choose which messages you get: %(link)s") % {"link": preferences}
     foot = ["--", f"{workspace} {choice}", ""]

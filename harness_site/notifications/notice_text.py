@@ -43,12 +43,16 @@ _QUESTION_EXPLANATION: Final = _("The agent waits until a person answers.")
 #: Headlines of a hand-over: for the colleague, and for everybody else.
 _HANDED_TO_READER: Final = _("{by} handed a call over to you: {sentence}")
 _HANDED_OVER: Final = _("{by} handed a call over to {to}: {sentence}")
+#: Headlines of a comment: for a member whom it mentions, and for webhooks.
+_MENTIONS_READER: Final = _("{by} mentions you in a comment: {sentence}")
+_MENTIONS_MEMBERS: Final = _("{by} mentions a colleague in a comment: {sentence}")
 _EXPLANATIONS: Final = {
     Event.INTERRUPTED: _("The outcome of this call is unknown. The agent waits until a person decides."),
     Event.AWAITING_APPROVAL: _("The agent waits until a person approves or rejects this call."),
     Event.REMINDER: _("After the deadline, only an admin can decide."),
     Event.ESCALATION: _("The deadline has passed without a decision. Only an admin can decide now."),
     Event.HANDED_OVER: _("The agent waits until a person decides. The first decision recorded wins."),
+    Event.MENTIONED: _("The page of the call has all comments. The agent does not read them."),
     Event.TEST: _("This is a test message. You do not have to do anything."),
 }
 _TABS: Final = {CallStatus.INTERRUPTED: "interrupted", CallStatus.AWAITING_APPROVAL: "awaiting"}
@@ -75,7 +79,8 @@ class NoticeItem:
 class NoticeMessage:
     """Message about a notice; `items` are the first of `count` calls that still wait.
 
-    A hand-over names who handed the call `handed_by` to whom, and the note; the texts are empty for other events.
+    A hand-over has the colleague `handed_to`, and the `text` of the note with its `author`; a comment has the last two.
+    All three are empty for other events.
     """
 
     event: Event
@@ -86,9 +91,9 @@ class NoticeMessage:
     link: str
     count: int
     items: tuple[NoticeItem, ...]
-    handed_by: str = ""
+    author: str = ""
     handed_to: str = ""
-    note: str = ""
+    text: str = ""
 
     @property
     def omitted_count(self) -> int:
@@ -96,7 +101,7 @@ class NoticeMessage:
 
 
 def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMessage | None:
-    """Build the current message of a notice; None if every call has been decided.
+    """Build the current message of a notice; None if every call has been decided, or for a comment deleted.
 
     `to_person` addresses a person and not a webhook.
     """
@@ -114,7 +119,7 @@ def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) ->
         if not calls:
             return None
         about_questions = event is Event.AWAITING_APPROVAL and all(call.is_question for call in calls)
-        items = []
+        items, text = [], ""
         secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
             {call.session_id for call in calls}
         )
@@ -125,13 +130,18 @@ def load_and_build_notice_message(notice: Notice, *, to_person: bool = False) ->
                 masker.mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(call.args)),
             ):
                 items.append(_build_notice_item(call, notice.workspace))
+                # A hand-over and a comment are about one call.
+                text = _mask_and_format_on_one_line(notice.text)
         return _build_message_of_items(
             notice,
             _build_headline(notice, items, count, about_questions=about_questions, to_person=to_person),
             items,
             count,
-            items[0].link if count == 1 else _build_queue_url_filtered_by_tool(calls[0], notice.workspace),
+            _get_link_of_single_call(event, items[0])
+            if count == 1
+            else _build_queue_url_filtered_by_tool(calls[0], notice.workspace),
             explanation=str(_QUESTION_EXPLANATION) if about_questions else "",
+            text=text,
         )
 
 
@@ -140,8 +150,11 @@ def _build_headline(
 ) -> str:
     if notice.event == Event.HANDED_OVER:
         template = _HANDED_TO_READER if to_person else _HANDED_OVER
-        by, to = _mask_and_format_on_one_line(notice.handed_by), _mask_and_format_on_one_line(notice.handed_to)
+        by, to = _mask_and_format_on_one_line(notice.author), _mask_and_format_on_one_line(notice.handed_to)
         return template.format(by=by, to=to, sentence=items[0].sentence)
+    if notice.event == Event.MENTIONED:
+        template = _MENTIONS_READER if to_person else _MENTIONS_MEMBERS
+        return template.format(by=_mask_and_format_on_one_line(notice.author), sentence=items[0].sentence)
     singular, plural = _QUESTION_HEADLINES if about_questions else _HEADLINES[Event(notice.event)]
     return (
         singular.format(items[0].sentence)
@@ -161,11 +174,17 @@ def _mask_and_format_on_one_line(text: str) -> str:
 
 
 def _build_message_of_items(
-    notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str, *, explanation: str = ""
+    notice: Notice,
+    headline: str,
+    items: list[NoticeItem],
+    count: int,
+    link: str,
+    *,
+    explanation: str = "",
+    text: str = "",
 ) -> NoticeMessage:
     event = Event(notice.event)
     workspace, tool = _mask_and_format_on_one_line(notice.workspace.name), _mask_and_format_on_one_line(notice.tool)
-    handover = [_mask_and_format_on_one_line(text) for text in (notice.handed_by, notice.handed_to, notice.note)]
     return NoticeMessage(
         event,
         workspace,
@@ -175,15 +194,25 @@ def _build_message_of_items(
         link,
         count,
         tuple(items),
-        *handover,
+        _mask_and_format_on_one_line(notice.author),
+        _mask_and_format_on_one_line(notice.handed_to),
+        text,
     )
 
 
 def _load_first_waiting_calls_and_count(notice: Notice) -> tuple[list[ToolCall], int]:
-    """Return the first calls of a notice that still wait in the same status, and their number."""
-    call_pks = notice.noticed.values("tool_call_id")
-    calls = ToolCall.objects.filter(pk__in=call_pks, status__in=notice.noticed.values("status")).order_by("pk")
+    """Return the first calls of a notice that still wait in the same status, and their number.
+
+    A comment is about its call before and after the decision.
+    """
+    calls = ToolCall.objects.filter(pk__in=notice.noticed.values("tool_call_id")).order_by("pk")
+    if notice.event != Event.MENTIONED:
+        calls = calls.filter(status__in=notice.noticed.values("status"))
     return list(calls.select_related("session", "run")[:MAX_LISTED_CALLS]), calls.count()
+
+
+def _get_link_of_single_call(event: Event, item: NoticeItem) -> str:
+    return f"{item.link}#comments" if event is Event.MENTIONED else item.link
 
 
 def _build_page_url_entering_workspace(path: str, workspace: Workspace) -> str:

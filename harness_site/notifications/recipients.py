@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.db.models import QuerySet
 
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from harness_site.notifications.models import Event, Preferences, Webhook
 from harness_site.send_email import is_mail_configured
+
+#: Lowest role that gets messages about an event, where it is not that of those who decide.
+_ROLES_OF_EVENTS: Final = {Event.ESCALATION: Role.ADMIN, Event.MENTIONED: Role.AUDITOR}
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Recipient:
 
 def list_recipients(workspace: int, event: Event) -> list[Recipient]:
     """List the recipients of `event` in a workspace."""
-    return [*list_webhook_recipients(workspace, event), *_list_email_recipients(workspace, event)]
+    return [*list_webhook_recipients(workspace, event), *list_email_recipients(workspace, event)]
 
 
 def list_webhook_recipients(workspace: int, event: Event) -> list[Recipient]:
@@ -37,7 +42,9 @@ def find_email_recipient(member: Membership, event: Event) -> Recipient | None:
     """Return a member as the recipient of an e-mail; None if they get none about this event."""
     if not is_mail_configured() or not has_role_for_event(member, event):
         return None
-    address = _get_address_if_event_wanted(member.user, event)
+    if not get_preferences_or_unsaved_defaults(member.user).wants_event(event):
+        return None
+    address = get_notification_address(member.user)
     return Recipient(address, user=member.user) if address else None
 
 
@@ -68,18 +75,19 @@ def get_usable_account_address(user: User) -> str:
 
 
 def has_role_for_event(member: Membership, event: Event) -> bool:
-    """Return True if a member can act on an event; after the deadline only an admin can."""
-    return member.user.is_active and member.has_role(Role.ADMIN if event is Event.ESCALATION else Role.APPROVER)
+    """Return True if an event concerns a member: only admins can decide after the deadline, and all read comments."""
+    return member.user.is_active and member.has_role(_ROLES_OF_EVENTS.get(event, Role.APPROVER))
 
 
-def _list_email_recipients(workspace: int, event: Event) -> list[Recipient]:
+def list_email_recipients(workspace: int, event: Event) -> list[Recipient]:
+    """List the members of a workspace who get an e-mail about `event`; nobody without a mail server."""
     if not is_mail_configured():
         return []
+    recipients = [find_email_recipient(member, event) for member in query_members_with_addresses(workspace)]
+    return [recipient for recipient in recipients if recipient is not None]
+
+
+def query_members_with_addresses(workspace: int) -> QuerySet[Membership]:
+    """Select the members of a workspace with what says whether and where they get e-mail, the oldest first."""
     members = Membership.objects.filter(workspace=workspace).select_related("user__notification_preferences")
-    ordered_members = members.prefetch_related("user__emailaddress_set").order_by("pk")
-    users = [member.user for member in ordered_members if has_role_for_event(member, event)]
-    return [Recipient(address, user=user) for user in users if (address := _get_address_if_event_wanted(user, event))]
-
-
-def _get_address_if_event_wanted(user: User, event: Event) -> str:
-    return get_notification_address(user) if get_preferences_or_unsaved_defaults(user).wants_event(event) else ""
+    return members.prefetch_related("user__emailaddress_set").order_by("pk")

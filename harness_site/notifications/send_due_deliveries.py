@@ -179,12 +179,17 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
 
 
 def _explain_unneeded_delivery(delivery: Delivery, message: NoticeMessage | None) -> StoredSentence | None:
+    is_about_comment = delivery.notice.event == Event.MENTIONED
+    if message is None and is_about_comment:
+        return StoredSentence.build(gettext_noop("The call was deleted before the message was sent."))
     if message is None:
         return StoredSentence.build(gettext_noop("All its calls were decided before the message was sent."))
     if delivery.user is None:
         return None
     member = Membership.objects.filter(user=delivery.user, workspace=delivery.notice.workspace).first()
     if member is None or not has_role_for_event(member, Event(delivery.notice.event)):
+        if is_about_comment:
+            return StoredSentence.build(gettext_noop("The recipient may not read this workspace any more."))
         return StoredSentence.build(gettext_noop("The recipient may not decide in this workspace any more."))
     return None
 

@@ -68,14 +68,14 @@ def build_json_payload(delivery_id: str, message: NoticeMessage) -> dict[str, An
         "link": message.link,
         "count": message.count,
         "calls": [_build_call_payload(item) for item in message.items],
-        **_build_handover_payload(message),
+        **_build_handover_or_comment_payload(message),
     }
 
 
-def _build_handover_payload(message: NoticeMessage) -> dict[str, Any]:
-    if message.event is not Event.HANDED_OVER:
-        return {}
-    return {"hand_over": {"by": message.handed_by, "to": message.handed_to, "note": message.note}}
+def _build_handover_or_comment_payload(message: NoticeMessage) -> dict[str, Any]:
+    if message.event is Event.HANDED_OVER:
+        return {"hand_over": {"by": message.author, "to": message.handed_to, "note": message.text}}
+    return {"comment": {"by": message.author, "text": message.text}} if message.event is Event.MENTIONED else {}
 
 
 def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
         "unfurl_media": False,
         "blocks": [
             _build_slack_section(
-                f"*{headline}*\n{_shorten_and_escape_slack_text(message.note or message.explanation, 300)}"
+                f"*{headline}*\n{_shorten_and_escape_slack_text(message.text or message.explanation, 300)}"
             ),
             *([_build_slack_section(text)] if text else []),
             {

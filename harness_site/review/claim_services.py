@@ -18,7 +18,7 @@ from checkpoints.models import ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
-from harness_site.notifications import handover_notices
+from harness_site.notifications import notices_between_members
 from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import CLAIMED_FOR, HANDED_FOR
 from harness_site.review.models import Claim
@@ -45,7 +45,7 @@ def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str,
             member=to, since=now, seen_at=now, handed_by=by.user.get_username(), note=note
         )
         record_claim_event_and_notify_pages(AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username())
-        handover_notices.create_handover_notice(call, by=by, to=to, note=note)
+        notices_between_members.create_handover_notice(call, by=by, to=to, note=note)
 
 
 def _get_or_create_locked_claim(call: ToolCall, member: Membership) -> tuple[Claim, bool]:

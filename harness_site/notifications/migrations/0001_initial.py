@@ -47,6 +47,7 @@ class Migration(migrations.Migration):
                 ("reminder", models.BooleanField(default=True)),
                 ("escalation", models.BooleanField(default=True)),
                 ("handed_over", models.BooleanField(default=True)),
+                ("mentioned", models.BooleanField(default=True)),
             ],
         ),
         migrations.CreateModel(
@@ -71,6 +72,7 @@ class Migration(migrations.Migration):
                             ("reminder", "Deadline is near"),
                             ("escalation", "Deadline has passed"),
                             ("handed_over", "Handed over"),
+                            ("mentioned", "Mentioned in a comment"),
                             ("test", "Test"),
                         ],
                         max_length=20,
@@ -80,9 +82,9 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("send_at", models.DateTimeField()),
                 ("closed", models.BooleanField(default=False)),
-                ("handed_by", models.CharField(blank=True, max_length=150)),
+                ("author", models.CharField(blank=True, max_length=150)),
                 ("handed_to", models.CharField(blank=True, max_length=150)),
-                ("note", models.TextField(blank=True)),
+                ("text", models.TextField(blank=True)),
             ],
             options={
                 "indexes": [models.Index(fields=["workspace", "event", "tool", "-id"], name="notice_newest")],
@@ -119,6 +121,7 @@ class Migration(migrations.Migration):
                             ("reminder", "Deadline is near"),
                             ("escalation", "Deadline has passed"),
                             ("handed_over", "Handed over"),
+                            ("mentioned", "Mentioned in a comment"),
                             ("test", "Test"),
                         ],
                         max_length=20,
@@ -146,7 +149,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        condition=models.Q(("event", "handed_over"), _negated=True),
+                        condition=models.Q(("event__in", ["handed_over", "mentioned"]), _negated=True),
                         fields=("tool_call", "event", "status"),
                         name="call_told_once",
                     )

@@ -19,6 +19,7 @@ class Event(models.TextChoices):
     REMINDER = "reminder", _("Deadline is near")
     ESCALATION = "escalation", _("Deadline has passed")
     HANDED_OVER = "handed_over", _("Handed over")
+    MENTIONED = "mentioned", _("Mentioned in a comment")
     TEST = "test", _("Test")
 
 
@@ -29,8 +30,8 @@ CALL_EVENTS: Final = tuple(event for event in Event if event is not Event.TEST)
 class Notice(models.Model):
     """Notification about calls of one tool with the same event at about the same time.
 
-    More calls are added until it is closed, when the first message about it is built. A hand-over is about one call,
-    and names who handed it to whom, and the note.
+    More calls are added until it is closed, when the first message about it is built. A hand-over and a comment that
+    mentions members are about one call, and name who wrote the note or comment; a hand-over also names the colleague.
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -40,9 +41,9 @@ class Notice(models.Model):
     #: Earliest time of sending, by the database's clock.
     send_at = models.DateTimeField()
     closed = models.BooleanField(default=False)
-    handed_by = models.CharField(max_length=150, blank=True)
+    author = models.CharField(max_length=150, blank=True)
     handed_to = models.CharField(max_length=150, blank=True)
-    note = models.TextField(blank=True)
+    text = models.TextField(blank=True)
 
     class Meta:
         indexes = (models.Index(fields=["workspace", "event", "tool", "-id"], name="notice_newest"),)
@@ -53,7 +54,7 @@ class Notice(models.Model):
 
 class NoticedCall(models.Model):
     """Membership of a call in a notice. A call is notified once for each event and each status it waits in, and of each
-    hand-over.
+    hand-over and comment.
 
     A row may outlive its call, because agents delete sessions without knowing this table.
     """
@@ -69,7 +70,7 @@ class NoticedCall(models.Model):
         constraints = (
             models.UniqueConstraint(
                 fields=["tool_call", "event", "status"],
-                condition=~models.Q(event=Event.HANDED_OVER),
+                condition=~models.Q(event__in=[Event.HANDED_OVER, Event.MENTIONED]),
                 name="call_told_once",
             ),
         )

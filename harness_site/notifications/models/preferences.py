@@ -20,6 +20,7 @@ class Preferences(models.Model):
     reminder = models.BooleanField(default=True)
     escalation = models.BooleanField(default=True)
     handed_over = models.BooleanField(default=True)
+    mentioned = models.BooleanField(default=True)
 
     def __str__(self) -> str:
         return f"preferences of {self.user}"

@@ -1,5 +1,6 @@
 """E-mail preferences of the user."""
 
+from collections.abc import Collection
 from typing import Any, Final, cast
 
 from django import forms
@@ -13,15 +14,17 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from checkpoints.enums import Role
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
-from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
-from harness_site.accounts.models import Membership
+from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_confirmation
-from harness_site.notifications.models import CALL_EVENTS
+from harness_site.notifications.models import CALL_EVENTS, Event
 from harness_site.notifications.preference_changes import update_notification_preferences
-from harness_site.notifications.recipients import get_notification_address, get_preferences_or_unsaved_defaults
+from harness_site.notifications.recipients import (
+    get_notification_address,
+    get_preferences_or_unsaved_defaults,
+    has_role_for_event,
+)
 from harness_site.send_email import is_mail_configured
 
 _HELP: Final = {
@@ -34,6 +37,7 @@ _HELP: Final = {
     "reminder": _("A deadline is near, and the call is not decided."),
     "escalation": _("A deadline has passed. Only admins get this message, because only they can decide then."),
     "handed_over": _("A colleague hands a call over to you."),
+    "mentioned": _("A colleague names you in a comment on a call, with @ before your name."),
 }
 
 
@@ -45,8 +49,9 @@ class PreferencesForm(forms.Form):
     reminder = forms.BooleanField(required=False)
     escalation = forms.BooleanField(required=False)
     handed_over = forms.BooleanField(required=False)
+    mentioned = forms.BooleanField(required=False)
 
-    def __init__(self, *args: Any, is_admin: bool, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, events: Collection[Event], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         set_field_labels_styles_and_errors(
             self,
@@ -54,8 +59,9 @@ class PreferencesForm(forms.Form):
             address=_("Address"),
             **{event.value: event.label for event in CALL_EVENTS},
         )
-        if not is_admin:
-            del self.fields["escalation"]
+        for event in CALL_EVENTS:
+            if event not in events:
+                del self.fields[event.value]
         self.fields["address"].widget.attrs["autocomplete"] = "email"
         for name, field in self.fields.items():
             field.help_text = _HELP.get(name, "")
@@ -68,8 +74,8 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
     preferences = get_preferences_or_unsaved_defaults(user)
     initial = model_to_dict(preferences, fields=list(PreferencesForm.base_fields))
     initial["address"] = preferences.asked_address or preferences.address
-    is_admin = Membership.objects.filter(user=user, role=Role.ADMIN).exists()
-    form = PreferencesForm(request.POST if request.method == "POST" else None, initial=initial, is_admin=is_admin)
+    events = _list_events_of_user(user)
+    form = PreferencesForm(request.POST if request.method == "POST" else None, initial=initial, events=events)
     if request.method == "POST" and form.is_valid():
         new_preferences = update_notification_preferences(user, form.cleaned_data, request=request)
         if not new_preferences.asked_address:
@@ -78,7 +84,7 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
         return _send_confirmation_link_and_redirect(request, user, new_preferences.asked_address)
     context = {
         "form": form,
-        "can_decide": may_user_decide_in_a_workspace(user),
+        "events": events,
         "possible": is_mail_configured(),
         "goes_to": get_notification_address(user),
         "asked": preferences.asked_address,
@@ -111,6 +117,12 @@ def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpRespo
     except email_confirmation.LinkRefused:
         return render(request, "notifications/confirm.html", {"days": email_confirmation.LASTS.days}, status=404)
     return render(request, "notifications/confirm.html", context)
+
+
+def _list_events_of_user(user: User) -> list[Event]:
+    """List the events of which the user may get messages in one of their workspaces."""
+    memberships = list_memberships_cached_on_user(user)
+    return [event for event in CALL_EVENTS if any(has_role_for_event(member, event) for member in memberships)]
 
 
 def _send_confirmation_link_and_redirect(request: HttpRequest, user: User, address: str) -> HttpResponse:

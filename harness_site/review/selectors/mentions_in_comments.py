@@ -4,6 +4,8 @@ import re
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from harness_site.accounts.models import Membership
+from harness_site.notifications.recipients import query_members_with_addresses
 from harness_site.review.models import Comment
 
 
@@ -19,6 +21,16 @@ def build_mention_pattern(name: str) -> str:
 def query_comments_that_mention(name: str) -> QuerySet[Comment]:
     """Select the comments of other people in which this person is mentioned; case is ignored, as in names."""
     return Comment.objects.filter(text__iregex=build_mention_pattern(name)).exclude(author=name)
+
+
+def find_mentioned_members(text: str, *, author: Membership) -> list[Membership]:
+    """Return the other active members of the author's workspace whom a text mentions; no query without an `@`."""
+    if "@" not in text:
+        return []
+    others = query_members_with_addresses(author.workspace_id).filter(user__is_active=True).exclude(pk=author.pk)
+    return [
+        other for other in others if re.search(build_mention_pattern(other.user.get_username()), text, re.IGNORECASE)
+    ]
 
 
 def build_mentioned_call_condition(name: str) -> Q:

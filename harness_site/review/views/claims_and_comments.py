@@ -59,7 +59,7 @@ def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
     note, receiver = form.cleaned_data["note"], colleagues[form.cleaned_data["to"]]
     if call.undecided:
         if note:
-            add_comment.add_comment(call, note, by=member, request=request)
+            add_comment.add_comment(call, note, by=member, request=request, receiver=receiver)
         claim_services.hand_over_call(call, by=member, to=receiver, note=note, request=request)
     return redirect("harness_review:card", pk)
 

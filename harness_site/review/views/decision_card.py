@@ -36,7 +36,7 @@ from harness_site.core.masking.masker import collect_secret_values, mask_values_
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.notifications.models import Event
-from harness_site.notifications.recipients import find_email_recipient
+from harness_site.notifications.recipients import find_email_recipient, list_email_recipients
 from harness_site.review import (
     claim_services,
     claims_and_presence,
@@ -298,6 +298,7 @@ def render_decision_card(
         "keeps_form": bool(kept_revision),
         "has_changed": kept_revision not in {"", str(call.revision)},
         "comment_form": comment_form or CommentForm(),
+        "mentions_sent": _list_mentions_sent_by_email(request.membership),
         "withdraw_form": withdraw_form,
         "restore_form": restore_form,
     }
@@ -382,6 +383,14 @@ def build_people_context(
         "handed": handed,
         "hand_over_form": form,
     }
+
+
+def _list_mentions_sent_by_email(reader: Membership) -> list[str]:
+    """List the mentions of which other members get an e-mail; none for a reader who has no form for comments."""
+    if not reader.has_role(Role.APPROVER):
+        return []
+    users = [recipient.user for recipient in list_email_recipients(reader.workspace_id, Event.MENTIONED)]
+    return sorted(f"@{user.get_username()}" for user in users if user is not None and user.pk != reader.user_id)
 
 
 def _describe_handover_by_reader(company: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
 
 #: Fields that differ between the default and `TestAddress.NEW`.
-CHANGED = ["asked_address", "awaiting_approval", "handed_over", "reminder"]
+CHANGED = ["asked_address", "awaiting_approval", "handed_over", "mentioned", "reminder"]
 
 
 class TestAddress:
@@ -67,7 +67,7 @@ class TestAddress:
             (
                 "notifications_changed",
                 "dora",
-                {"fields": ["asked_address", "awaiting_approval", "handed_over", "reminder"]},
+                {"fields": ["asked_address", "awaiting_approval", "handed_over", "mentioned", "reminder"]},
             ),
             ("address_confirmed", "dora", {}),
         ]

@@ -14,7 +14,7 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from harness_site.notifications.create_due_notices import create_due_notices
-from harness_site.notifications.models import Delivery, Preferences, Webhook
+from harness_site.notifications.models import CALL_EVENTS, Delivery, Event, Preferences, Webhook
 from harness_site.notifications.send_due_deliveries import send_due_deliveries
 from tests.integration.notifications.conftest import Start, interrupted, make_due, make_webhook
 from tests.support.audit_entries import list_entries
@@ -211,7 +211,7 @@ class TestPreferences:
     PATH = "/accounts/notifications/"
 
     def test_all_events_are_enabled_by_default(self, admin: Client) -> None:
-        assert admin.get(self.PATH).content.decode().count(" checked") == 6
+        assert admin.get(self.PATH).content.decode().count(" checked") == 7
 
     def test_approver_has_no_choice_about_messages_that_only_admins_get(self, alice: User) -> None:
         approver = sign_in(Client(), alice)
@@ -219,15 +219,26 @@ class TestPreferences:
         approver.post(self.PATH, {"email": "on", "address": "", "interrupted": "on"})
         assert Preferences.objects.get(user=alice).wants_event("escalation"), "if alice becomes an admin"
 
-    def test_auditor_has_no_form_unless_they_decide_in_another_workspace(self) -> None:
+    def test_user_chooses_among_the_events_of_their_workspaces(self) -> None:
         carol = make_user(name="carol", role=Role.AUDITOR)
         auditor = sign_in(Client(), carol)
+
+        def list_events() -> list[str]:
+            page = auditor.get(self.PATH).content.decode()
+            return [event for event in CALL_EVENTS if f'name="{event}"' in page]
+
+        assert list_events() == [Event.MENTIONED]
+        Membership.objects.create(user=carol, workspace=make_workspace(slug="billing"), role=Role.APPROVER)
+        assert list_events() == [event for event in CALL_EVENTS if event is not Event.ESCALATION]
+        Membership.objects.filter(user=carol).delete()
         for path, has_form in ((self.PATH, 'name="email"'), ("/accounts/", f'href="{self.PATH}')):
             assert has_form not in auditor.get(path).content.decode()
-        assert "you can decide in no workspace" in visible_text(auditor.get(self.PATH))
-        Membership.objects.create(user=carol, workspace=make_workspace(slug="billing"), role=Role.APPROVER)
-        for path, has_form in ((self.PATH, 'name="email"'), ("/accounts/", f'href="{self.PATH}')):
-            assert has_form in auditor.get(path).content.decode()
+        assert "you are in none" in visible_text(auditor.get(self.PATH))
+
+    def test_account_page_of_an_auditor_names_comments_alone(self, carol: User, mail: None) -> None:
+        page = sign_in(Client(), carol).get("/accounts/")
+        assert "You can get e-mail about comments that mention you." in visible_text(page)
+        assert f'href="{self.PATH}"' in page.content.decode()
 
     def test_preferences_are_stored_and_recorded(self, admin: Client, dora: User) -> None:
         chosen = {"email": "on", "address": "", "interrupted": "on"}
@@ -236,7 +247,7 @@ class TestPreferences:
         kept = Preferences.objects.get(user=dora)
         assert (kept.wants_event("interrupted"), kept.wants_event("reminder")) == (True, False)
         assert admin.get(self.PATH).content.decode().count(" checked") == 2
-        fields = ["awaiting_approval", "escalation", "handed_over", "reminder"]
+        fields = ["awaiting_approval", "escalation", "handed_over", "mentioned", "reminder"]
         assert list_entries() == [("notifications_changed", "dora", {"fields": fields})]
 
     def test_invalid_address_is_refused(self, admin: Client) -> None:

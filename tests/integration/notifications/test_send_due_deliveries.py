@@ -341,4 +341,8 @@ def test_every_event_has_a_text(start_mail_server: Start, dora: User) -> None:
         "[Harness] Needs a decision",
         "[Harness] Overdue, an admin has to decide",
     ]
-    assert set(Delivery.objects.values_list("notice__event", flat=True)) == set(Event) - {Event.TEST, Event.HANDED_OVER}
+    assert set(Delivery.objects.values_list("notice__event", flat=True)) == set(Event) - {
+        Event.TEST,
+        Event.HANDED_OVER,
+        Event.MENTIONED,
+    }
