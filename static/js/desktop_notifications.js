@@ -1,5 +1,5 @@
 // Desktop notifications while a page is open, if the reader has enabled them: one for each new pending call, one for each
-// outage.
+// outage, and one for each comment that mentions them.
 
 import { gettext } from "./translations.js";
 

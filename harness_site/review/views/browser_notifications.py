@@ -1,8 +1,8 @@
-"""Browser notifications about calls that began to wait since a given time."""
+"""Browser notifications about calls that began to wait, and comments that mention the reader, since a given time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.core.exceptions import BadRequest
@@ -15,26 +15,34 @@ from django.views.decorators.http import require_GET
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.core.masking.masker import use_masking_rules_with_extra_values
+from harness_site.core.masking.masker import (
+    mask_values_of_secret_fields_in_context,
+    use_masking_rules_with_extra_values,
+)
 from harness_site.core.masking.reversible_tokens_for_masked_names import encrypt_name_if_masked
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.review.models import Comment
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import (
     find_verification_error_and_quarantine,
     format_outage_title,
     get_seal_error_sentence_and_label,
 )
-from harness_site.review.selectors import outage_groups, pending_calls
+from harness_site.review.selectors import mentions_in_comments, outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
 
 #: Rows may be committed this much later than their time; pages deduplicate notifications by tag.
 _OVERLAP: Final = timedelta(seconds=5)
-#: Maximum number of single notifications; the rest is summarized as a number.
+#: Maximum number of single notifications about calls, of which the rest is summarized as a number, and about comments.
 MAX_NOTIFICATIONS: Final = 5
+#: Maximum length of the text of a comment.
+_MAX_COMMENT_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +62,14 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     if since is None:
         raise BadRequest(_("The time in the address cannot be read."))
     calls = pending_calls.list_pending_calls_waiting_since(request.membership.workspace, since - _OVERLAP)
-    mark_excerpts_shown_in_response(request, "news", {call.session_id for call in calls})
+    comments = _list_newest_comments_that_mention(request.membership, since - _OVERLAP)
+    sessions = {call.session_id for call in calls} | {comment.call.session_id for comment in comments}
+    mark_excerpts_shown_in_response(request, "news", sessions)
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(sessions)
     notifications = list(
         dict.fromkeys(
             _build_notifications_with_integrity_errors(
-                calls, outage_groups.list_open_outages(request.membership.workspace) if calls else []
+                calls, outage_groups.list_open_outages(request.membership.workspace) if calls else [], secrets
             )
         )
     )
@@ -75,14 +86,31 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
                 reverse("harness_review:review"),
             ),
         ]
+    notifications += [_build_mention_notification(comment, secrets) for comment in comments]
     return JsonResponse({"news": [asdict(notification) for notification in notifications]})
 
 
+def _list_newest_comments_that_mention(reader: Membership, since: datetime) -> list[Comment]:
+    comments = mentions_in_comments.query_comments_that_mention(reader.user.get_username())
+    newest = comments.filter(call__workspace=reader.workspace_id, created_at__gt=since).order_by("-pk")
+    return list(newest.select_related("call")[:MAX_NOTIFICATIONS])
+
+
+def _build_mention_notification(comment: Comment, secrets: Mapping[int, frozenset[str]]) -> BrowserNotification:
+    with (
+        use_masking_rules_with_extra_values(secrets.get(comment.call.session_id, ())),
+        mask_values_of_secret_fields_in_context(formatting.parse_json_or_text(comment.call.args)),
+    ):
+        title = _("%(name)s mentions you") % {"name": mask_and_reveal_hidden(comment.author)}
+        text = formatting.mask_and_shorten_to_one_line(comment.text, _MAX_COMMENT_LENGTH)
+    page = reverse("harness_review:card", args=[comment.call_id])
+    return BrowserNotification(f"comment {comment.pk}", title, text, f"{page}#comments")
+
+
 def _build_notifications_with_integrity_errors(
-    calls: Sequence[ToolCall], outages: list[Outage]
+    calls: Sequence[ToolCall], outages: list[Outage], secrets: Mapping[int, frozenset[str]]
 ) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
-    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({call.session_id for call in calls})
     for call in calls:
         outage = outages_by_call.get(call.pk)
         if outage is not None:

@@ -1,4 +1,4 @@
-"""Desktop notifications of an open page: one for each new call or outage."""
+"""Desktop notifications of an open page: one for each new call or outage, and each comment that mentions the reader."""
 
 import re
 from datetime import timedelta
@@ -12,6 +12,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
+from harness_site.review.models import Comment
 from harness_site.review.views import browser_notifications
 from tests.integration.review.conftest import Lost
 from tests.support.factories import THEN
@@ -90,6 +91,22 @@ def test_secret_is_masked(people: dict[str, Client], lost: Lost) -> None:
     assert "sk-live" not in told(people["alice"])[0]["body"]
 
 
+def test_comment_that_mentions_the_reader_is_notified(people: dict[str, Client], lost: Lost) -> None:
+    call, foreign = lost(args={"password": "violet-harbour"}), lost(workspace="elsewhere")
+    people["alice"].post(f"/review/calls/{call.pk}/comment/", {"text": "@carol, it is\nviolet-harbour."})
+    Comment.objects.create(call=foreign, author="alice", text="@carol")
+    comment = Comment.objects.get(call=call)
+    (notification,) = told(people["carol"])
+    assert (notification["tag"], notification["title"]) == (f"comment {comment.pk}", "alice mentions you")
+    assert notification["body"].startswith("@carol, it is ")
+    assert "violet" not in notification["body"]
+    assert notification["url"] == f"/review/calls/{call.pk}/#comments"
+    assert [told(people[name]) for name in ("alice", "bob")] == [[], []]
+    Comment.objects.update(created_at=clock.now() - timedelta(minutes=1))
+    assert told(people["carol"]) == []
+    assert len(told(people["carol"], timedelta(minutes=2))) == 1
+
+
 @pytest.mark.parametrize("since", ["", "yesterday", "0001-01-01T00:00:00Z", "2025-03-04T10:00:00"])
 def test_invalid_time_is_a_bad_request(people: dict[str, Client], since: str) -> None:
     assert people["alice"].get("/review/news/", {"since": since}).status_code == 400
@@ -100,6 +117,6 @@ def test_query_count_is_independent_of_the_news(
     people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     for number in range(calls):
-        now(lost, tool=f"tool_{number}")
-    with django_assert_num_queries(9):
+        Comment.objects.create(call=now(lost, tool=f"tool_{number}"), author="bob", text="@carol")
+    with django_assert_num_queries(10):
         people["carol"].get("/review/news/", {"since": formatting.format_iso_time(clock.now())})
