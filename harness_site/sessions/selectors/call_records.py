@@ -137,9 +137,11 @@ class CallRecord:
         """Return how long the tool ran.
 
         None if it did not run or the end is unknown: after an interruption, of a discarded call, or in a transcript
-        that gives one time for both.
+        that gives one time for both. It is 0 for a call that was faster than the clock tells.
         """
-        if self.settled_at in {None, self.issued_at} or self.interrupted_at is not None:
+        if self.settled_at is None or self.interrupted_at is not None:
+            return None
+        if self.is_imported and self.settled_at == self.issued_at:
             return None
         if self.has_not_run or self.is_discarded:
             return None

@@ -20,7 +20,7 @@ from django.db.models import Case, F, Q, QuerySet, When
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.enums import OPEN_CALL_STATUSES, CallStatus
+from checkpoints.enums import IMPORTED_MARK, OPEN_CALL_STATUSES, CallStatus
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION, is_failed_command
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
@@ -44,7 +44,12 @@ _IS_QUESTION: Final = Case(When(IS_QUESTION, then=True), default=False)
 _IS_ANSWERED: Final = Case(When(ANSWERED_CALLS, then=True), default=False)
 _IS_INTERRUPTED: Final = Case(When(COUNTED_INTERRUPTIONS, then=True), default=False)
 _IS_TIMED: Final = Case(
-    When(Q(interrupted_at=None, settled_at__isnull=False) & ~Q(settled_at=F("issued_at")), then=True), default=False
+    When(
+        # A transcript may give one time for the start and the end.
+        Q(interrupted_at=None, settled_at__isnull=False) & ~Q(side_effects=IMPORTED_MARK, settled_at=F("issued_at")),
+        then=True,
+    ),
+    default=False,
 )
 _ENDED_STATUSES: Final = frozenset({CallStatus.COMPLETED, CallStatus.FAILED})
 _NEWEST_FIRST: Final = ("-issued_at", "-pk")

@@ -118,6 +118,8 @@ class TimelineItem:
     is_group: bool = False
     #: Shape of the chip, where it depends on more than the kind.
     shape: str = ""
+    #: Whether a transcript gives one time for its start and its end.
+    has_one_time: bool = False
 
     @property
     def end(self) -> datetime:
@@ -132,9 +134,10 @@ class TimelineItem:
         """Return whether it is known how long it took: not for a moment, nor for a call without a result.
 
         A running call has taken the time until the last sign of its process; that of a transcript has none after it.
-        A transcript may also give one time for the start and the end of a call.
         """
-        return not self.is_moment and self.kind != "unanswered" and (self.kind not in CALL_OUTCOMES or self.seconds > 0)
+        if self.is_moment or self.has_one_time or self.kind == "unanswered":
+            return False
+        return self.seconds > 0 or self.kind in {"ran", "failed"} or self.kind not in CALL_OUTCOMES
 
     @property
     def title(self) -> str:
@@ -235,7 +238,10 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
     match entry:
         case Stretch(number=number) if number > 1:
             name = texts.sentences["calls"] % {"number": formatting.format_number(number)}
-            return TimelineItem(entry.kind, start, seconds, run, name, texts.outcomes[entry.kind], is_group=True)
+            outcome, has_one_time = texts.outcomes[entry.kind], entry.has_one_time
+            return TimelineItem(
+                entry.kind, start, seconds, run, name, outcome, is_group=True, has_one_time=has_one_time
+            )
         case Stretch():
             is_wait, sentence = entry.kind == "wait", texts.sentences["waited"]
             name = (
@@ -244,7 +250,16 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             outcome = texts.outcomes["waits" if entry.goes_on else entry.kind]
             if entry.exit_code is not None:
                 outcome = texts.sentences["exit"] % {"code": entry.exit_code}
-            return TimelineItem(entry.kind, start, seconds, run, name, outcome, call_pk=entry.call_pk)
+            return TimelineItem(
+                entry.kind,
+                start,
+                seconds,
+                run,
+                name,
+                outcome,
+                call_pk=entry.call_pk,
+                has_one_time=entry.has_one_time,
+            )
         case Turn():
             name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)

@@ -328,7 +328,7 @@ def _compute_bar_layout(stretch: Stretch, x: float, y: float, scale: _LogScale, 
     if stretch.kind == "wait":
         labels = list_wait_label_candidates(took)
     title = str(_BAR_TITLES.get(stretch.kind, "%(tool)s: %(duration)s")) % {"tool": tool, "duration": took}
-    if stretch.kind in {"ran", "failed"} and stretch.end <= stretch.start:  # a transcript may give one time for both
+    if stretch.has_one_time:
         title = f"{tool}: {get_item_texts_in_current_language().outcomes[stretch.kind]}"
     label, is_beside = _choose_bar_label_and_side(labels, min(width, next_x - x), next_x - x - width)
     label_x = round(x + width + 5 if is_beside else x + 6, 1)

@@ -50,6 +50,18 @@ def test_interrupted_call_has_no_duration(session: Session) -> None:
     assert (card.newest_attempt.pk, card.newest_attempt.duration) == (call.pk, None)
 
 
+@pytest.mark.parametrize(("side_effects", "duration"), [("mutate", timedelta()), ("imported", None)])
+def test_call_that_ended_at_its_start_has_a_duration_unless_it_was_imported(
+    session: Session, side_effects: str, duration: timedelta | None
+) -> None:
+    asks(session)
+    make_checkpoint(session=session)
+    logged(session, step=1, status=CallStatus.COMPLETED, settled_at=THEN, side_effects=side_effects)
+    record = cards(read(session))[0].newest_attempt
+    assert record is not None
+    assert record.duration == duration
+
+
 def test_attempts_of_a_call_are_grouped(session: Session) -> None:
     asks(session)
     make_checkpoint(session=session)

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import IMPORTED_RUN_HOST, CallStatus, CostBasis, DecisionKind, Phase
-from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from checkpoints.models import Checkpoint, Message, Run, Session, ToolCall
 from harness_site.sessions.timeline import list_timeline_items, views
 from harness_site.sessions.timeline.selectors import timeframe_contents
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch
@@ -116,8 +116,16 @@ def test_running_call_of_a_transcript_has_no_duration() -> None:
     assert [item.title for item in items] == ["Bash: running", "Bash: running, 2.0 s"]
 
 
+def test_call_that_was_faster_than_the_clock_took_no_milliseconds(session: Session, reader: Client) -> None:
+    call(session, 10, settled_at=THEN + timedelta(seconds=10))
+    assert "<title>refund_card: completed, 0 ms</title>" in page(reader, session)
+    make_checkpoint(session=session)
+    assert "<title>refund_card: 0 ms</title>" in reader.get(f"/sessions/{session.pk}/").content.decode()
+
+
 def test_call_of_a_transcript_with_one_time_has_no_duration(session: Session, reader: Client) -> None:
-    call(session, 10, settled_at=THEN + timedelta(seconds=10), issued_at=THEN + timedelta(seconds=10))
+    Run.objects.update(host=IMPORTED_RUN_HOST)
+    call(session, 10, settled_at=THEN + timedelta(seconds=10))
     html = page(reader, session)
     assert "<title>refund_card: completed</title>" in html
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))

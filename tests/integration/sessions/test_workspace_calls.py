@@ -352,6 +352,9 @@ def test_median_of_some_of_the_calls_says_of_how_many(session: Session, reader: 
             settled_at=THEN + timedelta(seconds=seconds),
         )
     (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    assert (rates.timed, rates.median) == (5, timedelta())
+    ToolCall.objects.update(side_effects="imported")
+    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     assert (rates.completed, rates.timed, rates.median) == (5, 2, timedelta(seconds=3))
     words = visible_text(reader.get("/calls/"))
     assert "pay 5 5 (100 %) 3.0 s of 2 calls 4.0 s" in words

@@ -76,7 +76,8 @@ class Stretch(NamedTuple):
     A lost call ends when the loss was detected, an unanswered one when it was given up or its run ended, a wait when
     it was decided. Completed calls that began shortly after each other may be one stretch: `number` counts them, and
     `tool` and `call_pk` are those of one of them. A wait that `goes_on` ends now. `exit_code` is that of a shell
-    command which failed, although its tool completed the call.
+    command which failed, although its tool completed the call. `has_one_time` says that a transcript gives one time for
+    its start and its end, so that its duration is unknown.
     """
 
     kind: str
@@ -87,6 +88,7 @@ class Stretch(NamedTuple):
     number: int = 1
     goes_on: bool = False
     exit_code: int | None = None
+    has_one_time: bool = False
 
 
 class VersionMark(NamedTuple):
@@ -451,10 +453,17 @@ def _build_stretch_of_call(call: LoggedCallRow, lane: Lane) -> Stretch:
             call.pk,
         )
     if call.settled is not None:
-        if is_failed_command(call.status, call.exit_code):
-            return Stretch("failed", call.issued, call.settled, call.tool, call.pk, exit_code=call.exit_code)
-        kind = _SPAN_KINDS.get(call.status, "ran")
-        return Stretch(kind, call.issued, call.settled, call.tool, call.pk, call.number)
+        has_failed = is_failed_command(call.status, call.exit_code)
+        return Stretch(
+            "failed" if has_failed else _SPAN_KINDS.get(call.status, "ran"),
+            call.issued,
+            call.settled,
+            call.tool,
+            call.pk,
+            1 if has_failed else call.number,
+            exit_code=call.exit_code if has_failed else None,
+            has_one_time=lane.run.host == IMPORTED_RUN_HOST and call.settled == call.issued,
+        )
     return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)
 
 

@@ -384,14 +384,15 @@ def test_sample_keeps_messages_calls_tokens_times_and_costs(
 
 
 @pytest.mark.parametrize(
-    "output",
+    ("output", "seconds"),
     [
-        '{"output":"done","metadata":{"exit_code":0,"duration_seconds":0.4}}',
-        "Exit code: 0\nWall time: 0.4 seconds\nOutput:",
+        ('{"output":"done","metadata":{"exit_code":0,"duration_seconds":0.4}}', 0.4),
+        ("Exit code: 0\nWall time: 0.4 seconds\nOutput:", 0.4),
+        ("Exit code: 0\nWall time: 0 seconds\nOutput:", 0.000001),
     ],
 )
 def test_stated_duration_is_used_when_call_and_result_have_the_same_time(
-    cp: SyncCheckpointer, tmp_path: Path, output: str
+    cp: SyncCheckpointer, tmp_path: Path, output: str, seconds: float
 ) -> None:
     call = {"type": "function_call", "name": "shell", "call_id": "x", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "x", "output": output}
@@ -399,7 +400,7 @@ def test_stated_duration_is_used_when_call_and_result_have_the_same_time(
     logged = ToolCall.objects.get()
     assert logged.exit_code == 0
     assert logged.settled_at is not None
-    assert (logged.settled_at - logged.issued_at).total_seconds() == 0.4
+    assert (logged.settled_at - logged.issued_at).total_seconds() == seconds
 
 
 def test_edit_that_the_editor_of_swe_agent_rejected_is_a_failed_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
