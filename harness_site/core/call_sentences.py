@@ -245,13 +245,19 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
 
 
 def _describe_command_in_list(tool: str, command: str, others: dict[str, Any]) -> str:
-    said = summarize_command(command).text
+    first_line, _, rest = command.strip().partition("\n")
+    is_named_after_command = first_line.partition(" ")[0] == tool
+    said = summarize_command(first_line if is_named_after_command else command).text
     further = {
         name: value
         for name, value in others.items()
         if _remove_signs_and_capitals(name) not in _COMMAND_SETTINGS and not _is_long_text(value)
     }
-    words = [f"{put_tool_in_words(tool)}: {said}", *(_put_argument_in_words(*item) for item in further.items())]
+    if is_named_after_command:  # its name says nothing beside the command, and further lines are a text
+        beginning = f"{said} …" if rest.strip() and not said.endswith("…") else said
+    else:
+        beginning = f"{put_tool_in_words(tool)}: {said}"
+    words = [beginning, *(_put_argument_in_words(*item) for item in further.items())]
     return ", ".join(words[:_MAX_ARGUMENTS])
 
 

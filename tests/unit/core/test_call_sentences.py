@@ -140,6 +140,8 @@ def test_each_value_of_an_argument_is_a_piece() -> None:
             {"command": ["bash", "-lc", f"apply_patch <<'P'\n{_PATCH}\nP"]},
             "Shell: apply_patch src/a.py, b.py, and 1 more",
         ),
+        ("rm", {"command": "rm -r build\n"}, "rm -r build"),
+        ("edit", {"command": "edit 3:4\nlamp = on\nend_of_edit"}, "edit 3:4 …"),
         ("apply_patch", {"input": _PATCH}, "Apply patch: src/a.py, b.py, and 1 more"),
         ("mcp__tracker_prod__create_issue", {"title": "Lamp"}, "Create issue: title Lamp"),
         ("ping", {}, "Ping, without arguments"),
