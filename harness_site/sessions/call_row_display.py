@@ -97,12 +97,15 @@ def build_session_call_lines(
     records: Collection[CallRecord],
     original_runs: Mapping[int, int] | None = None,
     origin_id: str | None = None,
+    *,
+    has_times: bool = True,
 ) -> list[CallLine | UnreadableRecord]:
     """Build the lines of the calls of one session, whose secrets are masked until the response.
 
-    `original_runs` and `origin_id` are as in `format_run_of_call`.
+    `original_runs` and `origin_id` are as in `format_run_of_call`. Without `has_times`, the calls have those of an
+    import.
     """
-    build_line = _make_call_line_builder(SessionLinks(), original_runs, origin_id)
+    build_line = _make_call_line_builder(SessionLinks(), original_runs, origin_id, has_times=has_times)
     return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
@@ -155,6 +158,8 @@ def _make_call_line_builder(
     urls: SessionLinks,
     original_runs: Mapping[int, int] | None = None,
     origin_id: str | None = None,
+    *,
+    has_times: bool = True,
 ) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
@@ -181,7 +186,7 @@ def _make_call_line_builder(
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
             error=formatting.mask_and_shorten_output_to_one_line(remove_error_tag(record.error), _LONGEST_ERROR),
-            logged=mark_safe(when),  # noqa: S308 - escaped above
+            logged=mark_safe(when if has_times else ""),  # noqa: S308 - escaped above
             due=render_relative_deadline(record.deadline) if record.deadline else "",
             repeats=_format_attempt_and_replays(record),
             run=format_run_of_call(record, original_runs or {}, origin_id),

@@ -51,12 +51,15 @@ def render_call_status_chip(call: CallLine) -> SafeString:
 
 
 def render_call_time(call: CallLine, run: str = "") -> SafeString:
-    """Render when a call was logged, by which `run` in a list of one session, and how often it was repeated."""
+    """Render when a call was logged, by which `run` in a list of one session, and how often it was repeated.
+
+    Of a source without times, it is not known when.
+    """
     return build_html(
         "<small>{}<span>{}{}</span>{}{}</small>",
         build_html("<span>{}</span> ", call.status_reason) if call.status_reason else "",
         call.logged,
-        f" · {run}" if run else "",
+        f" · {run}" if run and call.logged else run,
         build_html(' <span class="due">{}</span>', call.due) if call.due else "",
         build_html(" <span>{}</span>", call.repeats) if call.repeats else "",
     )

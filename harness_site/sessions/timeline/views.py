@@ -80,8 +80,12 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     since, until = _parse_time_span(request)
     group_size = timeframe_contents.choose_call_group_size_or_none(head, since, until)
-    frame = timeframe_contents.load_timeframe(
-        pk, has_pauses=head.has_pauses, since=since, until=until, group_size=group_size
+    frame = (
+        timeframe_contents.load_timeframe(
+            pk, has_pauses=head.has_pauses, since=since, until=until, group_size=group_size
+        )
+        if head.row.has_times
+        else None
     )
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:

@@ -43,7 +43,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     filters = parse_call_filter(request.GET)
     page = call_records.load_session_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
     original_runs = call_records.load_run_numbers_of_originals(head.stored, skip_unreadable_records(page.rows))
-    rows = build_session_call_lines(pk, page.rows, original_runs, head.origin_id)
+    rows = build_session_call_lines(pk, page.rows, original_runs, head.origin_id, has_times=head.row.has_times)
     context = {
         "head": head,
         "tab": "calls",

@@ -180,6 +180,30 @@ def test_every_page_of_the_session_opens(
     assert reader.get(url(path)).status_code == 200
 
 
+def import_messages_without_times(cp: SyncCheckpointer, system: str) -> str:
+    """Return the URL of a session with the instructions `system`, a prompt, a call, its result, and instructions."""
+    call = {"id": "c1", "type": "function", "function": {"name": "lamp", "arguments": "{}"}}
+    messages = [
+        {"role": "system", "content": system},
+        {"role": "user", "content": "Why is it dark?"},
+        {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "off"},
+        {"role": "system", "content": system},
+    ]
+    import_transcripts(cp, messages, format="openai-chat", session_id="dark")
+    return f"/sessions/{Session.objects.get().pk}/"
+
+
+def test_pages_of_a_source_without_times_show_none(cp: SyncCheckpointer, reader: Client) -> None:
+    address = import_messages_without_times(cp, "You help.")
+    call = ToolCall.objects.get()
+    for path in ("", "versions/", "calls/", f"calls/{call.pk}/", "timeline/", "costs/"):
+        page = reader.get(address + path).content.decode()
+        assert "<time " not in page.partition('class="tabs')[2], path
+    words = visible_text(reader.get(f"{address}timeline/"))
+    assert "There is no timeline: the source of this session has no times." in words
+
+
 HOOK = {
     "type": "hook_success",
     "hookName": "SessionStart:startup",
