@@ -19,6 +19,9 @@ _LINES = 60
 #: Characters and lines of the first prompt, where the last answer has to be in sight as well.
 _BRIEF = 700
 _BRIEF_LINES = 10
+#: Characters and lines of instructions to the model, which are much the same in all sessions of an agent.
+_INSTRUCTIONS = 300
+_INSTRUCTION_LINES = 4
 #: How much of a text or value is displayed: its beginning (False), everything (True), or its first page ("page").
 Extent = bool | Literal["page"]
 
@@ -26,11 +29,14 @@ Extent = bool | Literal["page"]
 def render_foldable_message_text(
     content: str, more_url: str, whole: Extent = False, brief: object = False
 ) -> SafeString:
-    """Render a text as Markdown, with a link to the rest; of a `brief` one, only the first lines are displayed."""
+    """Render a text as Markdown, with a link to the rest; of a `brief` one, only the first lines are displayed, and of
+    `"instructions"` fewer."""
     if page := _build_first_page_if_several(content, whole):
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
         return _render_already_masked_prose(page.text) + further
     length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
+    if brief == "instructions":
+        length, lines = _INSTRUCTIONS, _INSTRUCTION_LINES
     beginning = (
         _build_whole_masked_text(content)
         if whole

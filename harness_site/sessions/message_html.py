@@ -46,6 +46,8 @@ _MARKS: Final = (
     '#m-{position}" aria-label="{link_label}">#{number}</a><span class="copy-actions">{copy_button}</span></span>'
 )
 _VERSION_LINK: Final = '<a class="mono" href="{}?v={}" title="{}">v{}</a>'
+#: Messages among which those of the system are instructions to the model, and no summaries or notices.
+_FIRST_MESSAGES: Final = 4
 _OFFLINE_MARKS: Final = '<span class="marks"><a class="mono" href="#m-{}">{}</a>{}</span>'
 
 
@@ -79,8 +81,22 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
         marks=_render_position_and_version_in_export(entry)
         if is_offline
         else _render_links_and_copy_button(entry, session_url, str(variables["version_text"]), more_url),
-        parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
+        parts=_render_parts(
+            entry,
+            {
+                **variables,
+                "session_url": session_url,
+                "more_url": more_url,
+                "entry": entry,
+                "brief": "instructions" if _is_instruction_to_the_model(entry) else variables["brief"],
+            },
+        ),
     )
+
+
+def _is_instruction_to_the_model(entry: MessageEntry) -> bool:
+    """Return whether a message is one of the system that begins a transcript, of which a reader knows the rest."""
+    return session_formatting.get_role_css_kind(entry.role) == "system" and entry.position < _FIRST_MESSAGES
 
 
 def _render_time_and_date_if_new(moment: datetime, previous: datetime | None) -> SafeString:

@@ -204,6 +204,15 @@ def test_pages_of_a_source_without_times_show_none(cp: SyncCheckpointer, reader:
     assert "There is no timeline: the source of this session has no times." in words
 
 
+def test_instructions_to_the_model_are_cut_to_their_beginning(cp: SyncCheckpointer, reader: Client) -> None:
+    address = import_messages_without_times(cp, "\n".join(f"Rule {number}." for number in range(30)))
+    first, _, last = visible_text(reader.get(address)).partition("I look.")
+    assert "Rule 2." in first
+    assert "Rule 8." not in first
+    assert "Rule 20." in last
+    assert "Rule 20." in visible_text(reader.get(f"{address}messages/0/"))
+
+
 HOOK = {
     "type": "hook_success",
     "hookName": "SessionStart:startup",
