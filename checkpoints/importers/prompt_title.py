@@ -93,7 +93,7 @@ def _shorten_to_first_sentence(text: str) -> str:
     text = _EMPHASIS.sub(r"\2", _LINE_MARK.sub("", text)).strip()
     ends = (match.end() for match in _SENTENCE_END.finditer(text))
     end = next((end for end in ends if len(text[:end].strip()) >= _MIN_SENTENCE_LENGTH), len(text))
-    line = " ".join(text[:end].split())
+    line = " ".join(text[:end].split()).rstrip(" :")
     if len(line) <= _MAX_TITLE_LENGTH:
         return line
     start, _, _ = line[:_MAX_TITLE_LENGTH].rpartition(" ")

@@ -16,7 +16,8 @@ from checkpoints.models import Session
 class SessionEnvironment:
     """Facts of a session, not masked; empty if unknown. A mirrored session is written by the Claude Agent SDK while it
     runs, by the reader of imported files. `subagents` names the call that started each subagent, by its
-    session id; `estimate` has the estimated cost in US dollars by model and kind of tokens."""
+    session id; `estimate` has the estimated cost in US dollars by model and kind of tokens; `exit_status` is how the
+    program of the agent says that it ended."""
 
     folders: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
@@ -27,6 +28,7 @@ class SessionEnvironment:
     is_mirrored: bool = False
     subagents: Mapping[str, str] | None = None
     estimate: Mapping[str, Any] | None = None
+    exit_status: str = ""
 
     @property
     def has_any_stated_fact(self) -> bool:
@@ -50,6 +52,8 @@ def read_session_environment(session: Session) -> SessionEnvironment:
         return SessionEnvironment()
     mark, links = metadata.get("import"), metadata.get("subagents")
     estimate = mark.get("estimate") if isinstance(mark, dict) else None
+    outcome = metadata.get("outcome") if isinstance(mark, dict) else None
+    exit_status = outcome.get("exit_status") if isinstance(outcome, dict) else None
     return SessionEnvironment(
         folders=_read_string_list(metadata, "working_directories"),
         branches=_read_string_list(metadata, "git_branches"),
@@ -62,6 +66,7 @@ def read_session_environment(session: Session) -> SessionEnvironment:
         if isinstance(links, dict)
         else {},
         estimate=estimate if isinstance(estimate, dict) else {},
+        exit_status=exit_status if isinstance(exit_status, str) else "",
     )
 
 

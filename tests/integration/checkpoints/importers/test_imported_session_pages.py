@@ -213,6 +213,13 @@ def test_instructions_to_the_model_are_cut_to_their_beginning(cp: SyncCheckpoint
     assert "Rule 20." in visible_text(reader.get(f"{address}messages/0/"))
 
 
+def test_head_has_the_exit_status_that_the_program_of_the_agent_states(cp: SyncCheckpointer, reader: Client) -> None:
+    step = {"action": "ls", "observation": "a.py", "thought": "Look"}
+    trajectory = {"trajectory": [step], "info": {"exit_status": "exit_cost"}}
+    import_transcripts(cp, [trajectory], format="swe-agent", session_id="lamp")
+    assert "Exit status exit_cost" in visible_text(reader.get(f"/sessions/{Session.objects.get().pk}/"))
+
+
 HOOK = {
     "type": "hook_success",
     "hookName": "SessionStart:startup",

@@ -25,6 +25,7 @@ ENVIRONMENT = "<environment_context>\n<cwd>/srv</cwd>\n</environment_context>"
         ("Where is it?\nQuestion: is order 17 late", "Where is it? Question: is order 17 late"),
         ("# Late orders\n\nList [all](https://example.com) of them.", "Late orders List all of them."),
         ("Explain this code\n```python\nprint(1)\n```", "Explain this code"),
+        ("Edit these files:\n\n1. a.py\n2. b.py", "Edit these files"),
         ("```python\nprint(1)\n```", "```python print(1) ```"),
         ("word " * 50, f"{'word ' * 23}word…"),
         ("x" * 300, f"{'x' * 119}…"),
