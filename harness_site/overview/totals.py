@@ -181,6 +181,11 @@ class PeriodTotals:
         return failing[:TOOLS]
 
     @property
+    def unlisted_failing_tool_count(self) -> int:
+        """Number of tools with failed calls that are not among the listed ones."""
+        return max(0, sum(tool.failed > 0 for tool in self.tools) - TOOLS)
+
+    @property
     def tools_with_highest_interrupted_share(self) -> list[ToolTotals]:
         """Tools by their share of interrupted calls; rarely called tools come last."""
         interrupted = [tool for tool in self.tools if tool.interrupted]

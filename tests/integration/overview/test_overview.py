@@ -14,7 +14,7 @@ from time import sleep
 import pytest
 from django.db import connection
 from django.db.models import F
-from django.http import QueryDict
+from django.http import HttpResponse, QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -1078,6 +1078,27 @@ def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None
     assert [(failed, calls) for _link, failed, calls in links] == [("3", "4"), ("1", "4"), ("1", "1")]
     listed = reader.get(links[0][0].replace("&amp;", "&")).content.decode()
     assert len(re.findall(r'<a data-row href="[^"]*/calls/\d+/', listed)) == 3
+
+
+def test_failed_calls_of_a_rarely_called_tool_are_counted_where_it_has_no_share(reader: Client) -> None:
+    for number in range(totals.TOOLS):
+        for _ in range(totals.ENOUGH):
+            settled(f"tool-{number}", status=CallStatus.FAILED)
+    settled("deploy", seconds=500, status=CallStatus.FAILED)
+    settled("deploy", seconds=500)
+    complete()
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    html = reader.get("/overview/").content.decode()
+    table = html.partition("Tools that fail most</h2>")[2].partition("</section>")[0]
+    assert "deploy" not in table
+    assert "1 more tool has failed calls. Tools with fewer than three calls come last." in visible_text(
+        HttpResponse(table)
+    )
+    link = re.search(r'<a href="([^"]*)">Show all failed calls', table)
+    assert link is not None
+    assert ">deploy<" in reader.get(unescape(link[1])).content.decode()
+    slowest = html.partition("Slowest tools</h2>")[2].partition("</section>")[0]
+    assert "deploy 2 1 of 2" in visible_text(HttpResponse(slowest))
 
 
 def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
