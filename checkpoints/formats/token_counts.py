@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
@@ -90,13 +90,22 @@ class TokenCounts:
 
 
 def parse_token_counts(usage: Any) -> TokenCounts:
-    """Count the tokens of a usage object by kind.
+    """Count the tokens of a usage object by kind; one that states them only by model has the sums of its models.
 
     A cache is counted once: Anthropic's `input_tokens` leave it out, the input of OpenAI and of others includes it.
     Names may be in camel case.
     """
     if not isinstance(usage, Mapping):
         return TokenCounts()
+    counts = _parse_counts_beside_models(usage)
+    by_model = usage.get("by_model")
+    if counts != TokenCounts() or not isinstance(by_model, Mapping):
+        return counts
+    models = [model for model in list(by_model.values())[:MAX_MODELS] if isinstance(model, Mapping)]
+    return _sum_counts([_parse_counts_beside_models(model) for model in models])
+
+
+def _parse_counts_beside_models(usage: Mapping[str, Any]) -> TokenCounts:
     usage = {_convert_to_snake_case(name): value for name, value in usage.items() if value is not None}
     prompt = _sum_known((_find_count(usage, _PROMPT), _find_count(usage, ("tool_use_prompt_token_count",))))
     whole_input = _find_count(usage, ("input_tokens",))
@@ -121,6 +130,18 @@ def parse_token_counts(usage: Any) -> TokenCounts:
     counts = (whole_input, output, read, written)
     totals = [total for total in (_find_count(usage, _TOTAL), _sum_known(counts)) if is_token_count(total)]
     return TokenCounts(*counts, max(totals, default=None))
+
+
+def _sum_counts(models: Sequence[TokenCounts]) -> TokenCounts:
+    """Add the counts that are known; a total that is too large to be one of tokens is unknown."""
+    total = _sum_known(tuple(model.total for model in models))
+    return TokenCounts(
+        _sum_known(tuple(model.input for model in models)),
+        _sum_known(tuple(model.output for model in models)),
+        _sum_known(tuple(model.cache_read for model in models)),
+        _sum_known(tuple(model.cache_write for model in models)),
+        total if is_token_count(total) else None,
+    )
 
 
 def get_listed_model_name_or_empty(model: str, listed: Collection[str]) -> str:

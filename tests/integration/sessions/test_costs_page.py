@@ -109,6 +109,20 @@ def test_tokens_of_unstated_kind_have_a_column(client: Client) -> None:
     assert "7 5 8 20" in page
 
 
+def test_tokens_stated_only_by_model_are_added_up_for_the_session_and_its_turns(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.UNKNOWN)
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session, usage='{"by_model":{"large-1":{"input_tokens":7,"output_tokens":5}}}')
+    two = {"large-1": {"input_tokens": 9, "output_tokens": 5}, "small-1": {"input_tokens": 4}}
+    make_checkpoint(session=session, usage=json.dumps({"by_model": two}))
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/")).partition("History")[2]
+    assert "Cost– Tokens18 Input13 Output5" in page
+    assert "Running totals by version Tokens 18" in page
+    assert "Version Input Output Total v2" in page
+    assert "6 0 6 v1" in page
+
+
 def test_most_expensive_turn_is_none_that_cost_as_much_as_another_or_that_a_fork_copied(client: Client) -> None:
     client.force_login(make_user(name="alice"))
     session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.06")

@@ -149,6 +149,7 @@ def test_session_counts_versions_messages_and_usage(cp: SyncCheckpointer) -> Non
         },
         {"input_tokens": 1050, "output_tokens": 10, "input_tokens_details": {"cached_tokens": 900}},
         {"prompt_tokens": 1050, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 900}},
+        {"by_model": {"large-1": {"input_tokens": 1000, "output_tokens": 10}, "small-1": {"input_tokens": 50}}},
     ],
 )
 def test_tokens_of_a_session_include_the_cache_once(cp: SyncCheckpointer, usage: dict[str, Any]) -> None:

@@ -95,6 +95,13 @@ OF_ANTHROPIC = {
         ({"input_tokens": -3, "output_tokens": True, "total_tokens": "7"}, TokenCounts()),
         ({"input_tokens": 2**61, "output_tokens": 2**61}, TokenCounts(2**61, 2**61)),
         ({"input_tokens_details": 4, "by_model": {}}, TokenCounts()),
+        (
+            {"by_model": {"large-1": OF_ANTHROPIC, "small-1": {"input_tokens": 5, "total_tokens": 9}, "tiny-1": 7}},
+            TokenCounts(105, 10, 900, 50, 1069),
+        ),
+        ({"input_tokens": 3, "by_model": {"large-1": OF_ANTHROPIC}}, TokenCounts(input=3, total=3)),
+        ({"by_model": {name: {"total_tokens": 2**62 - 1} for name in "ab"}}, TokenCounts()),
+        ({"by_model": {"large-1": {"by_model": {"small-1": OF_ANTHROPIC}}}}, TokenCounts()),
         ("damaged", TokenCounts()),
         (None, TokenCounts()),
     ],
