@@ -73,7 +73,7 @@ def _join_values(values: Iterable[str]) -> str:
 
 
 def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]]) -> tuple[str, ...]:
-    """Build the cells of a session; those of a cost or of times that are unknown are empty.
+    """Build the cells of a session; those of tokens, a cost or times that are unknown are empty.
 
     A session that may go on has no end, although its last run has one.
     """
@@ -88,7 +88,7 @@ def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]
         str(row.version),
         str(row.messages),
         "" if row.cost is None else str(row.cost),
-        str(row.tokens),
+        str(row.tokens or ""),
         *("" if time is None else formatting.format_iso_time(time) for time in times),
         row.owner.host if row.owner else "",
         _join_values(row.labels),

@@ -8,12 +8,14 @@ chunks, so that memory does not grow with the session. For a verifiable file tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 
 from checkpoints.archive import fork_origin_segments
+from checkpoints.enums import CostBasis
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
 from harness_site.core.formatting import parse_json_or_text
@@ -56,7 +58,8 @@ def _generate_records_by_kind(session: Session) -> Iterator[Record]:
             messages = messages.filter(position__lt=session.message_count)
         yield from _iterate_records_of_rows(messages, "position", _build_message_record)
     checkpoints = Checkpoint.objects.filter(**of_session, version__lte=session.latest_version).select_related("run")
-    yield from _iterate_records_of_rows(checkpoints, "version", _build_checkpoint_record)
+    build_checkpoint_record = partial(_build_checkpoint_record, knows_cost=session.cost_basis != CostBasis.UNKNOWN)
+    yield from _iterate_records_of_rows(checkpoints, "version", build_checkpoint_record)
     yield from _iterate_records_of_rows(
         ToolCall.objects.filter(**of_session).select_related("run"), "pk", _build_call_record
     )
@@ -93,8 +96,8 @@ def _build_session_record(session: Session) -> Record:
         "labels": parse_json_or_text(session.labels),
         "version": session.latest_version,
         "messages": session.message_count,
-        "cost_usd": str(session.budget_spent_usd),
-        "tokens": session.total_tokens,
+        "cost_usd": None if session.cost_basis == CostBasis.UNKNOWN else str(session.budget_spent_usd),
+        "tokens": session.total_tokens or None,
         "forked_from": None if origin is None else {"id": origin.session_id, "version": session.forked_version},
         "created_at": _format_time_as_iso(session.created_at),
         "updated_at": _format_time_as_iso(session.updated_at),
@@ -138,7 +141,7 @@ def _build_message_record(message: Message) -> Record:
     }
 
 
-def _build_checkpoint_record(checkpoint: Checkpoint) -> Record:
+def _build_checkpoint_record(checkpoint: Checkpoint, *, knows_cost: bool) -> Record:
     return {
         "record": "checkpoint",
         "version": checkpoint.version,
@@ -147,7 +150,7 @@ def _build_checkpoint_record(checkpoint: Checkpoint) -> Record:
         "segment": checkpoint.segment_id,
         "length": checkpoint.length,
         "plan": parse_json_or_text(checkpoint.plan),
-        "cost_usd": parse_json_or_text(checkpoint.budget_spent_usd),
+        "cost_usd": parse_json_or_text(checkpoint.budget_spent_usd) if knows_cost else None,
         "usage": parse_json_or_text(checkpoint.usage),
         "payload": parse_json_or_text(checkpoint.payload),
         "at": _format_time_as_iso(checkpoint.created_at),

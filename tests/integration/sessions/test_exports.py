@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 from typing import Any, cast
@@ -302,14 +303,29 @@ def test_filtered_list_is_exported_as_csv(reader: Client) -> None:
     assert [each["filters"] for each in told] == ["agent=refund-desk&q=*", ""]
 
 
-def test_unknown_cost_and_times_are_empty_cells(reader: Client) -> None:
-    make_session(session_id="known", budget_spent_usd="1.5", cost_basis=CostBasis.STATED)
+def test_unknown_cost_tokens_and_times_are_empty_cells(reader: Client) -> None:
+    make_session(session_id="known", budget_spent_usd="1.5", cost_basis=CostBasis.STATED, total_tokens=7)
     make_session(session_id="unknown", cost_basis=CostBasis.UNKNOWN, has_times=False)
     rows = {row["session"]: row for row in table(reader.get("/sessions/export/"))}
     assert rows["known"]["cost_usd"].startswith("1.5")
+    assert rows["known"]["tokens"] == "7"
     assert rows["known"]["started"]
     assert rows["known"]["updated"]
-    assert [rows["unknown"][name] for name in ("cost_usd", "started", "updated", "ended")] == ["", "", "", ""]
+    assert {rows["unknown"][name] for name in ("cost_usd", "tokens", "started", "updated", "ended")} == {""}
+
+
+def test_unknown_cost_and_tokens_are_null_in_records(reader: Client) -> None:
+    known = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.5", total_tokens=7)
+    unknown = make_session(session_id="unknown", cost_basis=CostBasis.UNKNOWN)
+    amounts = {}
+    for session in (known, unknown):
+        make_messages(session=session, texts=["a"])
+        make_checkpoint(session=session, budget_spent_usd="0.5" if session == known else "0")
+        told = records(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
+        version = next(record for record in told if record["record"] == "checkpoint")
+        amounts[session.session_id] = (told[0]["cost_usd"], told[0]["tokens"], version["cost_usd"])
+    assert amounts[unknown.session_id] == (None, None, None)
+    assert (Decimal(amounts[known.session_id][0]), *amounts[known.session_id][1:]) == (Decimal("0.5"), 7, 0.5)
 
 
 def test_labels_projects_branches_and_models_are_cells_and_only_finished_sessions_have_an_end(reader: Client) -> None:
