@@ -75,6 +75,7 @@ class AuditedCall:
     sentence: str
     is_question: bool
     approvals: int
+    is_undecided: bool
     before_edits: tuple[SentenceBeforeEdit, ...] = ()
     reasons: tuple[StatedReason, ...] = ()
     sentence_before: str = ""
@@ -133,6 +134,7 @@ def _load_genuine_calls(
             sentence,
             call.is_question,
             call.approvals,
+            call.undecided,
             before_edits,
             reasons,
         )

@@ -122,7 +122,7 @@ _MACHINES: Final[dict[str, Promise]] = {
 _RUN: Final = re.compile(r"run (\d+)")
 _VERIFY_HOOK: Final = "verify hook of "
 _RUN_NAME: Final = _("run %(number)s")
-_HOOK_NAME: Final = _("the verify hook of %(tool)s")
+_HOOK_NAME: Final = _("the tool’s own check (%(tool)s)")
 #: Shortest length of a timestamp with a time zone.
 _ISO: Final = len("2026-01-01T00:00:00+00:00")
 

@@ -386,7 +386,12 @@ def _is_withdrawal(entry: AuditEntry) -> bool:
 
 
 def _render_call_in_sentence(call: AuditedCall) -> SafeString:
-    address = reverse("harness_review:card", args=[call.pk])
+    """Render the sentence of a call with a link: to where it is decided, or to its page in its session afterwards."""
+    address = (
+        reverse("harness_review:card", args=[call.pk])
+        if call.is_undecided
+        else reverse("harness_sessions:session-call", args=[call.session_pk, call.pk])
+    )
     return build_html('<a href="{}" dir="auto">{}</a>', address, _quote_call_sentence(call.sentence))
 
 

@@ -46,7 +46,7 @@ _KINDS: Final[dict[str, str | Promise]] = {
     "taken": _("Continued"),
     "decision": _("Decision"),
     "vote": _("Vote"),
-    "verified": _("Verify hook"),
+    "verified": _("Tool’s own check"),
     "version": _("Version"),
 }
 #: Kinds that are outcomes of a call.
@@ -85,7 +85,7 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "appended": _("appended without a run"),
     "asked": _("Asked %(agent)s"),
     "waited": _("Wait for a decision about %(tool)s"),
-    "verified": _("The verify hook was asked about %(tool)s"),
+    "verified": "%(tool)s",
     "decision": _("%(person)s decided about %(tool)s"),
     "vote": _("%(person)s voted on %(tool)s"),
     "run": _("Run %(number)s"),

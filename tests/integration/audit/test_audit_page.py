@@ -22,7 +22,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
+from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, ToolCall, Workspace
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import Invitation
@@ -176,6 +176,17 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     assert "discarded" not in page
     assert "alice added a comment to a call in order-17" in page
     assert [entry[2] for entry in list_entries("excerpted")] == [{"page": "audit"}]
+
+
+def test_entry_leads_to_the_decision_page_while_the_call_waits_and_to_its_record_afterwards(reader: Client) -> None:
+    session = make_session(session_id="order-17")
+    call = make_call(session=session, call_id="pay", sentence="Pay 5 EUR")
+    happened(AuditKind.CALL_INTERRUPTED, session=session, call_id="pay")
+    assert f'<a href="/review/calls/{call.pk}/" dir="auto">' in reader.get("/audit/").content.decode()
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED)
+    page = reader.get("/audit/").content.decode()
+    assert f'<a href="/sessions/{session.pk}/calls/{call.pk}/" dir="auto">' in page
+    assert "/review/calls/" not in page
 
 
 @pytest.mark.parametrize(

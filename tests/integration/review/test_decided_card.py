@@ -215,6 +215,15 @@ def test_card_links_to_the_next_call(reader: Client) -> None:
     assert note not in visible_text(reader.get(opened[1].replace(f"decided={call.pk}", f"decided={waiting.pk}")))
 
 
+def test_next_call_is_no_main_action_of_a_reader_who_cannot_decide(reader: Client, client: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
+    make_decision(call=call, revision=1)
+    assert '<a class="btn primary" data-key="n"' in raw(reader, call)
+    client.force_login(make_user(name="olga", role=Role.AUDITOR))
+    assert '<a class="btn" data-key="n"' in raw(client, call)
+
+
 def test_next_call_is_the_first_one_of_the_queue(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})

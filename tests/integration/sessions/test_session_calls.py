@@ -479,8 +479,16 @@ def test_answer_of_a_verify_hook_that_cannot_tell_is_no_decision(session: Sessio
     call = make_call(session=session, status=CallStatus.INTERRUPTED)
     make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="hook", actor_kind=ActorKind.HOOK)
     page = reader.get(f"/sessions/{session.pk}/calls/{call.pk}/")
-    assert re.search("Verify hook \\S+ — Outcome still unknown", visible_text(page))
-    assert "<dt>Decision" not in page.content.decode()
+    assert re.search("Tool’s own check \\S+ — Outcome still unknown", visible_text(page))
+    assert "<dt>Decision</dt>" not in page.content.decode()
+
+
+def test_decided_call_and_the_page_of_its_decision_lead_to_each_other(session: Session, reader: Client) -> None:
+    call = make_call(session=session, status=CallStatus.FAILED)
+    make_decision(call=call, kind=DecisionKind.MARK_FAILED)
+    in_session, of_decision = f"/sessions/{session.pk}/calls/{call.pk}/", f"/review/calls/{call.pk}/"
+    assert f'<a href="{of_decision}">Reasons, comments and events' in reader.get(in_session).content.decode()
+    assert f'<a href="{in_session}">The page of this call in its session' in reader.get(of_decision).content.decode()
 
 
 def test_equal_answers_of_a_verify_hook_in_a_row_are_one_line(session: Session, reader: Client) -> None:

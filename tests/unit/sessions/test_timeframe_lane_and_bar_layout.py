@@ -226,7 +226,7 @@ def test_each_kind_of_event_has_an_icon_and_a_label() -> None:
         "Run 1: paused for other agents",
         "Run 1: the task was continued",
         "Run 1: the run was lost",
-        "The verify hook was asked about pay: Tool’s own check: outcome still unknown",
+        "pay: Tool’s own check: outcome still unknown",
         "bob decided about pay: It did not happen",
         "Run 2: the session was taken over",
     ]
