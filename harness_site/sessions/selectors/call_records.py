@@ -25,6 +25,7 @@ from checkpoints.enums import (
 )
 from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
+from checkpoints.formats.shell_command_results import split_output_and_exit_code
 from checkpoints.ids import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
@@ -44,7 +45,7 @@ PAGE = 30
 OPEN_LIMIT = 100
 #: Longer results are not loaded to say that, or why, a call failed (characters).
 _LONGEST_ERROR: Final = 100_000
-_HAS_RESULT_AS_ERROR: Final = Q(status=CallStatus.FAILED, error_type="")
+_HAS_RESULT_AS_ERROR: Final = Q(status=CallStatus.FAILED, error_type="") | FAILED_COMMANDS
 _ALIVE: Final = ExpressionWrapper(
     Q(run__status__in=sorted(OWNING_RUN_STATUSES), run__lease_expires_at__gt=Now()), output_field=BooleanField()
 )
@@ -81,7 +82,8 @@ class CallRecord:
     agree.
 
     `result` is None without a result, and in lists, which do not load it. `error` says why the call failed or was
-    interrupted: the error that the tool raised, else the result of a failed call. It is empty if nothing says it.
+    interrupted: the error that the tool raised, else the result of a failed call, or the output of a command with an
+    exit code of a failure. It is empty if nothing says it.
     """
 
     pk: int
@@ -484,14 +486,16 @@ def _build_verified_call_record(
 
 
 def _get_error_text_or_empty(call: ToolCall, *, results: bool) -> str:
-    if call.status not in {CallStatus.FAILED, CallStatus.INTERRUPTED}:
+    is_command = is_failed_command(call.status, call.exit_code)
+    if not is_command and call.status not in {CallStatus.FAILED, CallStatus.INTERRUPTED}:
         return ""
-    if call.error_type:
+    if call.error_type and not is_command:
         return f"{call.error_type}: {call.error_message}" if call.error_message else call.error_type
     if call.status == CallStatus.INTERRUPTED:
         return ""
     stored: str | None = call.result if results else call.short_error  # type: ignore[attr-defined]
-    return decode_json_string_or_return_text(stored) if stored else ""
+    text = decode_json_string_or_return_text(stored) if stored else ""
+    return split_output_and_exit_code(text)[0] if is_command else text
 
 
 def _load_decisions_and_late_results_by_call(
