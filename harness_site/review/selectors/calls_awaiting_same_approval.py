@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
@@ -23,41 +23,59 @@ from harness_site.review.selectors.outage_groups import PAGE
 from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount, CallFilters, query_pending_calls
 
 _NOT_COUNTED: Final = BoundedCount(0)
+#: Parameters of the list of waiting calls that filter the calls of a tool.
+_FILTER_PARAMETERS: Final = ("q", "agent", "risk", "age", "deadline", "claimed")
 
 
 @dataclass(frozen=True, slots=True)
 class SameApprovalGroup:
-    """The calls of `tool` that await approval by `people`, `number` of them."""
+    """The calls of `tool` that await approval by `people` and match the filters, `number` of them."""
 
     tool: str
     people: int
     number: BoundedCount = _NOT_COUNTED
+    #: Other parameters of the list of waiting calls that filter the calls, with their values.
+    filters: tuple[tuple[str, str], ...] = ()
 
     @property
     def url(self) -> str:
-        query = {"tool": encrypt_name_if_masked(self.tool), "people": self.people}
-        return f"{reverse('harness_review:same-approvals')}?{urlencode(query)}"
+        return f"{reverse('harness_review:same-approvals')}?{self.query}"
+
+    @property
+    def url_without_filters(self) -> str:
+        return replace(self, filters=()).url
+
+    @property
+    def query(self) -> str:
+        query = {"tool": encrypt_name_if_masked(self.tool), "people": self.people, **dict(self.filters)}
+        return urlencode(query)
 
 
 def parse_same_approval_group(query: QueryDict) -> SameApprovalGroup:
     people = query.get("people", "")
     tool = decrypt_name_if_encrypted(query.get("tool", "").replace("\0", ""))
-    return SameApprovalGroup(tool, int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1)
+    number = int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1
+    return SameApprovalGroup(tool, number, filters=_parse_filters(query))
+
+
+def _parse_filters(query: QueryDict) -> tuple[tuple[str, str], ...]:
+    return tuple((name, query[name]) for name in _FILTER_PARAMETERS if query.get(name))
 
 
 def list_groups_of_calls_awaiting_same_approval(
-    workspace: Workspace, filters: CallFilters, *, except_calls: Collection[int]
+    workspace: Workspace, query: QueryDict, filters: CallFilters, *, except_calls: Collection[int]
 ) -> list[SameApprovalGroup]:
     """Count the matching calls that await the same approval, where there are several, in the order of the first ones.
 
-    `COUNT_LIMIT` calls are counted, the longest waiting ones.
+    `query` is that of the list, and `filters` are its filters. `COUNT_LIMIT` calls are counted, the longest waiting
+    ones.
     """
     calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, filters).exclude(IS_QUESTION)
     found = list(calls.order_by("issued_at", "pk").values_list("pk", "tool", "approvals")[: COUNT_LIMIT + 1])
     has_more = len(found) > COUNT_LIMIT
     numbers = Counter((tool, people) for pk, tool, people in found[:COUNT_LIMIT] if pk not in except_calls)
     return [
-        SameApprovalGroup(tool, people, BoundedCount(number, has_more))
+        SameApprovalGroup(tool, people, BoundedCount(number, has_more), _parse_filters(query))
         for (tool, people), number in numbers.items()
         if number > 1
     ]
@@ -68,10 +86,10 @@ def _is_tool_call_awaiting_approval(call: ToolCall) -> bool:
 
 
 def load_calls_awaiting_same_approval(
-    workspace: Workspace, group: SameApprovalGroup
+    workspace: Workspace, group: SameApprovalGroup, filters: CallFilters
 ) -> list[ToolCall | UnreadableRecord]:
-    """Load the first `PAGE` calls of a group with their sessions, the longest waiting first."""
-    calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, CallFilters(tool=group.tool))
+    """Load the first `PAGE` calls of a group that match, with their sessions, the longest waiting first."""
+    calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, replace(filters, tool=group.tool))
     calls = calls.filter(approvals=group.people).select_related("session__workspace", "run").order_by("issued_at", "pk")
     loaded = load_rows_or_mark_unreadable(calls[:PAGE], "call", session_column="session_id")
     return [call for call in loaded if isinstance(call, UnreadableRecord) or _is_tool_call_awaiting_approval(call)]

@@ -1,14 +1,16 @@
 """Page of calls of one tool that await the same approval: one answer and one reason for those that are selected."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from operator import attrgetter
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import Q
 from django.forms import BoundField
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
@@ -25,6 +27,7 @@ from harness_site.core import formatting, status_labels
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
+    call_or_use_fallback,
     convert_rows_or_mark_unreadable,
     skip_unreadable_records,
 )
@@ -36,6 +39,7 @@ from harness_site.review.differing_arguments import (
 )
 from harness_site.review.outage_form_changes import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
+from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of_list, parse_queue_filters
 from harness_site.review.selectors import pending_calls_by_eligible_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
     SameApprovalGroup,
@@ -47,6 +51,7 @@ from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import
     ChangesOfWaitingCall,
     load_changes_of_waiting_calls,
 )
+from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.several_answers_forms import SameApprovalForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
@@ -101,7 +106,9 @@ def _render_same_approval_page(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    calls = load_calls_awaiting_same_approval(request.membership.workspace, group)
+    calls = load_calls_awaiting_same_approval(
+        request.membership.workspace, group, _load_call_filters_or_select_none(group, request.membership)
+    )
     settled = request.GET.get("settled", "") or request.POST.get("settled", "")
     outcome = bulk_results_in_user_session.load_bulk_results(request, settled)
     shown = [*skip_unreadable_records(calls), *(outcome.calls if outcome else ())]
@@ -112,11 +119,15 @@ def _render_same_approval_page(
     rows = _build_selectable_call_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
     may_decide = request.membership.has_role(Role.APPROVER)
     selectable = [row for row in skip_unreadable_records(rows) if may_decide and row.can_be_decided]
+    compared = [row for row in skip_unreadable_records(rows) if row.row.is_verified]
+    args_of_calls = [row.args for row in compared]
     context = {
         "group": group,
+        "active_filters": _list_filters_beside_tool(group),
         "selectable": selectable,
-        "differing": find_names_of_visibly_differing_arguments(row.args for row in selectable),
-        "equal": find_names_of_equal_arguments(row.args for row in selectable),
+        "differing": find_names_of_visibly_differing_arguments(args_of_calls),
+        "equal": find_names_of_equal_arguments(args_of_calls) if len(compared) > 1 else set(),
+        "compared": compared,
         "others": [row for row in rows if row not in selectable],
         "changes": find_calls_that_left_form(
             request.POST if request.method == "POST" else request.GET,
@@ -138,6 +149,20 @@ def _render_same_approval_page(
         # The page stays where it is.
         response["HX-Reswap"], response["HX-Push-Url"] = "outerHTML", "false"
     return response
+
+
+def _load_call_filters_or_select_none(group: SameApprovalGroup, reader: Membership) -> CallFilters:
+    """Load the filters of a group; those that select no call if a row that is searched cannot be read."""
+    return call_or_use_fallback(
+        "The filters of calls that are decided together",
+        partial(load_call_filters_of_list, group.query, reader),
+        CallFilters(condition=Q(pk__in=())),
+    )
+
+
+def _list_filters_beside_tool(group: SameApprovalGroup) -> list[ActiveFilter]:
+    query = QueryDict(group.query)
+    return replace(parse_queue_filters(query, ""), tool="").list_active_filters("awaiting", query)
 
 
 def _find_first_error(

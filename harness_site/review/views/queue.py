@@ -279,7 +279,7 @@ def _load_pending_context(
         and not outages
         and not Session.objects.filter(workspace=workspace).exists(),
         "same_approvals": list_groups_of_calls_awaiting_same_approval(
-            workspace, filters, except_calls=waiting.pks_of_others | waiting.pks_answered
+            workspace, request.GET, filters, except_calls=waiting.pks_of_others | waiting.pks_answered
         )
         if may_decide_together
         else [],

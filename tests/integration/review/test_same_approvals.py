@@ -240,3 +240,44 @@ def test_calls_that_others_decide_meanwhile_are_named_beside_the_button() -> Non
         in visible_text(alice.get(f"{PAGE}?{later}"))
     )
     assert f'hx-get="{PAGE}?tool=pay&amp;people=1"' in alice.get(f"{PAGE}?{later}").content.decode()
+
+
+def test_calls_of_a_filtered_queue_are_decided_together_without_the_others() -> None:
+    alice, calls = sign_in("alice"), make_payments(4)
+    session = make_session(session_id="rush", agent="couriers")
+    for place in (7, 8):
+        make_call(
+            session=session, call_id=f"rush-{place}", tool="pay", status=CallStatus.AWAITING_APPROVAL, sentence="Pay it"
+        )
+    for filters, number, words in (
+        ("agent=couriers", 2, "agent couriers"),
+        ("q=rush&agent=couriers&tool=pay", 2, "text “rush”"),
+    ):
+        queue = alice.get(f"/review/?{filters}").content.decode()
+        [address] = re.findall(r'href="(/review/approvals/[^"]*)"', queue)
+        page = alice.get(address.replace("&amp;", "&"))
+        assert page.content.decode().count('name="call"') == number
+        assert words in visible_text(page)
+        assert 'href="/review/approvals/?tool=pay&amp;people=1">Show all calls of pay' in page.content.decode()
+    sent = {
+        "tool": "pay",
+        "people": 1,
+        "agent": "couriers",
+        "answer": "approve",
+        "reason": "Fine.",
+        "call": f"{calls[0].pk}.1",
+    }
+    answered = alice.post(PAGE, sent)
+    assert "tool=pay&people=1&agent=couriers&settled=" in answered["Location"]
+    assert "Filtered by" not in visible_text(alice.get(f"{PAGE}?tool=pay&people=1"))
+    nothing = visible_text(alice.get(f"{PAGE}?tool=pay&people=1&agent=nobody"))
+    assert "pay: no call matches the filters" in nothing
+
+
+def test_auditor_sees_of_calls_what_the_deciders_see() -> None:
+    alice, carol, _calls = sign_in("alice"), sign_in("carol", Role.AUDITOR), make_payments(3)
+    read, decided = (visible_text(client.get(PAGE, {"tool": "pay", "people": 1})) for client in (carol, alice))
+    for text in (read, decided):
+        assert "express: yes" in text
+        assert text.count("accounts · session") == 3
+        assert text.count("Arguments") == 3
