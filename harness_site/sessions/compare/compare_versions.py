@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from harness_site.sessions.selectors import calls_between_versions, message_wind
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from harness_site.sessions.selectors.version_list import Version
+from harness_site.sessions.tool_views import load_newest_todo_list
 
 #: Maximum number of messages compared after the common prefix of each version; the page tells if there are more.
 COMPARED = 2000
@@ -57,7 +58,8 @@ class Comparison:
     is a result, whose call is among them. `rest_a` and `rest_b` count the messages after the last
     compared one. `calls` were issued between the two versions, whichever is older. For two sessions, `calls_a` and
     `calls` are the calls that the first and the second one issued since they diverged, and `headlines` are the
-    differences of their titles, agents, labels and metadata.
+    differences of their titles, agents, labels and metadata. With `has_todo_list`, the plan of a version is the todo
+    list that its agent kept with a tool, as it had saved none.
     """
 
     a: Version
@@ -73,6 +75,7 @@ class Comparison:
     calls_a: FirstCallsAndCount = field(default_factory=FirstCallsAndCount)
     headlines: Differences = field(default_factory=Differences)
     preceding: tuple[ComparedMessage, ...] = ()
+    has_todo_list: bool = False
 
     @property
     def added_count(self) -> int:
@@ -123,6 +126,8 @@ def compare_two_versions(
     if versions is None:
         return None
     (old, old_payload), (new, new_payload) = versions
+    old, has_todo_list_a = _add_todo_list_if_no_plan(session_pk, old)
+    new, has_todo_list_b = _add_todo_list_if_no_plan(other, new)
     prefix = common_prefix.find_common_prefix(old, new)
     shared = prefix.count
     align = (
@@ -155,7 +160,16 @@ def compare_two_versions(
         calls_a=calls_a,
         headlines=_compare_session_attributes(session_pk, other),
         preceding=_load_messages_before_first_result(new, shared, shown_lines),
+        has_todo_list=has_todo_list_a or has_todo_list_b,
     )
+
+
+def _add_todo_list_if_no_plan(session_pk: int, version: Version) -> tuple[Version, bool]:
+    """Return a version with the todo list of its agent in place of a plan that it lacks, and whether there is one."""
+    kept = None
+    if version.plan is None:
+        kept = load_newest_todo_list.load_newest_todo_list(session_pk, upto=version.number_and_save_time)
+    return (version, False) if kept is None else (replace(version, plan=kept.plan), True)
 
 
 def _compare_other_plan_fields(old: Plan | None, new: Plan | None) -> tuple[EditedField, ...]:

@@ -8,6 +8,10 @@ from datetime import datetime
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.models import ToolCall
 from harness_site.sessions.plan_steps import Plan
+from harness_site.sessions.selectors.calls_between_versions import (
+    SavedVersion,
+    build_calls_between_versions_condition,
+)
 from harness_site.sessions.tool_views import todo_lists, tool_view_registry
 
 #: Newest calls that are tried.
@@ -23,9 +27,11 @@ class LoggedTodoList:
     at: datetime
 
 
-def load_newest_todo_list(session_pk: int) -> LoggedTodoList | None:
-    """Load the newest todo list from the logged calls of a session, in two queries."""
+def load_newest_todo_list(session_pk: int, *, upto: SavedVersion | None = None) -> LoggedTodoList | None:
+    """Load the newest todo list from the logged calls of a session, or from those up to a version, in two queries."""
     calls = ToolCall.objects.filter(session=session_pk)
+    if upto is not None:
+        calls = calls.filter(build_calls_between_versions_condition(None, upto))
     names = calls.order_by().values_list("tool", flat=True).distinct()
     tools = [
         name for name in names if todo_lists.build_todo_list_view in tool_view_registry.list_view_builders_of_tool(name)

@@ -113,6 +113,30 @@ def test_figures_begin_with_what_became_of_two_sessions(origin: Session, reader:
     assert "Status" not in visible_text(reader.get(f"/sessions/{origin.pk}/compare/")).partition("Messages")[0]
 
 
+def test_todo_list_of_the_agent_is_compared_where_a_version_has_no_plan(origin: Session, reader: Client) -> None:
+    other = make_session(session_id="other")
+    for version, states in enumerate((["completed", "pending"], ["completed", "completed"]), start=1):
+        say(other, f"A vase {version}.")
+        todos = [{"content": text, "status": state} for text, state in zip(["Look", "Refund"], states, strict=True)]
+        make_call(
+            session=other,
+            call_id=str(version),
+            tool="TodoWrite",
+            args={"todos": todos},
+            step=version,
+            side_effects="imported",
+            status=CallStatus.COMPLETED,
+        )
+        make_checkpoint(session=other)
+    page = visible_text(reader.get(path(origin, other)))
+    assert "Plan steps done0 → 2 +2" in page
+    assert "A version without a saved plan has the todo list that its agent kept with a tool." in page
+    assert [step.new and step.new.text for step in compared(origin, 1, other, 2).plan] == ["Look", "Refund"]
+    within = visible_text(reader.get(f"/sessions/{other.pk}/compare/?a=1&b=2"))
+    assert "Plan steps done1 → 2 +1" in within
+    assert "todo list" not in visible_text(reader.get(f"/sessions/{origin.pk}/compare/"))
+
+
 def test_calls_of_two_sessions_are_paired_by_tool(origin: Session, reader: Client) -> None:
     other = make_session(session_id="other")
     say(other, "A vase, unhurt.")
@@ -345,7 +369,7 @@ def test_messages_of_a_long_common_prefix_are_not_read(reader: Client, django_as
     found = compared(origin, 1, fork, 2)
     assert (found.shared, found.lines[0]) == (3_000, Fold(3_000, 0))
     assert [line.message.text for line in found.lines if isinstance(line, Added)] == ["Only this is new."]
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(11):
         compared(origin, 1, fork, 2)
 
 
@@ -381,7 +405,7 @@ def test_query_count_is_independent_of_the_differences(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(31):
+    with django_assert_num_queries(33):
         reader.get(path(origin, fork))
 
 
