@@ -30,8 +30,12 @@ from harness_site.review.parse_edited_arguments import (
 #: Maximum number of fields; more arguments are edited as JSON.
 MAX_FIELDS: Final = 30
 _LINE: Final = 45
+#: Maximum length of a value whose field is beside its label on each screen.
+_SHORT: Final = 22
 #: Texts with more lines are edited in a wide column.
 _LONG: Final = 15
+#: Number of lines of a text area that is folded on a small screen until it is used.
+_FOLDED: Final = 7
 #: A number with commas, or with more separators than JSON allows: `0,9`, `31,877`, `1.249,00`, `31 877`.
 _SEPARATED_NUMBER: Final = re.compile(r"[+-]?\d*(?:[.,’'\s]\d+)+")
 _WHOLE_NUMBER: Final = re.compile(r"-?\d+")
@@ -75,6 +79,17 @@ class ArgumentField:
         return self.kind in _LITERAL_KINDS | {"secret"} and not any(
             "\n" in text or len(text) > _LINE for text in (self.stored, self.typed)
         )
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the value has room beside its label on each screen, as it is and not as it was typed."""
+        is_simple = self.kind in {"text", "date", "number", "boolean", "json"}
+        return is_simple and "\n" not in self.stored and len(self.stored) <= _SHORT
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether the text area has so many lines that a small screen shows only the first ones until it is used."""
+        return self.text_area_line_count > _FOLDED and not self.is_one_line
 
     @property
     def input_type(self) -> str:

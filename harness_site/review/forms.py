@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.conf import settings
@@ -32,6 +32,12 @@ from harness_site.review.question_choices import (
     list_question_choices,
 )
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
+
+#: Arguments of more fields are edited in a wide column.
+_MANY_FIELDS: Final = 5
+#: Highest number of changes that are listed beside the button without a click, and of characters of them.
+_FEW_CHANGES: Final = 3
+_FEW_CHARACTERS: Final = 160
 
 
 def build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str | Promise]]:
@@ -264,6 +270,17 @@ class ApprovalForm(DecisionForm):
         """Name of the first field on the page that has an error; empty without one."""
         name = super().first_invalid_field_name
         return self.invalid_argument_fields[0].key if name == "args" and self.invalid_argument_fields else name
+
+    @property
+    def is_edited_in_wide_column(self) -> bool:
+        """True if the fields need a wide column: because one is a long text, or because they are many."""
+        return len(self.argument_fields) > _MANY_FIELDS or any(field.is_long_text for field in self.argument_fields)
+
+    @property
+    def is_change_list_short(self) -> bool:
+        """True if the list of changes has room beside the button."""
+        texts = [text for each in self.differences for text in (each.path, *(piece.text for piece in each.pieces))]
+        return len(self.differences) <= _FEW_CHANGES and sum(map(len, texts)) <= _FEW_CHARACTERS
 
     @property
     def is_edited_in_fields_instead_of_json(self) -> bool:

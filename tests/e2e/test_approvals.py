@@ -83,7 +83,7 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     page_actions.reason_field(bob).fill("I am still reading.")
 
     edit_arguments(alice, "12300.00", "1230.00")
-    expect(alice.get_by_text("1 change", exact=True)).to_be_visible()
+    expect(alice.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.record_decision(alice, "Edit")
     expect(alice.get_by_text("changed the arguments at").first).to_be_visible()  # a live update says it, too
 
@@ -166,7 +166,7 @@ def test_reason_of_an_edit_is_not_among_the_unrecorded_texts(start_payer: StartP
     for page in (editor, decider):
         page_actions.open_payment_card(page, payer.session_id)
     edit_arguments(editor, "12300.00", "1230.00")
-    expect(editor.get_by_text("1 change", exact=True)).to_be_visible()
+    expect(editor.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.record_decision(editor, "Edit")
     expect(editor.get_by_text("Your change is recorded")).to_be_visible()
     page_actions.choose_answer(editor, "Reject")
@@ -195,7 +195,7 @@ def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: St
     page_actions.open_payment_card(page, payer.session_id)
     page_actions.choose_answer(page, "Edit")
     page.get_by_role("textbox", name="amount").fill("1230.00")
-    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
+    expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.reason_field(page).fill("Only the first tenth is due.")
     page_actions.record_decision(page, "Edit")
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
@@ -236,7 +236,7 @@ def test_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPa
     json.check()
     edited = original.replace("12300.00", "1240.00")
     expect(arguments).to_have_value(edited)
-    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
+    expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
 
     for text, reason in (
         (edited[:-1], "The JSON has an error."),
@@ -280,7 +280,7 @@ def test_dates_in_json_and_fields_are_one_edit(start_payer: StartPayer, open_pag
     expect(due).to_have_value("2026-12-24")
     expect(remind_at).to_have_value("2026-12-23T17:30")
     due.fill("")
-    expect(page.locator(".send").get_by_text("due was a date; the new value is not one.")).to_be_visible()
+    expect(page.locator(".sign-off").get_by_text("due was a date; the new value is not one.")).to_be_visible()
 
 
 def test_edit_is_sent_while_its_preview_is_awaited(
@@ -298,7 +298,7 @@ def test_edit_is_sent_while_its_preview_is_awaited(
         page.wait_for_timeout(600)
     amount.press("Control+Enter")
     expect(page.get_by_role("alert").filter(has_text="Not recorded yet. Check the changes below")).to_be_in_viewport()
-    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
+    expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     amount.press("Control+Enter")
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
 
@@ -381,7 +381,7 @@ def test_decision_form_has_no_accessibility_violations(
     page_monitors[0].ignore("status of 422")
     page_actions.open_payment_card(page, payer.session_id)
     edit_arguments(page, "12300.00", "1230.00")
-    expect(page.get_by_text("1 change", exact=True)).to_be_visible()
+    expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     assert axe.list_accessibility_violations(page) == []
     page.get_by_role("textbox", name="Arguments").fill("{")
     expect(page.get_by_text("This is not JSON")).to_be_visible()

@@ -12,6 +12,7 @@ from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import axe
 from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
 from tests.support.nearer_deadlines import bring_deadline_near_in_child
+from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Payer, Site
 
 VIEWPORT_SIZES = ((1366, 768), (1280, 720), (390, 844))
@@ -239,7 +240,7 @@ def test_warning_about_an_edited_value_is_in_sight_beside_the_button(
     expect(page.get_by_text("Correct these values: invoice")).to_be_visible()
     expect(error).to_be_visible()  # also after its field
     page.get_by_role("button", name="Undo invoice").click()
-    warning = page.locator(".send").get_by_text("amount was an amount; the new value is not one.")
+    warning = page.locator(".sign-off").get_by_text("amount was an amount; the new value is not one.")
     expect(warning).to_be_visible()
     assert is_visible_in_viewport(warning)
     page_actions.choose_answer(page, "Approve")
@@ -277,6 +278,75 @@ def test_reason_of_an_edit_is_in_sight_wherever_its_button_is(
         page.get_by_role("textbox", name="Arguments").fill("{\n" + 40 * "\n" + "}")
         assert list_positions_where_only_the_button_is_in_sight(page) == [], (width, height)
         page.evaluate("sessionStorage.clear()")
+
+
+#: Of the elements, those that scroll by themselves.
+SCROLLED_PARTS = """all => all.filter(e =>
+    e.scrollHeight > e.clientHeight + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowY))"""
+
+
+def test_fields_of_an_edit_have_most_of_a_small_window(start_payer: StartPayer, open_page: OpenPage) -> None:
+    page = open_page("alice")
+    page.set_viewport_size(ViewportSize(width=1366, height=768))
+    page_actions.open_payment_card(page, start_payer("--with-memo").session_id)
+    page_actions.choose_answer(page, "Edit")
+    for name, text in (("amount", "1.00"), ("currency", ""), ("due", "")):
+        page.locator(f"[data-argument='{name}']").fill(text)
+    expect(page.locator("#warned-arguments")).to_contain_text("currency, due")
+    expect(page.locator("#change dl")).to_be_visible()
+    foot, memo = page.locator(".sign-off"), page.get_by_role("textbox", name="memo")
+    memo.focus()
+    box = foot.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 768
+    assert box["y"] > 768 / 2
+    assert foot.locator("*").evaluate_all(SCROLLED_PARTS) == []
+    rows = page.locator(".by-field .short").evaluate_all("all => all.map(row => row.offsetHeight)")
+    assert len(rows) == 5
+    assert min(rows) <= 40  # with its label
+
+    # More changes are listed after a click, where they are in sight and push the fields up.
+    page.locator("[data-argument='remind_at']").fill("2026-12-24T08:00")
+    expect(page.locator("#change").get_by_text("4 changes", exact=True)).to_be_visible()
+    expect(page.locator("#change dl")).to_be_hidden()
+    page.get_by_text("Show the changes").click()
+    expect(page.locator("#change dl")).to_be_in_viewport(ratio=1)
+    assert foot.locator("*").evaluate_all(SCROLLED_PARTS) == []
+    assert list_positions_where_only_the_button_is_in_sight(page) == []
+
+
+def test_way_from_a_field_to_the_button_of_an_edit_is_one_tap_on_a_phone(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    page = open_page("alice")
+    page.set_viewport_size(ViewportSize(width=390, height=844))
+    page_actions.open_payment_card(page, start_payer("--with-memo").session_id)
+    page_actions.choose_answer(page, "Edit")
+    memo = page.get_by_role("textbox", name="memo")
+    get_height = "field => field.offsetHeight"
+    folded = memo.evaluate(get_height)
+    assert folded < 844 / 6
+    memo.focus()
+    assert memo.evaluate(get_height) > 2 * folded
+    page.locator("[data-argument='amount']").fill("1230.00")
+    count, link = page.locator("#change-count"), page.get_by_role("link", name="Check and record the changes")
+    expect(count).to_have_text("1 change")
+    page.locator("[data-argument='invoice']").fill("17a")
+    expect(count).to_have_text("1 value to correct")
+    page.get_by_role("button", name="Undo invoice").click()
+    expect(count).to_have_text("1 change")
+    assert is_visible_in_viewport(link)
+    assert page.locator(".to-changes").evaluate(get_height) < 844 / 6
+    assert not overflowing_elements(page)
+
+    for name, text in (("currency", "USD"), ("due", "2026-12-24"), ("remind_at", "2026-12-23T08:00")):
+        page.locator(f"[data-argument='{name}']").fill(text)
+    expect(count).to_have_text("4 changes")
+    link.click()
+    button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"])
+    for part in (page.locator("#change dl"), page_actions.reason_field(page), button):
+        assert is_visible_in_viewport(part)
+    expect(link).not_to_be_in_viewport()
 
 
 def test_columns_keep_their_widths_while_arguments_are_edited(

@@ -39,8 +39,8 @@ def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
         "payee": "Northwind GmbH",
     }
     if options.with_memo:
-        args |= {"memo": "\n".join(f"Line {number} of the memo." for number in range(60)), "copies": ["ana", "ben"]}
         args |= {"due": "2026-12-01", "remind_at": "2026-11-30T08:00"}
+        args |= {"memo": "\n".join(f"Line {number} of the memo." for number in range(60)), "copies": ["ana", "ben"]}
     transcript = _build_transcript(options.invoice, args)
     try:
         point = checkpointer.resume(session, tools, wait=True)

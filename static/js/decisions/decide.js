@@ -53,6 +53,7 @@ document.addEventListener(
 document.addEventListener(
   "toggle",
   ({ target }) => {
+    if (target.open && target.contains(document.activeElement) && target.matches(".sign-off details")) target.scrollIntoView({ block: "nearest" });
     const form = target.open && target.contains(document.activeElement) && target.querySelector("form:is([data-withdraw], [data-restore])");
     if (!form) return;
     form.elements.reason.focus({ preventScroll: true });

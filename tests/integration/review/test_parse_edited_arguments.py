@@ -170,7 +170,7 @@ def test_invalid_change_is_refused_with_its_position(alice: Client, text: Any, w
 def test_change_is_shown_while_typing(alice: Client) -> None:
     response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
     assert visible_text(response) == (
-        "2 changes note added now Monday order removed before 17 "
+        "2 changes note added now Monday order removed before 17 2 changes "
         "The agent did not send note. If the tool has no such argument, it may refuse the call. "
         "The agent did not send note. If the tool has no such argument, it may refuse the call."
     )
