@@ -25,6 +25,18 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
+#: Risk → the words about a call whose tool declares it.
+_UNUSUAL_RISKS: Final[dict[str, str | Promise]] = {
+    Risk.HIGH: _("high risk: its tool says that a mistake costs more than usual"),
+    Risk.MEDIUM: _("medium risk, as its tool says"),
+    Risk.LOW: _("low risk: its tool says that a mistake costs less than usual"),
+}
+#: Risk → the words about a call whose side effects mean it.
+_USUAL_RISKS: Final[dict[str, str | Promise]] = {
+    Risk.HIGH: _("high risk: its tool changes or deletes something outside of the session"),
+    Risk.MEDIUM: _("medium risk: its tool writes something new"),
+    Risk.LOW: _("low risk: its tool only reads"),
+}
 #: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.
 SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     KeyPolicy.ONCE: (
@@ -312,3 +324,13 @@ def find_unusual_risk(call: ToolCall) -> Risk | None:
     """
     is_usual = call.risk == get_default_risk(call.side_effects.split(","))
     return None if call.is_question or is_usual or call.risk not in Risk.values else Risk(call.risk)
+
+
+def describe_risk(call: ToolCall) -> str:
+    """Describe the risk of a call and where it comes from: its tool declares it, or it follows from the side effects.
+
+    Empty for a question, which has none.
+    """
+    if call.is_question or call.risk not in Risk.values:
+        return ""
+    return str(_UNUSUAL_RISKS[call.risk] if find_unusual_risk(call) else _USUAL_RISKS[call.risk])

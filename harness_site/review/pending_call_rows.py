@@ -319,7 +319,7 @@ class PendingRowBuilder:
                 agent=call.session.agent,
                 error_message=formatting.mask_and_shorten_output_to_one_line(call.error_message, 200),
                 amount=find_visible_amount(args),
-                risk=self._find_shown_risk(call),
+                risk=self.find_shown_risk(call),
             )
 
     def _build_row_in_masking_context(
@@ -387,9 +387,9 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _find_shown_risk(self, call: ToolCall) -> str:
-        """Return the risk of a call if it is unusual or the rows are ordered by it; else empty."""
-        if not call.is_question and self._query.get("sort") == "risk":
+    def find_shown_risk(self, call: ToolCall) -> str:
+        """Return the risk of a call if it is unusual, or if the rows are ordered or filtered by it; else empty."""
+        if not call.is_question and (self._query.get("sort") == "risk" or self._query.get("risk") in Risk.values):
             return call.risk
         return status_labels.find_unusual_risk(call) or ""
 
@@ -397,7 +397,7 @@ class PendingRowBuilder:
         """Render both. `is_amount_said` is whether the sentence has the amount, so that narrow pages leave it out."""
         html_class = "amount said" if is_amount_said else "amount"
         facts = build_html('<span class="{}">{}</span>', html_class, amount) if amount else SafeString()
-        risk, is_usual = self._find_shown_risk(call), status_labels.find_unusual_risk(call) is None
+        risk, is_usual = self.find_shown_risk(call), status_labels.find_unusual_risk(call) is None
         return SafeString(facts + self._get_risk_link(risk, is_usual=is_usual)) if risk else facts
 
     def _get_risk_link(self, risk: str, *, is_usual: bool = True) -> SafeString:

@@ -16,14 +16,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.db import clock
-from checkpoints.enums import Risk, Role
+from checkpoints.enums import Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
@@ -70,8 +70,8 @@ class SelectableCallRow:
     value: str
     is_selected: bool
     refusal: str
-    #: Risk of the call if it is unusual.
-    risk: Risk | None
+    #: Risk of the call if it is unusual, or if the calls are filtered by it; else empty.
+    risk: str
 
     @property
     def can_be_decided(self) -> bool:
@@ -208,7 +208,7 @@ def _build_selectable_call_rows(
             is_selected=call.pk in form.selected,
             refusal=explain_why_reader_cannot_decide(call, agreements, reader)
             or _explain_why_reader_cannot_approve(call, changes, reader),
-            risk=status_labels.find_unusual_risk(call) if is_shown else None,
+            risk=builder.find_shown_risk(call) if is_shown else "",
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

@@ -284,15 +284,18 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
     ("risk", "side_effects", "shown"),
     [("high", "mutate", False), ("medium", "write", False), ("low", "mutate", True), ("high", "write", True)],
 )
-def test_row_and_card_show_a_risk_that_does_not_follow_from_the_side_effects(
+def test_row_shows_an_unusual_risk_or_one_by_which_it_is_found_and_card_says_where_it_comes_from(
     reader: Client, risk: str, side_effects: str, shown: bool
 ) -> None:
     call = interrupted(0, risk=risk, side_effects=side_effects)
     row = reader.get("/review/").content.decode()
     assert ('class="risk ' in row) is shown
     assert ('title="The tool declares this risk."' in row) is shown
-    assert 'class="risk ' in reader.get("/review/?sort=risk").content.decode()
-    assert (f"· {risk} risk: its tool says that" in visible_text(reader.get(f"/review/calls/{call.pk}/"))) is shown
+    for query in ("sort=risk", f"risk={risk}"):
+        assert 'class="risk ' in reader.get(f"/review/?{query}").content.decode()
+    card = visible_text(reader.get(f"/review/calls/{call.pk}/"))
+    assert f"· {risk} risk: its tool " in card
+    assert (f"· {risk} risk: its tool says that" in card) is shown
 
 
 def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(reader: Client) -> None:
