@@ -10,7 +10,7 @@ from harness_site.core import csv_rows, formatting
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
-HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "details", "intact")
+HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "details", "matches_seal")
 
 
 def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:
@@ -38,5 +38,12 @@ def _build_entry_cells(entry: AuditEntry) -> tuple[str, ...]:
         entry.actor_kind,
         entry.session_id,
         mask_and_dump_json(entry.details),
-        "yes" if entry.intact else "NO",
+        _format_match_with_seal(entry),
     )
+
+
+def _format_match_with_seal(entry: AuditEntry) -> str:
+    """Say whether an entry matches its seal; empty while it has no number, and so no seal."""
+    if not entry.intact:
+        return "NO"
+    return "" if entry.number is None else "yes"

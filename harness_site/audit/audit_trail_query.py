@@ -20,6 +20,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.accounts.models import Membership
+from harness_site.core.near_names import find_near_names
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
@@ -48,6 +49,8 @@ RUN_EVENTS: Final = frozenset(
 _NAMED_ACTOR_KINDS: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
 #: Largest number of members whose names are offered.
 _MAX_MEMBERS: Final = 200
+#: Number of the newest entries whose actors may be meant by a name that has none.
+_MAX_ENTRIES_WITH_ACTORS: Final = 2_000
 
 
 class AuditSubject(TextChoices):
@@ -347,6 +350,13 @@ def list_actors_to_filter_by(workspace_pk: int, entries: Iterable[AuditEntry | U
     names = set(members.values_list("user__username", flat=True)[:_MAX_MEMBERS])
     named = (entry for entry in entries if isinstance(entry, AuditEntry) and entry.actor_kind in _NAMED_ACTOR_KINDS)
     return sorted(names | {entry.actor for entry in named} - {""}, key=str.casefold)
+
+
+def list_near_actors(workspace_pk: int, actor: str, members: Iterable[str]) -> tuple[str, ...]:
+    """List the names that are like an `actor` without entries, from `members` and the newest entries. One query."""
+    events = AuditEvent.objects.filter(workspace=workspace_pk, actor_kind__in=sorted(_NAMED_ACTOR_KINDS))
+    newest = events.order_by("-pk").values_list("actor", flat=True)[:_MAX_ENTRIES_WITH_ACTORS]
+    return find_near_names(actor, {*members, *newest} - {""})
 
 
 def _load_seals_and_build_entries(

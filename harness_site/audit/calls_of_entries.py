@@ -15,7 +15,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
-from checkpoints.enums import DECIDING_KINDS, AuditKind, DecisionKind
+from checkpoints.enums import DECIDING_KINDS, UNDECIDED_CALL_STATUSES, AuditKind, DecisionKind
 from checkpoints.formats import parse_json
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
@@ -56,6 +56,7 @@ class StatedReason:
     actor_kind: str
     decided_at: datetime
     text: str
+    final: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class AuditedCall:
 
     `before_edits` has the sentences of the time before each change of its arguments, the oldest first. For the entry
     of such a change, `sentence_before` says what the call was to do before. `reasons` are those of all decisions about
-    the call, the oldest first. For the entry of a decision, `reason` is its own.
+    the call, the oldest first. For the entry of a decision, `own` is its own.
     """
 
     pk: int
@@ -75,11 +76,21 @@ class AuditedCall:
     sentence: str
     is_question: bool
     approvals: int
-    is_undecided: bool
+    status: str
     before_edits: tuple[SentenceBeforeEdit, ...] = ()
     reasons: tuple[StatedReason, ...] = ()
     sentence_before: str = ""
-    reason: str = ""
+    own: StatedReason | None = None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a person has to decide about the call now."""
+        return self.status in UNDECIDED_CALL_STATUSES
+
+    @property
+    def last_final_decision(self) -> str:
+        """Kind of the last decision that needed nobody else; empty if there is none."""
+        return next((reason.kind for reason in reversed(self.reasons) if reason.final), "")
 
 
 def load_calls_of_unfolded_entries(workspace_pk: int, rows: Iterable[EntryRow]) -> dict[int, AuditedCall]:
@@ -134,7 +145,7 @@ def _load_genuine_calls(
             sentence,
             call.is_question,
             call.approvals,
-            call.undecided,
+            call.status,
             before_edits,
             reasons,
         )
@@ -178,7 +189,7 @@ def _build_stated_reason(decision: Decision) -> StatedReason:
     text = mask_and_reveal_hidden(get_masked_text_beginning(decision.reason, _LONGEST_REASON))
     if len(decision.reason) > _LONGEST_REASON:
         text = f"{text}…"
-    return StatedReason(decision.kind, decision.actor, decision.actor_kind, decision.created_at, text)
+    return StatedReason(decision.kind, decision.actor, decision.actor_kind, decision.created_at, text, decision.final)
 
 
 def _query_calls(workspace_pk: int, session_pks: Collection[int], call_ids: Collection[str]) -> QuerySet[ToolCall]:
@@ -197,24 +208,24 @@ def _find_newest_call_of_entry(entry: AuditEntry, calls: Iterable[AuditedCall]) 
 
 def _describe_call_at_time_of_entry(call: AuditedCall, entry: AuditEntry) -> AuditedCall:
     edits = call.before_edits
-    reason = _find_reason_of_entry(call, entry) if entry.kind == AuditKind.DECIDED else ""
+    own = _find_reason_of_entry(call, entry) if entry.kind == AuditKind.DECIDED else None
     if entry.details.get("decision") == DecisionKind.EDIT and edits:
         index = max(sum(edit.edited_at <= entry.at for edit in edits) - 1, 0)
         after = edits[index + 1].sentence if index + 1 < len(edits) else call.sentence
-        return replace(call, sentence=after, sentence_before=edits[index].sentence, reason=reason)
+        return replace(call, sentence=after, sentence_before=edits[index].sentence, own=own)
     earlier = next((edit.sentence for edit in edits if entry.at < edit.edited_at), call.sentence)
-    return replace(call, sentence=earlier, reason=reason)
+    return replace(call, sentence=earlier, own=own)
 
 
-def _find_reason_of_entry(call: AuditedCall, entry: AuditEntry) -> str:
+def _find_reason_of_entry(call: AuditedCall, entry: AuditEntry) -> StatedReason | None:
     """Find the reason of the decision that an entry records: of this kind and by this actor, just before the entry."""
     decided = (entry.details.get("decision"), entry.actor, entry.actor_kind)
     return next(
         (
-            reason.text
+            reason
             for reason in reversed(call.reasons)
             if (reason.kind, reason.actor, reason.actor_kind) == decided
             and timedelta(0) <= entry.at - reason.decided_at < _TIME_UNTIL_ENTRY
         ),
-        "",
+        None,
     )

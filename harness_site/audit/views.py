@@ -23,8 +23,9 @@ from harness_site.audit import (
     invitations_of_audit_entries,
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
-from harness_site.audit.folded_entries import Routine
+from harness_site.audit.folded_entries import AuditPage, Routine
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
+from harness_site.core.near_names import NearNames
 from harness_site.core.page_links import PageLinks, build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
@@ -54,6 +55,9 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     )
     calls = calls_of_entries.load_calls_of_unfolded_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
+    actors = audit_trail_query.list_actors_to_filter_by(
+        workspace, (entry for row in page.rows for entry in row.entries)
+    )
     integrity = audit_trail_query.load_chain_state_and_last_verdict(workspace)
     context = {
         "page": page,
@@ -63,9 +67,8 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
         "filter_errors": _describe_invalid_filters_by_parameter(request.GET, audit_filter),
-        "actors": audit_trail_query.list_actors_to_filter_by(
-            workspace, (entry for row in page.rows for entry in row.entries)
-        ),
+        "actors": actors,
+        "near_names": _find_near_actors(workspace, audit_filter, page, actors),
         "integrity": integrity,
         "has_unverified_entries": audit_trail_query.query_entries_since_verification_except_views(
             workspace, integrity
@@ -128,6 +131,16 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
         session=decrypt_name_if_encrypted(query.get("session", "").strip())[:_MAX_FILTER_LENGTH],
         times=TimeRange.parse_query(query),
     )
+
+
+def _find_near_actors(
+    workspace: int, audit_filter: AuditFilter, page: AuditPage, members: list[str]
+) -> list[NearNames]:
+    """Find the actors that may be meant if nothing matches the filter."""
+    if not audit_filter.actor or page.rows or page.hidden_views or page.hidden_runs:
+        return []
+    names = audit_trail_query.list_near_actors(workspace, audit_filter.actor, members)
+    return [NearNames("actor", gettext("Actor"), names)] if names else []
 
 
 def _describe_invalid_filters_by_parameter(query: QueryDict, audit_filter: AuditFilter) -> dict[str, str]:

@@ -7,6 +7,7 @@ from django import template
 from harness_site.audit import event_sentences
 from harness_site.audit.audit_trail_query import AuditEntry, ChainIntegrity
 from harness_site.audit.calls_of_entries import AuditedCall
+from harness_site.audit.decision_consequences import describe_consequence_of_decision
 
 register = template.Library()
 register.simple_tag(event_sentences.build_sentence_of_folded_entries)
@@ -16,7 +17,13 @@ register.simple_tag(event_sentences.build_sentence_of_folded_entries)
 def get_stated_reason(calls: Mapping[int, AuditedCall], entry: AuditEntry) -> str:
     """Return the reason of the decision that an entry records, masked; empty if it is not known."""
     call = calls.get(entry.pk)
-    return "" if call is None else call.reason
+    return "" if call is None or call.own is None else call.own.text
+
+
+@register.simple_tag
+def describe_consequence(calls: Mapping[int, AuditedCall], entry: AuditEntry) -> str:
+    """Describe what the decision of an entry means for its call; empty for other entries."""
+    return describe_consequence_of_decision(entry, calls.get(entry.pk))
 
 
 @register.simple_tag

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from django.utils.translation import gettext_lazy
 
 from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
-from harness_site.core.masking.masker import mask_text
+from harness_site.core.near_names import NearNames, find_near_names
 from harness_site.search.models import SessionSums, ToolSums
 
 #: Filters by name, with their labels.
@@ -24,19 +22,8 @@ _SESSION_FILTERS: Final = {
     "model": gettext_lazy("Model"),
     "program": gettext_lazy("Program version"),
 }
-#: Most names that are suggested for one filter.
-_MAX_NAMES: Final = 5
 #: Days of agents, or of tools by agent, whose names are read, the newest first.
 _READ_SUMS: Final = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class NearNames:
-    """Names for one filter: its parameter in the URL and its label."""
-
-    parameter: str
-    label: str
-    names: tuple[str, ...]
 
 
 def load_near_names_of_session_filters(
@@ -53,7 +40,7 @@ def load_near_names_of_session_filters(
     for parameter, label in _SESSION_FILTERS.items():
         if typed := given.get(parameter, ""):
             known = {*suggested.get(parameter, ()), *_list_known_names_of_days(workspace, parameter)}
-            near.append(NearNames(parameter, str(label), _find_near_names(typed, known)))
+            near.append(NearNames(parameter, str(label), find_near_names(typed, known)))
     return [one for one in near if one.names]
 
 
@@ -75,19 +62,3 @@ def _list_known_names_of_days(workspace: int, parameter: str) -> set[str]:
         days_of_tools = ToolSums.objects.filter(workspace=workspace, hourly=False).order_by("-start")
         return set(days_of_tools.values_list("tool", flat=True)[:_READ_SUMS]) - {""}
     return set()
-
-
-def _find_near_names(typed: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Find the known names that begin with what was typed, contain it, or differ in a few letters.
-
-    There are none if a name is exactly so: then another filter is the reason that nothing was found. Names are compared
-    as the reader may see them, so that masked parts cannot be guessed.
-    """
-    names = {mask_text(name): name for name in known}
-    wanted = typed.casefold()
-    if not wanted or typed in names:
-        return ()
-    containing = [shown for shown in names if wanted in shown.casefold()]
-    containing.sort(key=lambda shown: (not shown.casefold().startswith(wanted), len(shown), shown))
-    similar = containing or get_close_matches(typed, names, n=_MAX_NAMES, cutoff=0.75)
-    return tuple(names[shown] for shown in similar[:_MAX_NAMES])

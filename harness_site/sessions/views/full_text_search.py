@@ -12,6 +12,7 @@ from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.core.near_names import NearNames
 from harness_site.core.page_links import build_first_previous_and_next_links
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
@@ -25,7 +26,6 @@ from harness_site.search.query_terms import SearchQuery
 from harness_site.search.sessions_with_all_words import WordMatches, search_sessions_with_all_words
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
-from harness_site.sessions.selectors.near_filter_names import NearNames
 from harness_site.sessions.selectors.ordered_search_results import (
     search_best_matching_sessions,
     search_sessions_in_order_of_column,

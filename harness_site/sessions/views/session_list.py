@@ -15,13 +15,14 @@ from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.near_names import NearNames
 from harness_site.core.page_links import build_first_previous_and_next_links
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
 from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import filter_suggestions, session_list_pages, session_rows
-from harness_site.sessions.selectors.near_filter_names import NearNames, load_near_names_of_session_filters
+from harness_site.sessions.selectors.near_filter_names import load_near_names_of_session_filters
 from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_list_filter_parameters import (
     COST_PARAMETERS,

@@ -178,6 +178,52 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     assert [entry[2] for entry in list_entries("excerpted")] == [{"page": "audit"}]
 
 
+@pytest.mark.parametrize(
+    ("decision", "status", "consequence"),
+    [
+        (DecisionKind.APPROVE, CallStatus.APPROVED, "It was allowed to run and has not run."),
+        (DecisionKind.APPROVE, CallStatus.COMPLETED, "It ran."),
+        (DecisionKind.APPROVE, CallStatus.REJECTED, "It was allowed to run."),
+        (DecisionKind.REJECT, CallStatus.REJECTED, "It does not run."),
+        (DecisionKind.EDIT, CallStatus.AWAITING_APPROVAL, "It still waited for an approval."),
+        (DecisionKind.MARK_FAILED, CallStatus.FAILED, "It counts as failed and does not run again."),
+        (DecisionKind.APPROVE_RERUN, CallStatus.SUPERSEDED, "It ran once more."),
+    ],
+)
+def test_entry_of_a_decision_says_whether_the_call_runs(
+    reader: Client, decision: DecisionKind, status: CallStatus, consequence: str
+) -> None:
+    call = make_call(session=make_session(session_id="order-17"), call_id="pay", sentence="Pay 5 EUR", status=status)
+    make_decision(call=call, kind=decision)
+    happened(session=call.session, decision=decision, call_id="pay")
+    assert f" {consequence} Details" in visible_text(reader.get("/audit/"))
+
+
+def test_entry_of_a_vote_says_that_the_call_still_waits(reader: Client) -> None:
+    call = make_call(
+        session=make_session(session_id="order-17"),
+        call_id="pay",
+        sentence="Pay 5 EUR",
+        status=CallStatus.COMPLETED,
+        approvals=2,
+    )
+    for actor, final in (("alice", False), ("bob", True)):
+        make_decision(call=call, kind=DecisionKind.APPROVE, actor=actor, final=final, revision=int(final))
+        happened(session=call.session, actor=actor, decision="approve", call_id="pay")
+    page = visible_text(reader.get("/audit/"))
+    assert re.search("alice voted on .* Approved It still waited: another person had to decide the same.", page)
+    assert re.search("bob voted on “Pay 5 EUR” in order-17: Approved It ran.", page)
+
+
+def test_actor_that_is_nearly_right_is_suggested(reader: Client) -> None:
+    happened(actor="alice")
+    happened(actor="run 7", actor_kind=ActorKind.MACHINE)
+    page = reader.get("/audit/?actor=alic&subject=decisions")
+    assert "Did you mean: alice Actor" in visible_text(page)
+    assert 'href="?actor=alice&amp;subject=decisions"' in page.content.decode()
+    assert "Did you mean" not in visible_text(reader.get("/audit/?actor=run"))
+
+
 def test_entry_leads_to_the_decision_page_while_the_call_waits_and_to_its_record_afterwards(reader: Client) -> None:
     session = make_session(session_id="order-17")
     call = make_call(session=session, call_id="pay", sentence="Pay 5 EUR")
@@ -544,10 +590,13 @@ def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeyp
     keys = [happened(AuditKind.VIEWED, actor=f"a{number % 4}", session=session).pk for number in range(10)]
     audit.seal_events_of_workspace(make_workspace().pk)
     page = reader.get("/audit/?session=order-17")
-    assert (shown_rows(page), "Only page views were recorded in this period." in visible_text(page)) == ([], True)
-    assert "9 page views of this period and their numbers are hidden." in visible_text(page)
+    assert (shown_rows(page), "There are only page views here, and they are hidden." in visible_text(page)) == (
+        [],
+        True,
+    )
+    assert "9 page views are hidden on this page." in visible_text(page)
     last = reader.get(get_link(page, EARLIER))
-    assert (shown_rows(last), "1 page view of this period and its number are hidden." in visible_text(last)) == (
+    assert (shown_rows(last), "1 page view is hidden on this page." in visible_text(last)) == (
         [first],
         True,
     )
@@ -580,8 +629,9 @@ def test_events_of_runs_are_hidden_and_counted_unless_wanted(reader: Client) -> 
     page = reader.get("/audit/")
     assert shown_rows(page) == [taken, decided]
     words = visible_text(page)
-    assert "9 events of runs of this period and their numbers are hidden." in words
+    assert "9 events of runs are hidden on this page." in words
     assert "9 hidden · #Not verified, number 11" in words
+    assert "Numbers that are left out below are those of hidden entries." in words
     shown = reader.get(f"/audit/{get_link(page, SHOW_RUNS)}")
     assert shown_rows(shown) == [taken, keys[-1], decided]
     words = visible_text(shown)
@@ -615,7 +665,10 @@ def test_events_of_runs_of_one_session_are_one_row(reader: Client) -> None:
     assert shown_rows(page) == [keys[-1]]
     assert "Runs of charge-8 caused 3 events" in visible_text(page)
     page = reader.get("/audit/")
-    assert (shown_rows(page), "Only events of runs were recorded in this period." in visible_text(page)) == ([], True)
+    assert (shown_rows(page), "There are only events of runs here, and they are hidden." in visible_text(page)) == (
+        [],
+        True,
+    )
 
 
 def test_events_of_different_runs_are_not_ascribed_to_one(reader: Client) -> None:
@@ -644,7 +697,7 @@ def test_equal_entries_are_one_row_whatever_is_hidden_between_them(reader: Clien
     page = reader.get("/audit/?actor=bob")
     assert shown_rows(page) == [keys[1]]
     assert "bob signed in 2 times" in visible_text(page)
-    assert "2 page views of this period and their numbers are hidden." in visible_text(page)
+    assert "2 page views are hidden on this page." in visible_text(page)
     assert shown_rows(reader.get(get_link(page, OPEN_ROW))) == keys[::-1]
     assert len(shown_rows(reader.get("/audit/?actor=bob&views=1"))) == 4
 
@@ -784,10 +837,17 @@ class TestExport:
             r'attachment; filename="audit-default-\d{4}-\d\d-\d\d.csv"', response.headers["Content-Disposition"]
         )
         head, *rows = lines(response)
-        assert head == ["number", "time", "what", "kind", "who", "who_kind", "session", "details", "intact"]
+        assert head == ["number", "time", "what", "kind", "who", "who_kind", "session", "details", "matches_seal"]
         assert [row[2:] for row in rows] == [
             ["Call decided", "decided", "alice", "person", "order-17", '{"call_id": "call_9"}', "yes"]
         ]
+
+    def test_export_says_of_an_entry_without_a_number_nothing_about_its_seal(self, reader: Client) -> None:
+        happened(actor="bob")
+        audit.seal_events_of_workspace(make_workspace().pk)
+        happened(actor="bob")
+        _head, *rows = lines(reader.get("/audit/export/?actor=bob"))
+        assert [(row[0], row[-1]) for row in rows] == [("", ""), ("1", "yes")]
 
     def test_export_is_recorded_with_its_filters(self, reader: Client) -> None:
         lines(reader.get("/audit/export/?actor=alice&first=2001-01-01&subject=tokens"))
