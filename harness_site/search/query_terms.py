@@ -80,6 +80,15 @@ class SearchQuery:
         return tuple(term.text for term in self.terms)
 
     @property
+    def without_words_after_minus(self) -> SearchQuery:
+        """Return the query without the words that begin with a minus, which other search engines would leave out."""
+        return SearchQuery(tuple(term for term in self.terms if not term.text.startswith("-")))
+
+    @property
+    def has_words_after_minus(self) -> bool:
+        return any(term.text.startswith("-") for term in self.terms)
+
+    @property
     def has_term_findable_by_index(self) -> bool:
         """Return whether the index can find one of the terms; otherwise texts have to be read one by one."""
         return any(term.is_findable_by_index for term in self.terms)

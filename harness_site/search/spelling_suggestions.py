@@ -34,8 +34,9 @@ def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery |
 
     `query` finds nothing as a whole.
 
-    Quoted phrases are searched as they are, and so are words with digits: an invoice with nearly the same number is
-    another invoice. Reads at most a few pages of passages for each word.
+    Quoted phrases are searched as they are, and so are words with digits, as an invoice with nearly the same number is
+    another invoice, and words after a minus, which a reader may want to leave out. Reads at most a few pages of
+    passages for each word.
     """
     limits = passage_search.load_sequential_read_limits()
     terms = [
@@ -57,7 +58,7 @@ def _find_similar_indexed_term(
     workspace: int, term: SearchTerm, limits: passage_search.ReadLimits
 ) -> SearchTerm | None:
     typed = fold_case(term.text)
-    if not _MIN_TERM_LENGTH <= len(typed) <= _MAX_TERM_LENGTH or any(map(str.isdigit, typed)):
+    if not _MIN_TERM_LENGTH <= len(typed) <= _MAX_TERM_LENGTH or any(map(str.isdigit, typed)) or typed[0] == "-":
         return None
     words: list[str] = []
     for parts in _list_search_parts_of_word(typed):

@@ -70,7 +70,7 @@ def show_hits_or_redirect_to_correction(
     *,
     load_near_names: Callable[[], list[NearNames]],
 ) -> HttpResponse:
-    """Show search results.
+    """Show search results. A query that finds nothing leads to that of known words if this finds something.
 
     `before` is the cursor of the page, `within` limits the search to one session, and `rows` reloads the sessions of an
     open page. `load_near_names` loads known names for the filters if nothing is found.
@@ -86,10 +86,13 @@ def show_hits_or_redirect_to_correction(
     apart: WordMatches | None = None
     if not pks and not found.slow and found.next is None and _is_new_search(request, cursor):
         near = _suggest_query_if_nothing_matches(workspace, query, wanted)
-        if near is not None:
+        if near is not None and _finds_sessions(request, near, wanted):
             return redirect(_build_suggestion_url(request, near))
         apart = _search_words_apart(request, query, wanted)
         pks = apart.sessions if apart else ()
+        others = query.without_words_after_minus
+        if not pks and query.has_words_after_minus and others and _finds_sessions(request, others, wanted):
+            return redirect(_build_suggestion_url(request, others))
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
     rows = session_rows.load_session_rows_in_order_of_pks(workspace, pks, None if is_reload else wanted)
@@ -109,6 +112,7 @@ def show_hits_or_redirect_to_correction(
     mark_excerpts_shown_in_response(request, "search", excerpt_pks)
     shown_before = cursor.shown if cursor else 0
     number = len(groups) if within is None else sum(len(group.passages) for group in groups)
+    instead = read_and_decrypt_text_parameter(request.GET, "instead")
     following = replace(found.next, shown=shown_before + number) if found.next else None
     context |= {
         "query": query,
@@ -128,7 +132,8 @@ def show_hits_or_redirect_to_correction(
         "order": order,
         "order_label": dict(list_search_order_choices())[order],
         "is_in_order": is_in_order,
-        "instead": read_and_decrypt_text_parameter(request.GET, "instead"),
+        "instead": instead,
+        "has_minus": SearchQuery.parse(instead or str(query)).has_words_after_minus,
         "apart": apart,
         "rows": "" if apart else ",".join(str(row.pk) for row in rows),
     }
@@ -207,6 +212,18 @@ def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted
     return spelling_suggestions.suggest_corrected_query(workspace, query)
 
 
+def _finds_sessions(request: MemberRequest, query: SearchQuery, wanted: SessionFilter) -> bool:
+    """Return whether a search finds sessions with all words, in one text or in different ones."""
+    workspace = request.membership.workspace_id
+    times = TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
+    few = _list_matching_session_keys_if_few(workspace, wanted)
+    found = passage_search.search_sessions(workspace, query, wanted=wanted, sessions=few, times=times)
+    if found.passages or found.next:
+        return True
+    apart = _search_words_apart(request, query, wanted)
+    return apart is not None and bool(apart.sessions)
+
+
 def _search_words_apart(request: MemberRequest, query: SearchQuery, wanted: SessionFilter) -> WordMatches | None:
     """Search the sessions that have all words in different texts; None for one word, and if it took too long."""
     if len(query.terms) < 2:
@@ -250,7 +267,7 @@ def _is_new_search(request: HttpRequest, cursor: SearchCursor | OrderedSearchCur
 
 
 def _build_suggestion_url(request: HttpRequest, near: SearchQuery) -> str:
-    """Return the URL of this search with a query of known words; `instead` is the one that finds nothing."""
+    """Return the URL of this search with a query that finds something; `instead` is the one that finds nothing."""
     parameters = request.GET.copy()
     parameters["instead"], parameters["q"] = request.GET.get("q", ""), str(near)
     return f"{request.path}?{parameters.urlencode()}"

@@ -33,6 +33,36 @@ def test_typo_is_corrected_to_the_nearest_word_with_a_note(reader: Client, typed
     assert f"Nothing contains “{typed}”. These are the results for “{near}”." in text
     assert "1 session" in text
     assert response.context["instead"] == typed
+    assert f'id="q" name="q" data-key="/" value="{typed}"' in response.content.decode()
+
+
+def test_correction_that_finds_nothing_is_not_announced(reader: Client) -> None:
+    session, other = make_session(), make_session()
+    make_message(session=session, text="The shade is cracked.")
+    make_message(session=other, text="The pliers are sharp.")
+    complete()
+    response = reader.get("/sessions/", {"q": "cracked pliesr"})
+    text = visible_text(response)
+    assert response.status_code == 200
+    assert "No session contains all words. Search for one of them: cracked 1 session pliesr in no session" in text
+    assert "These are the results" not in text
+    # a link of an earlier result, whose texts are gone
+    assert "These are the results" not in visible_text(reader.get("/sessions/", {"q": "gone", "instead": "gnoe"}))
+
+
+def test_word_after_a_minus_is_searched_and_left_out_only_with_a_note(reader: Client) -> None:
+    session = make_session()
+    make_message(session=session, text="The shade is cracked: a refund. $ git push --force")
+    complete()
+    note = "A minus is searched like any other character: it leaves out no word."
+    text = visible_text(reader.get("/sessions/", {"q": "cracked -refund"}, follow=True))
+    assert f"Nothing contains “cracked -refund”. These are the results for “cracked”. {note}" in text
+    text = visible_text(reader.get("/sessions/", {"q": "pliers -refund"}))
+    assert "No results" in text
+    assert note in text
+    text = visible_text(reader.get("/sessions/", {"q": "git push --force"}))
+    assert "1 session" in text
+    assert note not in text
 
 
 @pytest.mark.parametrize("typed", ["zzzzqqqq", "lap", '"lamp brokn"', "the pliers", "Secret-val", "invoice-4199"])
