@@ -349,6 +349,23 @@ def test_way_from_a_field_to_the_button_of_an_edit_is_one_tap_on_a_phone(
     expect(link).not_to_be_in_viewport()
 
 
+def test_way_back_of_a_short_field_is_not_below_the_field_in_german(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer = start_payer()
+    page_actions.open_payment_card(open_page("bob"), payer.session_id)  # it is listed
+    page = open_page("alice", viewport={"width": 390, "height": 844}, locale="de-DE")
+    page.goto("/review/?tab=awaiting")
+    page.locator("li", has_text=payer.session_id).locator("a.open").first.click()
+    page.locator("[name='kind'][value='edit']").check()
+    page.locator("[data-argument='amount']").fill("1230.00")
+    undo = page.get_by_role("button", name="Rückgängig amount")
+    expect(undo).to_be_visible()
+    assert undo.evaluate(
+        "e => e.getBoundingClientRect().right <= e.closest('.argument-name').getBoundingClientRect().right"
+    )
+
+
 def test_columns_keep_their_widths_while_arguments_are_edited(
     site: Site, start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
