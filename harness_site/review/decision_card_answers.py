@@ -25,6 +25,7 @@ from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.question_choices import (
     is_question_text_alone,
 )
+from harness_site.review.selectors.call_evidence import is_reason_offered
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
 )
@@ -57,7 +58,7 @@ def offer_reason_of_own_edit_to_approve(
     if not is_own_change or not edits or edits[-1].actor != shown["reader"]:
         return earlier_reasons
     reason = edits[-1].reason.strip()
-    if reason not in earlier_reasons.get(DecisionKind.EDIT, []):  # a long one, or one with a secret
+    if not is_reason_offered(reason):
         return earlier_reasons
     others = [other for other in earlier_reasons.get(DecisionKind.APPROVE, []) if other != reason]
     return {**earlier_reasons, DecisionKind.APPROVE: [reason, *others]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,7 @@ from operator import attrgetter
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.calls.require_unaltered_call import require_call_unaltered
-from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, ActorKind, DecisionKind, KeyScope
+from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, KeyScope
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
 from checkpoints.models.tool_call import COPIED_CALLS
 from checkpoints.seals import row_seals
@@ -27,8 +28,18 @@ _MAX_REASON_LENGTH = 200
 
 #: Decisions that end the wait; a call goes on waiting after an edit.
 _FINAL_KINDS = DECIDING_KINDS - {DecisionKind.EDIT, DecisionKind.WITHDRAW}
-#: Decisions whose text is about the one call.
-_WITHOUT_USUAL_REASON = sorted({DecisionKind.RESPOND, DecisionKind.WITHDRAW})
+#: Decisions whose text is about the one call: what the agent gets, or what somebody has found out about it.
+_WITHOUT_USUAL_REASON = sorted(
+    {
+        DecisionKind.RESPOND,
+        DecisionKind.WITHDRAW,
+        DecisionKind.CONFIRM_LANDED,
+        DecisionKind.MARK_FAILED,
+        DecisionKind.APPROVE_RERUN,
+    }
+)
+#: Numbers, identifiers and addresses in a reason are facts about the one call.
+_FACT_ABOUT_CALL = re.compile(r"\d|@|://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +120,10 @@ def load_call_evidence(call: ToolCall) -> CallEvidence:
 def load_earlier_reasons_of_person(call: ToolCall, person: str) -> dict[str, list[str]]:
     """Load what a person has written last with recent decisions about calls of the same tool, by kind of the decision.
 
-    Of a rejection this is the message to the agent. Answers and texts with secrets are left out.
+    Of a rejection this is the message to the agent. Left out are texts with secrets, and those that may be true of the
+    other call alone: answers, reasons about interrupted calls, and reasons with a number or an address.
     """
-    if call.is_question:
+    if call.is_question or call.status != CallStatus.AWAITING_APPROVAL:
         return {}
     recent = Decision.objects.order_by("-pk").values("pk")[:_SEARCHED_DECISIONS]
     own = Q(pk__in=recent, actor=person, actor_kind=ActorKind.PERSON) & ~Q(kind__in=_WITHOUT_USUAL_REASON)
@@ -120,10 +132,15 @@ def load_earlier_reasons_of_person(call: ToolCall, person: str) -> dict[str, lis
     for decision in sorted(same_tool.only("kind", "result", "reason"), key=attrgetter("pk"), reverse=True):
         is_message = decision.kind == DecisionKind.REJECT
         text = ((decision.result_text if is_message else None) or decision.reason).strip()
-        is_usual = 0 < len(text) <= _MAX_REASON_LENGTH and text not in reasons[decision.kind]
-        if is_usual and len(reasons[decision.kind]) < _MAX_REASONS and mask_and_reveal_hidden(text) == text:
+        is_usual = text not in reasons[decision.kind] and not _FACT_ABOUT_CALL.search(text)
+        if is_usual and len(reasons[decision.kind]) < _MAX_REASONS and is_reason_offered(text):
             reasons[decision.kind].append(text)
     return dict(reasons)
+
+
+def is_reason_offered(text: str) -> bool:
+    """Return whether a text is short enough to be offered as a reason, and shows no secret."""
+    return 0 < len(text) <= _MAX_REASON_LENGTH and mask_and_reveal_hidden(text) == text
 
 
 def _query_other_attempts(call: ToolCall) -> QuerySet[ToolCall]:

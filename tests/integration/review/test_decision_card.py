@@ -98,19 +98,27 @@ def test_masked_argument_is_said_beside_the_arguments(reader: Client, client: Cl
 
 
 def test_own_last_reasons_for_the_tool_are_offered(reader: Client) -> None:
-    failed = DecisionKind.MARK_FAILED
     for number, (actor, tool, reason) in enumerate(
         [
             ("alice", "refund_card", "Not in the export."),
+            ("alice", "refund_card", "The invoice says 3,010.00."),
+            ("alice", "refund_card", "As agreed with ann@example.com."),
             ("alice", "refund_card", "password=hunter2hunter2"),
             ("alice", "send_mail", "The mail server says no."),
             ("bob", "refund_card", "Seen by bob."),
             ("alice", "refund_card", "Not in the export."),
         ]
     ):
-        make_decision(call=lost_call(session_id=f"s{number}", tool=tool), kind=failed, actor=actor, reason=reason)
-    offered = re.findall(r"data-fill[^>]*>(.*?)</button>", raw(reader, lost_call(session_id="now")))
-    assert offered == ["Not in the export."]
+        decided = lost_call(session_id=f"s{number}", tool=tool)
+        make_decision(call=decided, kind=DecisionKind.APPROVE, actor=actor, reason=reason)
+    waiting = lost_call(session_id="now", status=CallStatus.AWAITING_APPROVAL)
+    assert re.findall(r"data-fill[^>]*>(.*?)</button>", raw(reader, waiting)) == ["Not in the export."]
+
+
+def test_reason_about_an_interrupted_call_is_not_offered_for_another(reader: Client) -> None:
+    decided = lost_call(session_id="before")
+    make_decision(call=decided, kind=DecisionKind.APPROVE_RERUN, actor="alice", reason="The provider rolled it back.")
+    assert "rolled it back" not in raw(reader, lost_call(session_id="now"))
 
 
 def test_card_of_a_tool_without_a_sentence_begins_as_its_row_does(reader: Client) -> None:
@@ -120,7 +128,8 @@ def test_card_of_a_tool_without_a_sentence_begins_as_its_row_does(reader: Client
 
 
 def test_call_without_arguments_is_labelled(reader: Client) -> None:
-    assert "refund_card · agent refund-desk · no arguments" in page(reader, lost_call(args={}))
+    shown = page(reader, lost_call(args={}))
+    assert "outside of the session · no arguments" in shown
 
 
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
