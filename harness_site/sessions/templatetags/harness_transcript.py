@@ -149,7 +149,12 @@ def render_version_options(numbers: Sequence[int], selected: int | None = None) 
 
 @register.simple_tag
 def list_session_status_choices() -> list[tuple[str, str]]:
-    broader = {Standing.CANCELLED: _("Cancelled or ended without a result")}
+    broader = {
+        Standing.STALLED: _("Orphaned: the last run was lost"),
+        Standing.IDLE: _("Idle: the last run ended in order"),
+        Standing.PAUSED: _("Paused for other agents"),
+        Standing.CANCELLED: _("Cancelled or ended without a result"),
+    }
     return [(standing.value, broader.get(standing, str(standing.label))) for standing in Standing]
 
 

@@ -325,6 +325,14 @@ def test_an_auditor_is_offered_to_view_the_first_call(client: Client) -> None:
     assert ">Decide<" not in strip
 
 
+def test_what_others_decide_stands_below_the_numbers_for_an_auditor(reader: Client, client: Client) -> None:
+    make_call(session=make_session(), tool="refund", interrupted_at=THEN)
+    for role, comes_first in ((Role.APPROVER, True), (Role.AUDITOR, False)):
+        client.force_login(make_user(name=role, role=role))
+        page = client.get("/overview/").content.decode()
+        assert (page.index('id="decide-first"') < page.index('id="numbers-of-period"')) == comes_first
+
+
 @pytest.mark.parametrize(
     ("age", "key"),
     [
@@ -840,7 +848,7 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     begun(0, agent="desk")
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
-    assert "desk 1 – 0 –" in page
+    assert "desk 1 0 of 1 0 –" in page
     begun(0, "0.5", agent="desk")
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
     assert "desk 2 – 0 $0.50" in visible_text(reader.get("/overview/"))
