@@ -94,11 +94,11 @@ def list_figures_of_sessions(first: SessionHead, second: SessionHead) -> list[Co
         for head in (first, second)
     )
     duration = _compare_amounts(
-        gettext("Duration"), old, new, lambda span: formatting.format_duration(span.total_seconds())
+        gettext("Duration"), old, new, lambda span: formatting.format_duration(span.total_seconds()), two=True
     )
     if first.is_fork_without_process or second.is_fork_without_process:
         duration = replace(duration, change=gettext("the fork has not run yet"))
-    note = gettext("unchanged") if chips[0] == chips[1] else gettext("of the sessions as they are now")
+    note = gettext("the same") if chips[0] == chips[1] else gettext("of the sessions as they are now")
     return [
         ComparedFigure(gettext("Status"), "", note, chips=tuple(dict.fromkeys(chips))),
         duration,
@@ -112,9 +112,9 @@ def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
     digits = session_formatting.count_common_decimal_places((a.cost, b.cost))
     calls = _format_call_count(found.calls)
     return [
-        ComparedFigure(gettext("Messages"), _format_both(a.length, b.length), _format_messages_change(found)),
+        ComparedFigure(gettext("Messages"), _format_both(a.length, b.length), _format_messages_change(found, two)),
         _compare_amounts(
-            gettext("Plan steps done"), a.plan.done_count if a.plan else 0, b.plan.done_count if b.plan else 0
+            gettext("Plan steps done"), a.plan.done_count if a.plan else 0, b.plan.done_count if b.plan else 0, two=two
         )
         if a.plan or b.plan
         else ComparedFigure(gettext("Plan steps done"), "–", gettext("no plan")),
@@ -126,14 +126,19 @@ def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
         if two
         else ComparedFigure(gettext("Logged calls"), calls, gettext("between the two versions")),
         _compare_amounts(
-            gettext("Cost"), a.cost, b.cost, lambda amount: session_formatting.format_money(amount, digits)
+            gettext("Cost"), a.cost, b.cost, lambda amount: session_formatting.format_money(amount, digits), two=two
         ),
-        _compare_amounts(gettext("Tokens"), a.tokens, b.tokens),
+        _compare_amounts(gettext("Tokens"), a.tokens, b.tokens, two=two),
     ]
 
 
 def _compare_amounts(
-    label: str, old: N | None, new: N | None, format_amount: Callable[[Any], str] = session_formatting.format_count
+    label: str,
+    old: N | None,
+    new: N | None,
+    format_amount: Callable[[Any], str] = session_formatting.format_count,
+    *,
+    two: bool,
 ) -> ComparedFigure:
     if old is None and new is None:
         return ComparedFigure(label, "–", gettext("not known"))
@@ -142,8 +147,13 @@ def _compare_amounts(
         change = gettext("the first is not known") if old is None else gettext("the second is not known")
         return ComparedFigure(label, " → ".join(sides), change)
     sign = "+" if new > old else "−"
-    change = gettext("unchanged") if old == new else f"{sign}{format_amount(abs(new - old))}"
+    change = _get_word_for_no_difference(two) if old == new else f"{sign}{format_amount(abs(new - old))}"
     return ComparedFigure(label, _format_both(old, new, format_amount), change)
+
+
+def _get_word_for_no_difference(two: bool) -> str:
+    """Return what is said of equal values: between two versions nothing changed, two sessions have the same."""
+    return gettext("the same") if two else gettext("unchanged")
 
 
 def _format_both(old: N, new: N, format_amount: Callable[[Any], str] = session_formatting.format_count) -> str:
@@ -154,8 +164,11 @@ def _format_call_count(calls: FirstCallsAndCount) -> str:
     return f"{session_formatting.format_count(calls.count)}{'+' if calls.uncounted else ''}"
 
 
-def _format_messages_change(found: Comparison) -> str:
-    """Format what happened to the messages: +4 −1, 2 edited; of an incomplete comparison the change of their number."""
+def _format_messages_change(found: Comparison, two: bool) -> str:
+    """Format what happened to the messages: +4 −1, 2 edited; of an incomplete comparison the change of their number.
+
+    Those of `two` sessions are different, as nobody edited them.
+    """
     added, removed = (
         (found.added_count, found.removed_count)
         if not found.rest_a + found.rest_b
@@ -163,11 +176,16 @@ def _format_messages_change(found: Comparison) -> str:
     )
     changes = [" ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number)]
     for number, sentence in (
-        (found.edited_count, ngettext("%(number)s edited", "%(number)s edited", found.edited_count)),
+        (
+            found.edited_count,
+            ngettext("%(number)s different", "%(number)s different", found.edited_count)
+            if two
+            else ngettext("%(number)s edited", "%(number)s edited", found.edited_count),
+        ),
         (found.moved_count, ngettext("%(number)s moved", "%(number)s moved", found.moved_count)),
     ):
         changes.append(sentence % {"number": session_formatting.format_count(number)} if number else "")
-    return ", ".join(filter(None, changes)) or gettext("unchanged")
+    return ", ".join(filter(None, changes)) or _get_word_for_no_difference(two)
 
 
 def _compute_net_added_and_removed(comparison: Comparison) -> tuple[int, int]:

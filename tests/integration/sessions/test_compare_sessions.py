@@ -85,7 +85,7 @@ def test_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> No
     assert [line.kind for line in found.lines] == ["fold", "removed", "added"]
     page = visible_text(reader.get(path(origin, fork, "&a=2")))
     assert f"Version 2 → version 2 of its fork {fork.session_id}" in page
-    assert "… 2 unchanged messages" in page
+    assert "… 2 messages are the same · read them" in page
     assert "A broken lamp." in page
     assert "A vase, unhurt." in page
 
@@ -135,6 +135,22 @@ def test_todo_list_of_the_agent_is_compared_where_a_version_has_no_plan(origin: 
     within = visible_text(reader.get(f"/sessions/{other.pk}/compare/?a=1&b=2"))
     assert "Plan steps done1 → 2 +1" in within
     assert "todo list" not in visible_text(reader.get(f"/sessions/{origin.pk}/compare/"))
+
+
+def test_what_two_sessions_have_in_common_has_not_changed_and_what_differs_was_not_edited(
+    origin: Session, reader: Client
+) -> None:
+    other = make_session(session_id="other", title="Vase")
+    make_messages(session=other, texts=["Hello.", "What is that?"])
+    make_checkpoint(session=other)
+    response = reader.get(path(origin, other))
+    page = visible_text(response).partition("Duration")[2]
+    for words in ("the same", "Messages2 1 different", "1 message is the same and folded"):
+        assert words in page
+    for word in ("unchanged", "Unchanged", "edited", "Edited"):
+        assert word not in page.partition("Session data")[0]
+    assert f"Compare {origin.title}, version 1, and Vase, version 1" in response.content.decode()
+    assert "Compare versions 1 and 1" in reader.get(f"/sessions/{origin.pk}/compare/").content.decode()
 
 
 def test_calls_of_two_sessions_are_paired_by_tool(origin: Session, reader: Client) -> None:
