@@ -160,6 +160,36 @@ def test_open_pages_show_what_others_decide(start_payer: StartPayer, open_page: 
     expect(writer.get_by_role("alert").filter(has_text="dora decided first, at")).to_be_visible()
 
 
+def test_draft_of_a_call_that_was_changed_meanwhile_chooses_no_answer(
+    start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    payer = start_payer()
+    writer, editor = open_page("bob"), open_page("alice")
+    page_monitors[0].ignore("status of 422")  # no answer is chosen
+    for page in (writer, editor):
+        page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(writer, "Approve")
+    page_actions.reason_field(writer).fill("12,300.00 fits the budget.")
+    writer.goto("/review/")
+    edit_arguments(editor, "12300.00", "92300.00")
+    expect(editor.get_by_text("1 change", exact=True)).to_be_visible()
+    page_actions.record_decision(editor, "Edit")
+    expect(editor.get_by_text("Your change is recorded")).to_be_visible()
+
+    page_actions.open_payment_card(writer, payer.session_id)
+    note = writer.get_by_role("status").filter(has_text="Your text is from before this change.")
+    for _ in range(2):
+        expect(note).to_contain_text(re.compile(r"alice changed the arguments at [:0-9]+"))
+        expect(note.get_by_text("92,300.00")).to_be_visible()
+        expect(page_actions.reason_field(writer)).to_have_value("12,300.00 fits the budget.")
+        expect(writer.locator("[name='kind']:checked")).to_have_count(0)
+        page_actions.reason_field(writer).press("Control+Enter")
+        writer.reload()
+    assert payer.payments == []
+    approve(writer, "92,300.00 fits the budget, too.")
+    expect_heading(writer, "Approved: it has run")
+
+
 def test_reason_of_an_edit_is_not_among_the_unrecorded_texts(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer()
     editor, decider = open_page("alice"), open_page("bob")

@@ -19,6 +19,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
 from checkpoints.models import Decision, ToolCall
+from checkpoints.models.decision import get_args_json_before_edit
 from harness_site.accounts import audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import (
@@ -34,6 +35,7 @@ from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
+from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient, list_email_recipients
@@ -306,7 +308,10 @@ def render_decision_card(
     if context["leads_onward"] or context["may_approve_own_change"]:
         context |= _find_next_call_of_list_left_by_reader(request, call)
     if context["undecided"] and context["has_changed"]:
-        context["last_change"] = _find_last_decision_since(context["known"].decisions, kept_revision)
+        since = int(kept_revision) if kept_revision.isdecimal() else 0
+        context["last_change"] = _find_last_decision_since(context["known"].decisions, since)
+        context["argument_changes"] = _list_argument_changes_since(call, context["known"].decisions, since)
+        context["is_draft"] = "draft" in request.GET
     if context["decision"] and not context["own_decision"] and context["has_changed"]:
         # The live part sends the chosen answer along.
         context["decided_meanwhile"] = build_problem_of_earlier_decision(
@@ -468,11 +473,22 @@ def _get_revision_of_kept_form(request: MemberRequest) -> str:
     return (request.POST.get("seen") or request.GET.get("seen", "")) if request.htmx else ""
 
 
-def _find_last_decision_since(decisions: Sequence[Decision], revision: str) -> Decision | None:
+def _find_last_decision_since(decisions: Sequence[Decision], revision: int) -> Decision | None:
     """Return the last decision that people made since this revision of the call; None without one."""
-    since = int(revision) if revision.isdecimal() else 0
-    made = [each for each in decisions if each.actor_kind != ActorKind.HOOK and each.revision >= since]
+    made = [each for each in decisions if each.actor_kind != ActorKind.HOOK and each.revision >= revision]
     return made[-1] if made else None
+
+
+def _list_argument_changes_since(
+    call: ToolCall, decisions: Sequence[Decision], revision: int
+) -> Sequence[ValueDifference]:
+    """List how the arguments of a call differ from those that it had at this revision."""
+    edits = [each for each in decisions if each.kind == DecisionKind.EDIT and each.revision >= revision]
+    before = get_args_json_before_edit(edits[0].evidence) if edits else None
+    if before is None:
+        return []
+    now = formatting.parse_json_or_text(call.args_json_in_caller_order)
+    return list_value_differences(formatting.parse_json_or_text(before), now)
 
 
 def _rebind_form_to_current_revision(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:

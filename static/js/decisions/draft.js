@@ -21,6 +21,17 @@ const savedName = (field) => field.dataset.savedAs ?? field.name;
 /** Return whether a field is valid for one revision only, as arguments are. */
 const isBoundToRevision = (name) => name === "args" || name === "written_as" || name.startsWith("argument-");
 
+/** Return whether a field is an answer about the call as it was before it changed: its reader has to choose again. */
+const isAnswerToEarlierCall = (field, same) => !same && field.name === "kind" && field.form.matches("[data-decide]");
+
+/** Have the live update of the page say what has changed since this revision of the call, which the writer of a draft saw. */
+function showChangesSince(form, written) {
+  form.dataset.writtenAt = written;
+  const refresh = () => window.htmx.trigger(document.body, document.getElementById("call-events").getAttribute("hx-trigger").split(" ")[0]);
+  if (document.readyState === "complete") refresh();
+  else window.addEventListener("load", refresh, { once: true });
+}
+
 function saveDraft(form) {
   const values = {};
   const sent = form.hasAttribute("data-sent"); // its initial values were typed too
@@ -50,8 +61,9 @@ function restoreDraft(form) {
       field.value = value;
       if (value && field.matches("textarea, input")) field.closest("details")?.setAttribute("open", "");
     }
-    else if (field.value === value && !field.disabled) field.checked = true;
+    else if (field.value === value && !field.disabled && !isAnswerToEarlierCall(field, same)) field.checked = true;
   }
+  if (!same && form.matches("[data-decide]")) showChangesSince(form, draft.revision);
   form.querySelector("input[name='kind']:checked")?.dispatchEvent(new Event("change", { bubbles: true }));
 }
 

@@ -1,6 +1,6 @@
 // A page whose reader has not begun to answer shows the new state of the call, with its form. Otherwise the form stays as it
 // is, and the request names the revision that it was made for, and the chosen answer: the page says what happened
-// meanwhile, calmly where that is the same answer.
+// meanwhile, calmly where that is the same answer. Of a draft, this is the revision that its writer saw.
 
 import { focusNeededField } from "./focus.js";
 import { findForm, hasInput, hasText, isTyped } from "./forms.js";
@@ -11,7 +11,9 @@ document.body.addEventListener("htmx:configRequest", ({ detail }) => {
   if (detail.target?.id !== "call-events") return;
   const kept = keepsForm(detail.elt) ? findForm() : null;
   const chosen = kept?.querySelector("input[name='kind']:checked");
-  detail.parameters.seen = kept?.elements.revision.value ?? "";
+  const { writtenAt } = kept?.dataset ?? {};
+  detail.parameters.seen = writtenAt ?? kept?.elements.revision.value ?? "";
+  if (writtenAt) detail.parameters.draft = "1";
   if (chosen) detail.parameters.kind = chosen.value;
 });
 

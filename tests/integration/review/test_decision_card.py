@@ -1,5 +1,6 @@
 """Cards of calls whose outcome is unknown."""
 
+import json
 import re
 from datetime import timedelta
 from typing import Any
@@ -410,6 +411,22 @@ def test_form_with_input_is_kept_when_the_call_changes(reader: Client) -> None:
     made = make_decision(call=call, kind=DecisionKind.CONFIRM_LANDED, final=False, actor="bob", revision=2)
     told = f"bob confirmed at {made.created_at:%H:%M:%S} that it happened Your answer and your text are kept."
     assert told in visible_text(load_part("?seen=2"))
+
+
+def test_form_with_input_says_how_the_arguments_have_changed(reader: Client) -> None:
+    call = make_call(session=make_session(), args={"order": 19}, revision=4, status=CallStatus.AWAITING_APPROVAL)
+    for revision, before in ((1, 17), (3, 18)):
+        evidence = json.dumps({"args_before": json.dumps({"order": before})})
+        make_decision(call=call, kind=DecisionKind.EDIT, evidence=evidence, revision=revision)
+
+    def load_note(query: str) -> str:
+        response = reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"})
+        return visible_text(response)
+
+    assert "order before 17 → now 19 Your answer and your text are kept." in load_note("?seen=1")
+    assert "order before 18 → now 19 Your answer and your text are kept." in load_note("?seen=2")
+    draft = "order before 18 → now 19 Your text is from before this change. Read what has changed, then choose an"
+    assert draft in load_note("?seen=2&draft=1")
 
 
 # how much is asked
