@@ -2,7 +2,8 @@
 
 A decision is bound to the revision the person saw. The call's row moves in one conditional update, so of two
 concurrent decisions exactly one counts and the other gets an error that names the first. If a tool needs several
-people, each of them records a decision, and the last of these moves the call.
+people, each of them records a decision, and the last of these moves the call; equal decisions that others have recorded
+meanwhile do not make the next one stale.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def record_decision(
         NotPermitted: `actor` may not decide.
         ReasonRequired: There is no reason.
         AlreadyDecided: Somebody else has decided.
-        StaleRevision: The call has changed since `target.revision`.
+        StaleRevision: The call has changed since `target.revision`, by more than equal decisions of others.
         NotUndecided: The call does not wait for this kind of decision.
         DecisionNotAccepted: The agent's framework does not accept this kind of decision about the call.
         DecisionExpired: Its deadline has passed, and `actor` is no admin.
@@ -199,9 +200,9 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     with lock_session_and_get_call(store, target) as (session, seen_call):
         require_unaltered_call.require_matching_digests(seen_call)
         call = take_and_release_ownership.interrupt_call_and_end_run_if_lost(store, session, seen_call)
-        require_undecided_at_revision(
-            store, session, call, _get_revision_to_decide_on_after_run_loss(store, target, seen_call, call), rule.before
-        )
+        revision = _get_revision_to_decide_on_after_run_loss(store, target, seen_call, call)
+        revision = _get_revision_after_equal_votes(store, call, verdict, revision)
+        require_undecided_at_revision(store, session, call, revision, rule.before)
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
         _require_decision_kind_allowed(session, call, verdict.kind)
@@ -326,6 +327,28 @@ def _get_revision_to_decide_on_after_run_loss(
     return target.revision if decisions.filter(revision=target.revision).exists() else call.revision
 
 
+def _get_revision_after_equal_votes(store: Store, call: ToolCall, verdict: DecisionVerdict, revision: int) -> int:
+    """Return the current revision of the call if it only counts votes equal to `verdict` since `revision`.
+
+    Those leave everything as the actor saw it. Each other change has a revision without such a vote: an edit, a
+    withdrawal, a vote of another kind or about other arguments, and the end of a run. Then `revision` is returned.
+    """
+    if type(revision) is not int or revision >= call.revision:
+        return revision
+    result = _get_result_to_agree_on(verdict)
+    votes = Decision.objects.using(store.using).filter(
+        tool_call=call, revision__gte=revision, kind=verdict.kind, final=False, args_digest=call.args_digest
+    )
+    equal = {vote.revision for vote in votes if result is None or vote.result == result}
+    is_unchanged = all(each in equal for each in range(revision, call.revision))
+    return call.revision if is_unchanged else revision
+
+
+def _get_result_to_agree_on(verdict: DecisionVerdict) -> str | None:
+    """Return the text for the agent on which people have to agree, as it is stored; None if there is none."""
+    return to_canonical_json(verdict.result, "result") if verdict.kind in RESULT_GIVING_KINDS else None
+
+
 def _require_decision_kind_allowed(session: Session, call: ToolCall, kind: DecisionKind) -> None:
     """Raise `DecisionNotAccepted` for a decision before the call runs that its framework does not accept."""
     allowed = call.list_allowed_approval_decisions()
@@ -396,7 +419,7 @@ def _list_equal_open_votes(
     call: ToolCall, decisions: list[Decision], voters: Mapping[int, Vote], verdict: DecisionVerdict
 ) -> list[Decision]:
     """Find the decisions equal to `verdict` that wait for others to agree."""
-    result = to_canonical_json(verdict.result, "result") if verdict.kind in RESULT_GIVING_KINDS else None
+    result = _get_result_to_agree_on(verdict)
     return [
         decision
         for decision in list_open_votes(call.args_digest, decisions, voters)

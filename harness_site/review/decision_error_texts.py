@@ -81,13 +81,8 @@ def build_decision_problem(
             _("Nothing was changed. Reload the page."),
         )
     if isinstance(error, StaleRevision):
-        changed = _("The call has changed (revision {given}, now {current}).").format(
-            given=error.given, current=error.current
-        )
         todo = _("Your text is still in the form. Check what is new, then send it again.")
-        return _build_conflict_problem(
-            f"{_describe_last_change_since_revision(call, error.given)} {changed}", f"{nothing} {todo}"
-        )
+        return _build_conflict_problem(_describe_last_change_since_revision(call, error.given), f"{nothing} {todo}")
     if isinstance(error, NotUndecided):
         what = _("This call does not need a decision: {status}.").format(
             status=status_labels.get_status_shape_and_label(error.status)[1].lower()

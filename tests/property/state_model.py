@@ -62,6 +62,8 @@ class Attempt:
     #: Revisions that a final decision was made on, and what single people have said since.
     decided: list[int] = field(default_factory=list)
     voices: list[tuple[DecisionKind, str]] = field(default_factory=list)
+    #: Kind of what a single person has said at a revision.
+    votes: dict[int, DecisionKind] = field(default_factory=dict)
     #: Who has changed the arguments.
     editors: set[str] = field(default_factory=set)
     #: Kind of the last final decision, and whether a run has used what it gave the agent.
@@ -243,6 +245,7 @@ class Model:
         else:
             attempt.voices = [voice for voice in attempt.voices if voice[1] != tried.actor]
             attempt.voices.append((tried.kind, tried.actor))
+            attempt.votes[attempt.revision] = tried.kind
             attempt.revision += 1
             attempt.lost = False
         if not self.finished and not self.with_status(*UNDECIDED_CALL_STATUSES):
@@ -305,13 +308,16 @@ class Model:
     ) -> str | None:
         """The error of a decision on another revision or status than the call has; None if they fit.
 
-        That the run of a call was declared lost, before the decision or by it, does not make the decision stale.
+        That the run of a call was declared lost, before the decision or by it, does not make the decision stale, and
+        neither does it that others have said the same.
         """
         if abandoned and tried.revision != attempt.revision:
             return "StaleRevision"
         lost = abandoned or (attempt.lost and attempt.status == CallStatus.INTERRUPTED)
         status, current = (CallStatus.INTERRUPTED if abandoned else attempt.status), attempt.revision + abandoned
         seen = current if lost and tried.revision == current - 1 else tried.revision
+        if seen < current and all(attempt.votes.get(each) == tried.kind for each in range(seen, current)):
+            seen = current
         if status != before:
             return "AlreadyDecided" if any(revision >= seen for revision in attempt.decided) else "NotUndecided"
         return None if current == seen else "StaleRevision"

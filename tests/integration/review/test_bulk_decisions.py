@@ -115,7 +115,7 @@ def test_refused_decision_does_not_block_others(people: dict[str, Client], lost:
     assert page.count("Not recorded") == 4
     assert "1 decision recorded" in page
     assert "bob decided first, at " in page
-    assert "(revision 1, now 4)" in page
+    assert "Something new was recorded about this call while you were deciding." in page
     assert "The deadline passed at " in page
     assert "The late results of this call have changed." in page
     assert [made.actor for made in Decision.objects.order_by("pk")] == ["bob", "alice"]

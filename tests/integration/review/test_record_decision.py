@@ -163,9 +163,7 @@ def test_stale_revision_keeps_the_form_for_another_submission(alice: Client, cal
     ToolCall.objects.filter(pk=call.pk).update(revision=4)
     response = alice.post(url(call), LANDED)
     assert response.status_code == 409
-    told = (
-        "Something new was recorded about this call while you were deciding. The call has changed (revision 1, now 4)."
-    )
+    told = "Something new was recorded about this call while you were deciding. Your decision was not recorded."
     assert told in visible_text(response)
     content = response.content.decode()
     assert "Seen in the export.</textarea>" in content

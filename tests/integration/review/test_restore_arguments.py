@@ -110,7 +110,7 @@ def test_call_that_somebody_else_has_restored_is_refused(alice: Client) -> None:
     restore(alice, call)
     response = restore(alice, call)
     assert response.status_code == 409
-    assert "The call has changed (revision 2, now 3)." in visible_text(response)
+    assert "The arguments were not restored. Your text is still in the form." in visible_text(response)
     assert Decision.objects.count() == 2
 
 

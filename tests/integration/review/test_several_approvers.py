@@ -104,14 +104,23 @@ def test_voter_sees_why_the_button_is_disabled(people: dict[str, Client]) -> Non
     assert Decision.objects.count() == 1
 
 
+def test_approval_counts_although_somebody_else_approved_meanwhile(people: dict[str, Client]) -> None:
+    call = awaiting(approvals=2)
+    for name in ("alice", "bob"):
+        assert people[name].post(url(call), APPROVE).status_code == 302
+    call.refresh_from_db()
+    assert call.status == CallStatus.APPROVED
+
+
 def test_decision_on_an_outdated_card_explains_the_change(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
-    response = people["bob"].post(url(call), APPROVE)
+    response = people["bob"].post(url(call), RESPOND)
     at = f"{Decision.objects.get().created_at:%H:%M:%S}"
     assert response.status_code == 409
-    assert f"alice approved at {at}, as one of 2 people. The call has changed (revision 1, now 2)." in visible_text(
-        response
+    assert (
+        f"alice approved at {at}, as one of 2 people. Your decision was not recorded. Your text is still in the form."
+        in visible_text(response)
     )
     assert 'name="revision" value="2"' in response.content.decode()
 

@@ -226,6 +226,44 @@ def test_two_approvals_are_required(cp: SyncCheckpointer, make_registry: MakeReg
     assert list(Decision.objects.order_by("pk").values_list("actor", "final")) == [("alice", False), ("bob", True)]
 
 
+def test_vote_counts_although_others_have_voted_the_same_meanwhile(
+    cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
+) -> None:
+    registry = make_registry(start_session(cp), approvals=3)
+    request_approval(registry)
+    for name in ("alice", "bob", "carol"):
+        decide(cp, "approve_call", name, 1)  # all of them have seen the call before anybody voted
+    assert (call_again(registry).content, effects.read_text()) == ("paid 40", "pay 17 40\n")
+    recorded = Decision.objects.order_by("pk").values_list("actor", "final", "revision")
+    assert list(recorded) == [("alice", False, 1), ("bob", False, 2), ("carol", True, 3)]
+    with pytest.raises(AlreadyDecided, match="carol"):
+        decide(cp, "approve_call", "dora", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "then"),
+    [
+        pytest.param("respond_call", {"message": "Paid by hand."}, "approve_call", id="another kind"),
+        pytest.param("approve_call", {}, "respond_call", id="another kind than an approval"),
+        pytest.param("approve_call", {}, "reject_call", id="one person's own"),
+        pytest.param("respond_call", {"message": "Not due."}, "respond_call", id="another text"),
+        pytest.param("edit_call", {"new_args": {"order": 17, "amount": 4}}, "approve_call", id="edit"),
+        pytest.param("withdraw_decision", {}, "approve_call", id="withdrawn vote"),
+    ],
+)
+def test_vote_is_refused_if_more_than_equal_votes_were_recorded_meanwhile(
+    cp: SyncCheckpointer, make_registry: MakeRegistry, kind: str, more: dict[str, Any], then: str
+) -> None:
+    request_approval(make_registry(start_session(cp), approvals=3))
+    decide(cp, "approve_call", "alice", 1)
+    given = {"message": "It is paid already."} if then in {"respond_call", "reject_call"} else {}
+    decide(cp, kind, "alice" if kind == "withdraw_decision" else "bob", 2, **more)
+    for seen in (1, 2):
+        with pytest.raises(StaleRevision):
+            decide(cp, then, "carol", seen, **given)
+    assert Decision.objects.count() == 2
+
+
 def test_new_vote_replaces_the_earlier_one_of_its_person(
     cp: SyncCheckpointer, make_registry: MakeRegistry, effects: Path
 ) -> None:

@@ -153,7 +153,7 @@ def test_decision_on_a_superseded_revision_is_stale(cp: SyncCheckpointer, open_c
 
     for revision in (at - 1, at):
         with pytest.raises(StaleRevision):
-            other.mark_failed("s", "call_1", actor="bob", reason="I looked too.", revision=revision)
+            other.confirm_landed("s", "call_1", "paid", actor="bob", reason="I looked too.", revision=revision)
     assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
