@@ -851,7 +851,7 @@ def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     assert "desk 1 0 of 1 0 –" in page
     begun(0, "0.5", agent="desk")
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
-    assert "desk 2 – 0 $0.50" in visible_text(reader.get("/overview/"))
+    assert "desk 2 0 of 2 0 $0.50" in visible_text(reader.get("/overview/"))
     # As with tools, a share is stated from three on.
     begun(0, "0.5", agent="desk")
     daily_session_sums_recount.recount_changed_days_and_record_models(None)
