@@ -33,6 +33,9 @@ from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
+from harness_site.sessions.tool_views import file_change_parsing, file_edits
+from harness_site.sessions.tool_views.diff_lines import count_added_and_removed_lines
+from harness_site.sessions.tool_views.tool_view_registry import list_view_builders_of_tool
 from harness_site.sessions.tool_views.tool_view_types import remove_error_tag
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_relative_deadline, render_time
 
@@ -42,6 +45,13 @@ _LONGEST_CALL_ID: Final = 60
 _LONGEST_SESSION_NAME: Final = 100
 #: Largest number of characters of the id of the original of a fork, beside each call.
 _LONGEST_ORIGIN: Final = 40
+#: Largest number of characters of arguments whose changed lines are counted.
+_LONGEST_COUNTED_CHANGE: Final = 20_000
+#: View of a tool that changes one file → reader of its arguments.
+_CHANGE_PARSERS: Final = {
+    file_edits.build_edit_view: file_change_parsing.parse_edit_arguments,
+    file_edits.build_write_view: file_change_parsing.parse_write_arguments,
+}
 #: Largest number of characters of an error, which stands on one line.
 _LONGEST_ERROR: Final = 140
 
@@ -51,7 +61,8 @@ class CallLine:
     """A line of a list of calls.
 
     `sentence` says what the call does: in the words of its tool, else made from its name and short arguments. `whole`,
-    `folder` and `whole_folder` are as in `CallSummary`.
+    `folder` and `whole_folder` are as in `CallSummary`. `changed_lines` is how many lines of a file the call adds and
+    removes, as in `+3 −1`; empty if it does not say.
     """
 
     pk: int
@@ -64,6 +75,7 @@ class CallLine:
     whole: str
     folder: str
     whole_folder: str
+    changed_lines: str
     status_shape: str
     status: str
     status_reason: str
@@ -182,6 +194,7 @@ def _make_call_line_builder(
             whole=summary.whole or (summary.sentence if len(summary.sentence) > _LONGEST_SENTENCE else ""),
             folder=summary.folder,
             whole_folder=summary.whole_folder,
+            changed_lines=_format_changed_lines(record),
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
@@ -194,6 +207,21 @@ def _make_call_line_builder(
         )
 
     return build_line
+
+
+def _format_changed_lines(record: CallRecord) -> str:
+    """Format how many lines of a file a call adds and removes, as its view in the transcript does."""
+    if len(record.args) > _LONGEST_COUNTED_CHANGE:
+        return ""
+    parsers = [_CHANGE_PARSERS[build] for build in list_view_builders_of_tool(record.tool) if build in _CHANGE_PARSERS]
+    args = formatting.parse_json_or_text(record.args) if parsers else None
+    if not isinstance(args, dict):
+        return ""
+    change = next((change for parse in parsers if (change := parse(args)) is not None), None)
+    if change is None:
+        return ""
+    counts = [count_added_and_removed_lines(hunk.old, hunk.new) for hunk in change.hunks]
+    return f"+{sum(added for added, _removed in counts)} −{sum(removed for _added, removed in counts)}"
 
 
 def _render_tool_name(name: str) -> SafeString:

@@ -11,15 +11,19 @@ from harness_site.templatetags.harness_tags import allow_line_breaks_in_long_wor
 
 
 def render_call_name_cell(call: CallLine) -> SafeString:
-    """Render what a call does, and below it its tool, the folder that its command changes to, its id, and its error."""
+    """Render what a call does, and below it its tool, id and error.
+
+    Beside the tool stand how many lines of a file it changes, and the folder that its command changes to.
+    """
     title = build_html(' title="{}"', call.whole) if call.whole else ""
     return build_html(
-        '<th scope="row"><a data-row href="{}" dir="auto"{}>{}</a> <small>{}{} '
+        '<th scope="row"><a data-row href="{}" dir="auto"{}>{}</a> <small>{}{}{} '
         '<code class="call-id" title="{}">{}</code></small>{}</th>',
         call.address,
         title,
         allow_line_breaks_in_long_words(call.sentence),
         call.tool,
+        build_html(" <span>{}</span>", call.changed_lines) if call.changed_lines else "",
         _render_folder(call),
         call.call_id,
         call.call_id,

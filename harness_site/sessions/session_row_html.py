@@ -75,6 +75,8 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selecta
 def _render_facts(line: SessionLine) -> SafeString:
     """Render the id, the agent, what is a fork or has forks, and the labels."""
     agent = build_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else SafeString("")
+    if line.labels and not line.agent:  # a label beside the id would be read as the agent
+        agent = build_html(" <span>{}</span>", _("no agent"))
     marks = join_html("", ' <span class="fork-mark">{}</span>', ((mark,) for mark in line.fork_marks))
     labels = ((label.address, label.name) for label in line.labels)
     return line.session_id + agent + marks + join_html("", ' <a class="label" href="{}">{}</a>', labels)

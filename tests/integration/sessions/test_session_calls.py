@@ -12,9 +12,9 @@ from django.test import Client
 from django.utils.html import escape
 
 from checkpoints import audit
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, Role
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import AuditEvent, Run, Session
+from checkpoints.models import AuditEvent, Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.sessions.selectors import call_records, events_and_decisions
 from tests.support.factories import (
@@ -119,6 +119,24 @@ def test_exit_code_of_a_failed_command_is_the_status_of_its_call(session: Sessio
     assert [(line["call"], line["exit_code"]) for line in csv.DictReader(exported.splitlines()) if line["tool"]] == [
         *(("c5", "4"), ("c4", ""), ("c3", "2"), ("c2", "0"), ("c1", "128")),
     ]
+
+
+def test_calls_that_change_a_file_say_how_many_lines(session: Session, reader: Client) -> None:
+    for tool, args in (
+        ("write_file", {"path": "notes.md", "content": "a\nb\nc\n"}),
+        ("edit_file", {"path": "notes.md", "old_string": "a\nb", "new_string": "a\nc\nd"}),
+        ("read_file", {"path": "notes.md"}),
+        ("write_file", {"path": "notes.md", "content": "word" * 6_000}),
+    ):
+        make_call(
+            session=session, call_id=f"c{ToolCall.objects.count()}", tool=tool, args=args, sentence="Use notes.md"
+        )
+    for address in (f"/sessions/{session.pk}/calls/", "/calls/"):
+        words = visible_text(reader.get(address))
+        assert "write_file +3 −0 c0" in words
+        assert "edit_file +2 −1 c1" in words
+        assert "read_file c2" in words
+        assert "write_file c3" in words
 
 
 def test_decision_stands_below_the_status_and_its_link_beside_it(session: Session, client: Client) -> None:
@@ -301,6 +319,15 @@ def test_plan_links_the_versions_that_gave_its_steps_their_states(session: Sessi
     html = reader.get(f"/sessions/{session.pk}/plan/").content.decode()
     steps = html.partition('<ol class="steps">')[2].partition("</ol>")[0].split("</li>")[:-1]
     assert [re.findall(r"\?v=(\d+)", step) for step in steps] == [["1"], ["4"], [], ["5"]]
+
+
+def test_plan_of_a_completed_session_says_that_it_is_not_done(session: Session, reader: Client) -> None:
+    steps = [{"text": "Find", "status": "done"}, {"text": "Write", "status": "doing"}]
+    make_checkpoint(session=session, plan={"steps": steps})
+    sentence = "The session is completed, and 1 step of its plan is not done."
+    assert sentence not in visible_text(reader.get(f"/sessions/{session.pk}/plan/"))
+    Session.objects.filter(pk=session.pk).update(status=SessionStatus.COMPLETED)
+    assert sentence in visible_text(reader.get(f"/sessions/{session.pk}/plan/"))
 
 
 @pytest.mark.parametrize(("plan", "words"), [(None, "This session has no plan."), ({}, "The plan is empty.")])

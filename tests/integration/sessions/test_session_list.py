@@ -318,6 +318,14 @@ def test_names_like_one_that_nothing_has_are_offered(reader: Client) -> None:
     assert "Enter complete names" not in text
 
 
+def test_label_of_a_session_without_an_agent_does_not_stand_in_its_place(reader: Client) -> None:
+    make_session(session_id="order-1", agent="", labels='["langfuse"]')
+    make_session(session_id="order-2", agent="desk", labels='["langfuse"]')
+    page = visible_text(reader.get("/sessions/"))
+    assert "no agent langfuse" in page
+    assert "desk langfuse" in page
+
+
 def test_agent_of_old_sessions_is_offered_from_the_sums_of_its_days(reader: Client) -> None:
     session = make_session(agent="mailer")
     SessionSums.objects.create(
