@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
 from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
 from harness_site.core.site_languages import list_languages_to_choose
 from harness_site.display import display_preferences, time_zones
 from harness_site.display.models import Theme
@@ -36,8 +37,10 @@ class DisplayForm(forms.Form):
         required=False, label=_("After a decision, open the next call of the review queue by itself")
     )
 
-    def __init__(self, *args: Any, browser_zone: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, browser_zone: str, can_decide: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if not can_decide:
+            del self.fields["opens_next_call"]
         set_field_labels_styles_and_errors(self)
         self.fields["time_zone"].widget.attrs["placeholder"] = (
             gettext("Same as the browser: %(zone)s") % {"zone": browser_zone}
@@ -68,9 +71,16 @@ def edit_display(request: HttpRequest) -> HttpResponse:
         "opens_next_call": display_preferences.wants_next_call_opened(request),
     }
     browser_zone = time_zones.get_browser_time_zone_name_or_empty(request)
-    form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial, browser_zone=browser_zone)
+    user = cast(User, request.user)
+    form = DisplayForm(
+        request.POST if request.method == "POST" else None,
+        initial=initial,
+        browser_zone=browser_zone,
+        can_decide=may_user_decide_in_a_workspace(user),
+    )
     if request.method == "POST" and form.is_valid():
-        display_preferences.save_display_choice(request, cast(User, request.user), **form.cleaned_data)
+        choice = {"opens_next_call": initial["opens_next_call"], **form.cleaned_data}
+        display_preferences.save_display_choice(request, user, **choice)
         return redirect(f"{request.path}?saved=1")
     context = {
         "form": form,

@@ -79,6 +79,11 @@ class Plan:
     def done_count(self) -> int:
         return sum(step.state is StepState.DONE for step in self.steps)
 
+    @property
+    def open_count(self) -> int:
+        """Number of steps that are to do or begun."""
+        return sum(step.state in {StepState.TODO, StepState.DOING} for step in self.steps)
+
 
 class StepChangeKind(StrEnum):
     SAME = "same"

@@ -34,6 +34,7 @@ def test_page_lists_the_members(admin: Client, alice: User) -> None:
     page = visible_text(admin.get("/settings/members/"))
     assert "2 members" in page
     assert "bob (you)" in page
+    assert "Auditors read everything. Approvers also decide calls and label sessions." in page
 
 
 def test_role_can_be_changed(admin: Client, alice: User) -> None:

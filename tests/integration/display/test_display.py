@@ -7,7 +7,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from checkpoints.enums import Role
 from checkpoints.models import Session
+from harness_site.accounts.models import Membership
 from harness_site.display.models import DisplayPreference
 from tests.support.factories import make_call, make_session, make_user
 from tests.support.page_text import visible_text
@@ -41,6 +43,15 @@ def test_time_zone_of_the_account_overrides_the_browser(reader: Client, page: st
     assert f'{exact} data-time="at">2026-01-02 18:30:00<' in shown
     assert '<html lang="en" data-theme="dark">' in shown
     assert timezone.get_current_timezone_name() == "UTC"
+
+
+def test_who_cannot_decide_has_no_choice_about_the_next_call(reader: Client) -> None:
+    assert "opens_next_call" in reader.get("/accounts/display/").content.decode()
+    reader.post("/accounts/display/", {"opens_next_call": "on"})
+    Membership.objects.update(role=Role.AUDITOR)
+    assert "opens_next_call" not in reader.get("/accounts/display/").content.decode()
+    assert reader.post("/accounts/display/", {"theme": "dark"}).status_code == 302
+    assert DisplayPreference.objects.values_list("theme", "opens_next_call").get() == ("dark", True)
 
 
 def test_choice_is_kept_for_the_next_sign_in(reader: Client, page: str, client: Client) -> None:

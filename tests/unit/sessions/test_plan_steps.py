@@ -44,6 +44,12 @@ def test_plan_without_steps_is_kept_completely(value: dict[str, object]) -> None
     assert read(value) == Plan((), value, to_canonical_json(value))
 
 
+def test_steps_that_are_to_do_or_begun_are_open() -> None:
+    states = ("pending", "in progress", "done", "skipped", "failed")
+    plan = read({"steps": [{"text": "a", "status": state} for state in states]})
+    assert (plan.open_count, plan.done_count) == (2, 1)
+
+
 def test_missing_plan_differs_from_an_empty_plan() -> None:
     assert plan_steps.parse_checkpoint_plan(None) is None
 
