@@ -157,9 +157,12 @@ def compute_time_chart_layout(growth: RunningTotals, drawing: Drawing) -> TimeCh
     strips: list[TimeChartStrip] = []
     missing: list[str] = []
     y = float(TOP)
-    for heading, name, format_value, points in _iterate_series(growth, tuple(_SHOWN)):
+    for field, (heading, name, format_value, points) in zip(
+        _SHOWN, _iterate_series(growth, tuple(_SHOWN)), strict=True
+    ):
         if points:
-            strips.append(_compute_time_chart_strip_layout(heading, points, format_value, drawing.axis, y))
+            before = getattr(growth.before, field, None)
+            strips.append(_compute_time_chart_strip_layout(heading, points, format_value, drawing.axis, y, before))
             y += _STRIP_HEIGHT
         else:
             missing.append(name)
@@ -177,9 +180,15 @@ def compute_time_chart_layout(growth: RunningTotals, drawing: Drawing) -> TimeCh
 
 
 def _compute_time_chart_strip_layout(
-    name: str, points: Sequence[Point], format_value: Callable[..., str], axis: Axis, y: float
+    name: str,
+    points: Sequence[Point],
+    format_value: Callable[..., str],
+    axis: Axis,
+    y: float,
+    before: Number | None,
 ) -> TimeChartStrip:
-    maximum = max(number for *_, number in points)
+    """Lay out the steps of one total; they begin at the left edge if the total `before` the first point is known."""
+    maximum = max(number for number in (*(number for *_, number in points), before) if number is not None)
     xs = [axis.convert_to_x(convert_to_microseconds(point.at)) for _, point, _ in points]
     dots: list[ChartDot] = []
     dotted: list[ChartDot] = []
@@ -190,8 +199,12 @@ def _compute_time_chart_strip_layout(
         if not dotted or x - dotted[-1].x >= _DOTS_APART:
             dotted.append(dots[-1])
     steps = "".join(f"H{dot.x}V{dot.y}" for dot in dots[1:])
-    line = f"M{dots[0].x} {dots[0].y}{steps}H{round(axis.right, 1)}"
-    area = f"{line}V{_STRIP_BOTTOM}H{dots[0].x}Z"
+    begin, start = dots[0].x, f"M{dots[0].x} {dots[0].y}"
+    if before is not None:
+        begin = round(axis.left, 1)
+        start = f"M{begin} {_compute_y(before, maximum, _STRIP_TOP, _STRIP_BOTTOM)}H{dots[0].x}V{dots[0].y}"
+    line = f"{start}{steps}H{round(axis.right, 1)}"
+    area = f"{line}V{_STRIP_BOTTOM}H{begin}Z"
     words = _describe_strip(name, points, maximum, format_value)
     versions = frozenset(dot.version for dot in dotted)
     return TimeChartStrip(name, y, line, area, tuple(dots), versions, format_value(points[-1][2]), words)

@@ -298,3 +298,4 @@ def test_chart_has_a_bounded_number_of_points_with_the_newest(
     assert [(point.cost, point.tokens) for point in found.points][-1] == (Decimal("0.9"), 9)
     part = running_totals_by_version.load_sampled_running_totals(session.pk, since=later(1), until=later(3))
     assert ([point.version for point in part.points], part.step) == ([2, 3, 4], 1)
+    assert (found.before, part.before) == (None, found.points[0])

@@ -289,7 +289,7 @@ def test_query_count_is_independent_of_the_items(
         make_decision(call=make_call(session=session, call_id=str(number)))
     with django_assert_num_queries(17):
         reader.get(f"/sessions/{session.pk}/timeline/")
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(19):
         reader.get(f"/sessions/{session.pk}/timeline/?from=2025-03-04T10:42:00Z&to=2025-03-04T10:43:00Z")
 
 

@@ -76,6 +76,10 @@ def test_totals_are_steps_at_the_times_of_the_versions() -> None:
     assert tokens.dotted_versions == {1, 2}
     assert chart.labels == drawing.labels
     assert version_charts.list_names_beside_time_charts(growth) == ("Tokens", "30", "Messages", "3")
+    part = RunningTotals(points[1:], 2, 1, before=points[0])
+    tokens = version_charts.compute_time_chart_layout(part, drawing).strips[0]
+    assert tokens.line == "M40 38.7H640.0V23.3H641.0V8.0H1040"
+    assert tokens.area.endswith("V54.0H40Z")
 
 
 def test_drops_of_the_number_of_messages_are_listed() -> None:

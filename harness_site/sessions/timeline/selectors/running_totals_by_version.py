@@ -32,17 +32,24 @@ class TotalsPoint:
 
 @dataclass(frozen=True, slots=True)
 class RunningTotals:
-    """Points from the oldest to the newest of `total` versions; every `step`-th version is one."""
+    """Points from the oldest to the newest of `total` versions; every `step`-th version is one.
+
+    `before` is the version before them, None if they begin with the first one.
+    """
 
     points: tuple[TotalsPoint, ...]
     total: int
     step: int
+    before: TotalsPoint | None = None
 
 
 def load_sampled_running_totals(
     session_pk: int, *, since: datetime | None = None, until: datetime | None = None
 ) -> RunningTotals:
-    """Load the totals of the versions saved from `since` to `until`, in one query, or three if there are many."""
+    """Load the totals of the versions saved from `since` to `until`, in one query, or three if there are many.
+
+    With `since`, one more query loads the version before.
+    """
     saved_between = timeline_queries.build_saved_between_condition(since, until)
     newest = Checkpoint.objects.filter(saved_between, session=session_pk).order_by("-version")
     rows, total, step = list(_select_total_columns(newest)[: POINTS + 1]), 0, 1
@@ -53,7 +60,11 @@ def load_sampled_running_totals(
         sample = newest.annotate(rest=Mod(place, step)).filter(rest=total % step)
         rows = list(_select_total_columns(sample))
     points = tuple(_build_totals_point(*row) for row in reversed(rows))
-    return RunningTotals(points, total or len(points), step)
+    earlier = (
+        Checkpoint.objects.filter(session=session_pk, created_at__lt=since).order_by("-version") if since else None
+    )
+    row = None if earlier is None else _select_total_columns(earlier).first()
+    return RunningTotals(points, total or len(points), step, None if row is None else _build_totals_point(*row))
 
 
 def _select_total_columns(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
