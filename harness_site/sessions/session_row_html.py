@@ -30,8 +30,8 @@ _PICK: Final = (
 )
 
 
-def render_session_rows(lines: Iterable[SessionLine | UnreadableRecord], *, selectable: bool) -> SafeString:
-    """Render lines as rows of the table, with checkboxes if they are `selectable`."""
+def render_session_rows(lines: Iterable[SessionLine | UnreadableRecord]) -> SafeString:
+    """Render lines as rows of the table, with checkboxes."""
     labels = {
         "version_label": _("version"),
         "messages_label": _("messages"),
@@ -41,18 +41,18 @@ def render_session_rows(lines: Iterable[SessionLine | UnreadableRecord], *, sele
     rows = (
         render_unreadable_row(line, "session", "tr")
         if isinstance(line, UnreadableRecord)
-        else _render_session_row(line, labels, selectable=selectable)
+        else _render_session_row(line, labels)
         for line in lines
     )
     return SafeString("\n".join(rows))
 
 
-def _render_session_row(line: SessionLine, labels: Mapping[str, str], *, selectable: bool) -> SafeString:
+def _render_session_row(line: SessionLine, labels: Mapping[str, str]) -> SafeString:
     return build_html(
         _ROW,
         pk=line.pk,
         css_class=build_html(' class="{}"', line.css_class) if line.css_class else "",
-        pick=build_html(_PICK, pk=line.pk, box_name=line.box_name) if selectable else "",
+        pick=build_html(_PICK, pk=line.pk, box_name=line.box_name),
         address=line.address,
         name=line.name,
         title=build_html(' title="{}"', line.name) if len(line.name) > _LONGEST_SHORT_NAME else "",

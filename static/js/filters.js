@@ -30,6 +30,7 @@ function offerComparison() {
   if (!link) return;
   const picked = [...document.querySelectorAll(".pick [name]:checked")].map((box) => box.value);
   link.hidden = picked.length !== 2;
+  document.querySelector("[data-compare-hint]").hidden = picked.length !== 1;
   if (!link.hidden) link.href = `${link.dataset.compare}${picked[1]}/compare/?with=${picked[0]}`;
 }
 

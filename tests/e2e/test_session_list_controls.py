@@ -35,6 +35,7 @@ def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, op
     expect(comparison).to_have_attribute("href", re.compile(r"^/sessions/\d+/compare/\?with=\d+$"))
     rows.first.uncheck()
     expect(comparison).to_be_hidden()
+    expect(page.get_by_text("Select one more to compare the two.")).to_be_visible()
     expect(everything).to_have_js_property("indeterminate", True)
     everything.check()
     everything.uncheck()

@@ -8,7 +8,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
-from checkpoints.sessions.session_list_filters import SessionFilter
+from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
+from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
@@ -23,6 +24,10 @@ from harness_site.sessions.session_row_display import format_fork_mark
 
 #: Number of sessions that are offered.
 OFFERED: Final = 10
+#: Largest number of the newest sessions of an agent, active ones and others, among which similar ones are looked for.
+_COMPARED: Final = 50
+#: Part of the words of two titles that similar ones have in common.
+_SIMILAR: Final = 0.5
 _LONGEST_NAME: Final = 80
 
 
@@ -44,17 +49,21 @@ class SessionChoice:
 
 @dataclass(frozen=True, slots=True)
 class SessionChoices:
-    """Sessions that match what was typed, or the newest ones if nothing was. `has_more` says that others match too."""
+    """Sessions that match what was typed, or similar and new ones if nothing was. `has_more` says that others match
+    too."""
 
     typed: str
     sessions: tuple[SessionChoice, ...]
     has_more: bool
 
 
-def load_session_choices(workspace_id: int, typed: str, *, without: Collection[int]) -> SessionChoices:
-    """Load the sessions whose title, id or agent has all typed words, newest first, or the newest sessions of all.
+def load_session_choices(
+    workspace_id: int, typed: str, *, compared_with: SessionRow, without: Collection[int]
+) -> SessionChoices:
+    """Load the sessions whose title, id or agent has all typed words, newest first.
 
-    The sessions with the keys `without` are left out.
+    If nothing was typed, these are the sessions of the same agent, those with a common label or a similar title first,
+    and then the newest of all. The sessions with the keys `without` are left out.
     """
     typed = typed.strip()
     query = SearchQuery.parse(typed)
@@ -65,8 +74,10 @@ def load_session_choices(workspace_id: int, typed: str, *, without: Collection[i
         pks = [] if exact_match is None else [exact_match]
         pks += [passage.session_id for passage in found.passages]
     else:
-        newest = session_list_pages.load_partial_sessions_after_cursor(workspace_id, SessionFilter(), limit)
-        pks = [session.pk for session in newest]
+        pks = _list_sessions_of_agent_most_similar_first(workspace_id, compared_with)
+        if len(set(pks).difference(without)) < OFFERED:
+            newest = session_list_pages.load_partial_sessions_after_cursor(workspace_id, SessionFilter(), limit)
+            pks += [session.pk for session in newest]
     offered = [pk for pk in dict.fromkeys(pks) if pk not in without]
     rows = session_rows.load_session_rows_in_order_of_pks(workspace_id, tuple(offered[:OFFERED]))
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(offered[:OFFERED])
@@ -86,3 +97,32 @@ def load_session_choices(workspace_id: int, typed: str, *, without: Collection[i
 
     choices = convert_rows_or_mark_unreadable(rows, build_choice, "session", attrgetter("pk"))
     return SessionChoices(typed, tuple(skip_unreadable_records(choices)), len(offered) > OFFERED)
+
+
+def _list_sessions_of_agent_most_similar_first(workspace_id: int, compared_with: SessionRow) -> list[int]:
+    """List the keys of the newest sessions of the same agent: first those with a common label or a similar title."""
+    if not compared_with.agent:
+        return []
+    columns = ("pk", "updated_at", "title", "labels")
+    rows = [
+        row
+        for sessions in split_into_indexed_querysets(workspace_id, SessionFilter(agent=compared_with.agent))
+        for row in sessions.order_by("-updated_at", "-pk").values_list(*columns)[:_COMPARED]
+    ]
+    labels, words = set(compared_with.labels), _list_words(compared_with.title)
+
+    def rate(row: tuple[int, datetime, str, str]) -> tuple[bool, datetime, int]:
+        pk, updated_at, title, stored = row
+        has_common_label = not labels.isdisjoint(deserialize_labels(stored))
+        return has_common_label or _are_similar(words, _list_words(title)), updated_at, pk
+
+    return [pk for pk, *_ in sorted(rows, key=rate, reverse=True)]
+
+
+def _list_words(title: str) -> frozenset[str]:
+    return frozenset(title.casefold().split())
+
+
+def _are_similar(words: frozenset[str], other_words: frozenset[str]) -> bool:
+    common = words & other_words
+    return bool(common) and len(common) >= _SIMILAR * len(words | other_words)

@@ -68,7 +68,9 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     typed = request.GET.get("find")
     if typed and not request.htmx and (address := _build_url_of_session_with_id_or_none(request, typed.strip())):
         return redirect(address)
-    choices = load_session_choices(request.membership.workspace_id, typed or "", without={head.row.pk, other.row.pk})
+    choices = load_session_choices(
+        request.membership.workspace_id, typed or "", compared_with=head.row, without={head.row.pk, other.row.pk}
+    )
     offer = {
         "choices": choices,
         "head": head,

@@ -1,5 +1,8 @@
 """Comparison of payloads and session fields."""
 
+import json
+import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from harness_site.search import indexer
 from harness_site.sessions.compare import json_diff
-from tests.support.factories import make_checkpoint, make_message, make_run, make_session, make_workspace
+from tests.support.factories import THEN, make_checkpoint, make_message, make_run, make_session, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +75,10 @@ def test_newest_sessions_are_offered_by_title_and_short_id(reader: Client) -> No
     )
     make_session(workspace=make_workspace(slug="elsewhere"), title="Not for you")
     response = reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1")
-    assert "Newest sessions Lamps 0ccf1a04…/agent-1 · desk ·" in visible_text(response)
+    assert (
+        "Sessions of the same agent, similar ones first, then the newest of all Lamps 0ccf1a04…/agent-1 · desk ·"
+        in visible_text(response)
+    )
     html = response.content.decode()
     assert f'href="/sessions/{one.pk}/compare/?with={other.pk}&amp;a=1"' in html
     assert f"?with={one.pk}" not in html
@@ -83,6 +89,27 @@ def test_newest_sessions_are_offered_by_title_and_short_id(reader: Client) -> No
     assert f'<a class="small" href="/sessions/{one.pk}/compare/">Compare versions of this session only</a>' in (
         alone.content.decode()
     )
+
+
+def test_sessions_of_the_agent_with_a_common_label_or_a_similar_title_are_offered_first(reader: Client) -> None:
+    one, labelled, similar, of_agent, other, foreign = (saved({}) for _ in range(6))
+    facts = {
+        one: ("Research battery prices", "research", ["vip"]),
+        labelled: ("A report", "research", ["vip", "late"]),
+        similar: ("research battery prices again", "research", []),
+        of_agent: ("Prices", "research", []),
+        other: ("Research battery prices", "desk", ["vip"]),
+        foreign: ("Parcel", "mail", []),
+    }
+    for age, (session, (title, agent, labels)) in enumerate(reversed(facts.items())):
+        Session.objects.filter(pk=session.pk).update(
+            title=title, agent=agent, labels=json.dumps(labels), updated_at=THEN - timedelta(minutes=age)
+        )
+    html = reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1").content.decode()
+    offered = [int(pk) for pk in re.findall(r"\?with=(\d+)&amp;a=1", html)]
+    assert offered == [session.pk for session in (similar, labelled, of_agent, foreign, other)]
+    Session.objects.filter(pk=one.pk).update(agent="")
+    assert "Newest sessions" in visible_text(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
 
 
 def test_other_session_is_found_by_words_of_its_title(reader: Client) -> None:

@@ -195,9 +195,18 @@ def test_auditor_reads_labels_and_cannot_change_them(client: Client) -> None:
         response = client.get(address)
         assert "vip" in visible_text(response)
         assert "Add label" not in visible_text(response)
-        assert b'name="session"' not in response.content
+        assert b"csrfmiddlewaretoken" not in response.content.partition(b"<main")[2]
     assert ask(client, session.pk, what="remove")[0] == 403
     assert labels(session) == '["vip"]'
+
+
+def test_auditor_selects_sessions_to_compare(client: Client) -> None:
+    client.force_login(make_user(role=Role.AUDITOR))
+    session, _ = make_session(), make_session(session_id="other")
+    response = client.get("/sessions/")
+    assert f'name="session" value="{session.pk}"' in response.content.decode()
+    assert "Select two sessions to compare them." in visible_text(response)
+    assert "Compare sessions" in visible_text(response)
 
 
 def test_label_equal_to_the_agent_is_not_repeated_beside_it(reader: Client) -> None:
