@@ -14,7 +14,13 @@ from django.db.models.functions import Now
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import intent_log, require_unaltered_call, unfinished_call_queries
-from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
+from checkpoints.enums import (
+    FINISHED_SESSION_STATUSES,
+    UNDECIDED_CALL_STATUSES,
+    AuditKind,
+    CallStatus,
+    SessionStatus,
+)
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.shell_command_results import find_exit_code
@@ -22,6 +28,9 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
+
+#: Statuses of calls that wait for a decision, or that a person has approved and nobody has started.
+_WAITING_STATUSES = UNDECIDED_CALL_STATUSES | {CallStatus.APPROVED, CallStatus.RERUN_APPROVED}
 
 
 def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
@@ -123,6 +132,30 @@ def discard_undecided_interrupt_calls(
             status=SessionStatus.ACTIVE, revision=F("revision") + 1, updated_at=Now()
         )
     return len(calls)
+
+
+def activate_session_if_no_approval_unused(store: Store, row: Session) -> None:
+    """Set a session to active whose framework has continued as people decided.
+
+    The session stays ready to resume while a call waits for a decision, or an approved call for its start.
+
+    Args:
+        store: State of the client.
+        row: Session, locked, whose change number the transaction has raised.
+
+    Raises:
+        IntegrityError: A call is not one that this library wrote.
+    """
+    waiting = unfinished_call_queries.list_verified_calls_of_session_with_status(store, row, _WAITING_STATUSES)
+    if all(_is_approval_used_by_framework_alone(call) for call in waiting):
+        Session.objects.using(store.using).filter(pk=row.pk).update(status=SessionStatus.ACTIVE)
+
+
+def _is_approval_used_by_framework_alone(call: ToolCall) -> bool:
+    """Return whether a call is an approved one of an interrupt that is about no call of the transcript, so that
+    neither the guard nor a result will say that it is made. Its identifier is the beginning of its key."""
+    key = f"{INTERRUPT_KEY_PREFIX}{call.call_id}"
+    return call.status == CallStatus.APPROVED and call.idempotency_key.startswith(key)
 
 
 def complete_approved_interrupt_calls(store: Store, call_pks: Iterable[int], results: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from checkpoints.calls import framework_interrupt_calls, signed_decisions, unfinished_call_queries
 from checkpoints.db.database_error_translation import database_operation
-from checkpoints.enums import DecisionKind
+from checkpoints.enums import DecisionKind, SessionStatus
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import Decision, Session, ToolCall
@@ -46,7 +46,7 @@ def discard_undecided_calls_of_task(
         framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, keys=keys)
 
 
-def discard_undecided_calls_not_asked_since_state(
+def leave_interrupts_before_state(
     store: Store,
     row: Session,
     state_id: str,
@@ -55,17 +55,24 @@ def discard_undecided_calls_not_asked_since_state(
 ) -> None:
     """Discard the calls of interrupts that await a decision, and that no task of a state or a later one waits for.
 
+    A session about whose calls people have decided is active again if no such task waits at all: the framework has
+    continued with the decisions.
+
     Args:
         store: State of the client.
-        row: Session, locked.
+        row: Session, locked, whose change number the transaction has raised.
         state_id: Identifier of the state.
         channel: Channel to which tasks write their interrupts.
         list_interrupt_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
 
     Raises what `state_store.save_state_and_transcript_version` raises.
     """
-    kept = list_interrupt_keys(state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id))
-    framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, kept_keys=kept)
+    values = state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id)
+    if row.status == SessionStatus.NEEDS_REVIEW:
+        kept = list_interrupt_keys(values)
+        framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, kept_keys=kept)
+    elif not values:
+        framework_interrupt_calls.activate_session_if_no_approval_unused(store, row)
 
 
 def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:

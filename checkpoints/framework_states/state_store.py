@@ -58,6 +58,8 @@ from checkpoints.versions.stored_state_channels import Channels
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
 _PAGE_SIZE = 50
+#: Statuses of a session whose framework has asked people, and has not continued since.
+_INTERRUPTED_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY})
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def save_state_and_transcript_version(
     build_content: Callable[[Session], VersionContent | None] | None = None,
     description: NewSessionFields | None = None,
     must_own: bool = False,
-    withdraw_calls: Callable[[Session], object] | None = None,
+    leave_interrupts: Callable[[Session], object] | None = None,
 ) -> bytes:
     """Store a state, and the version that shows its transcript if that has changed.
 
@@ -219,8 +221,9 @@ def save_state_and_transcript_version(
             of None, writes none.
         description: Description of the session if it does not exist. None: it has to exist.
         must_own: Whether only a client that owns the session may write.
-        withdraw_calls: Function that gets the locked session, if a person has to decide about a call of it, and
-            withdraws the calls that the state leaves without an answer, in the same transaction.
+        leave_interrupts: Function that gets the locked session, if a person has to decide about a call of it or people
+            have decided about all. In the same transaction, it withdraws the calls that the state leaves without an
+            answer, or lets the session be active again.
 
     Returns:
         The digest of the newest transcript of the session.
@@ -241,20 +244,16 @@ def save_state_and_transcript_version(
         known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
             store, session_id, description
         )
-        if withdraw_calls is None or not _has_undecided_calls(known):
+        if leave_interrupts is None or known is None or known.row.status not in _INTERRUPTED_STATUSES:
             chain = _try_save_state_of_cached_session(store, known, new, writer, digests, build_content)
             if chain is not None:
                 return chain
     chain, is_version_written = _save_state_of_locked_session(
-        store, session_id, new, writer, digests, build_content, description, withdraw_calls, must_own=must_own
+        store, session_id, new, writer, digests, build_content, description, leave_interrupts, must_own=must_own
     )
     if is_version_written:
         store.notify_save_listeners(session_id)
     return chain
-
-
-def _has_undecided_calls(known: CachedSession | None) -> bool:
-    return known is not None and known.row.status == SessionStatus.NEEDS_REVIEW
 
 
 def _try_save_state_of_cached_session(
@@ -308,11 +307,11 @@ def _save_state_of_locked_session(
     digests: Mapping[str, str],
     build_content: Callable[[Session], VersionContent | None] | None,
     description: NewSessionFields | None,
-    withdraw_calls: Callable[[Session], object] | None,
+    leave_interrupts: Callable[[Session], object] | None,
     *,
     must_own: bool,
 ) -> tuple[bytes, bool]:
-    """Store a state, and its version, and withdraw calls, in one transaction under the lock of the session.
+    """Store a state, and its version, and leave interrupts, in one transaction under the lock of the session.
 
     Returns the digest of the newest transcript, and whether a version was written.
     """
@@ -333,8 +332,8 @@ def _save_state_of_locked_session(
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
             look_up_and_lock_rows.increment_session_revision(store, row.pk)
-        if withdraw_calls is not None and row.status == SessionStatus.NEEDS_REVIEW:
-            withdraw_calls(row)
+        if leave_interrupts is not None and row.status in _INTERRUPTED_STATUSES:
+            leave_interrupts(row)
         write_cached_session_in_one_statement.cache_session_after_commit(
             store, session_id, owned_session, {(new.namespace, new.state_id): channels}
         )
@@ -451,7 +450,9 @@ def save_task_writes_and_interrupt_calls(
     """Store what a task wrote after a state, log the calls that it asks people about, and withdraw those that it has
     answered.
 
-    `withdraw_calls` is as in `save_state_and_transcript_version`. Raises what that raises.
+    `withdraw_calls` is a function that gets the locked session, if a person has to decide about a call of it, and
+    withdraws the calls that the task has answered, in the same transaction. Raises what
+    `save_state_and_transcript_version` raises.
     """
     validate_id("session id", session_id)
     validate_id("task id", task_id)
@@ -463,7 +464,8 @@ def save_task_writes_and_interrupt_calls(
         known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
             store, session_id, description
         )
-        if (withdraw_calls is None or not _has_undecided_calls(known)) and _try_save_writes_of_cached_session(
+        has_undecided_calls = known is not None and known.row.status == SessionStatus.NEEDS_REVIEW
+        if (withdraw_calls is None or not has_undecided_calls) and _try_save_writes_of_cached_session(
             store, known, place, task_path, by_position, writer
         ):
             return

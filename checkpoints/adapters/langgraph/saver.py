@@ -313,7 +313,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Store a state, and the version that shows its messages if they have changed.
 
         The calls of interrupts that the graph has left without an answer, by another input or a new state, are
-        withdrawn.
+        withdrawn. A session that was ready to resume is active again once a state of the root graph is stored that
+        follows all of its interrupts.
         """
         try:
             self._store_state(config, checkpoint, metadata, new_versions)
@@ -367,9 +368,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 self._count_leading_messages_already_saved(row, said),
             )
 
-        def discard_calls_of_earlier_states(row: Session) -> None:
+        def leave_interrupts_of_earlier_states(row: Session) -> None:
             # The tasks of subgraphs work on states that are later than that of the root graph.
-            find_decisions_or_discard_interrupt_calls.discard_undecided_calls_not_asked_since_state(
+            find_decisions_or_discard_interrupt_calls.leave_interrupts_before_state(
                 self.sync_checkpointer.store, row, checkpoint["id"], INTERRUPT, self._list_interrupt_key_prefixes
             )
 
@@ -382,7 +383,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 build_content=build_version_content if is_shown else None,
                 description=self._build_session_description(values),
                 must_own=self._must_own,
-                withdraw_calls=None if namespace else discard_calls_of_earlier_states,
+                leave_interrupts=None if namespace else leave_interrupts_of_earlier_states,
             )
         for name, saved in known.items():
             self._memory.remember_list((thread_id, namespace, name), saved)

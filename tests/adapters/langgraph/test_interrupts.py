@@ -58,6 +58,7 @@ def test_four_decisions_end_as_in_memory(
     )
     assert (tell(state), sorted(sent)) == run_in_memory(mode)
     assert worker.build_resume(config()) is None
+    assert Session.objects.get().status == "active"
     calls = {call.call_id: call for call in ToolCall.objects.all()}
     assert len(calls) == ToolCall.objects.count() == 4
     assert [calls[f"call_{name}"].status for name in NAMES] == ["completed", "completed", "rejected", "completed"]
@@ -264,7 +265,7 @@ def test_two_plain_interrupts_of_one_node_are_two_questions(cp: SyncCheckpointer
     assert (first.tool, first.args, first.risk) == ("interrupt", '{"value":"Who are you?"}', "low")
     _decide(cp, first.call_id, {"type": "respond", "message": "Eve"})
     graph.invoke(saver.build_resume(config()), config())
-    assert saver.build_resume(config()) is None
+    assert (saver.build_resume(config()), Session.objects.get().status) == (None, "needs_review")
     second = ToolCall.objects.get(status="awaiting_approval")
     assert second.args == '{"value":{"name":"Eve","question":"May we write to you?"}}'
     assert [(call.sentence, call.is_question) for call in (first, second)] == [
@@ -275,6 +276,81 @@ def test_two_plain_interrupts_of_one_node_are_two_questions(cp: SyncCheckpointer
     _decide(cp, second.call_id, {"type": kind, "message": "in May", "edited_action": changed})
     state = graph.invoke(saver.build_resume(config()), config())
     assert state["messages"][-1].content == f"Eve: {answer}"
+    assert Session.objects.get().status == "active"
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_session_is_ready_until_the_graph_has_stored_a_state_after_its_interrupts(
+    cp: SyncCheckpointer, open_checkpointer: Open, durability: Any
+) -> None:
+    seen: list[str] = []
+
+    def ask(state: Any) -> Any:
+        answer = interrupt("Who are you?")
+        seen.append(Session.objects.get().status)
+        return {"messages": [AIMessage(answer)]}
+
+    def build(saver: Any) -> Any:
+        graph = StateGraph(MessagesState).add_node("ask", ask).add_node("end", lambda state: {"messages": []})
+        return graph.add_edge(START, "ask").add_edge("ask", "end").compile(checkpointer=saver)
+
+    build(HarnessSaver(cp)).invoke(QUESTION, config(), durability=durability)
+    _decide(cp, ToolCall.objects.get().call_id, {"type": "respond", "message": "Eve"})
+    assert [each["session_id"] for each in cp.list_sessions(status="ready")] == ["s"]
+    worker = HarnessSaver(open_checkpointer())
+    build(worker).invoke(worker.build_resume(config()), config(), durability=durability)
+    assert (seen, cp.list_sessions(status="ready")) == (["ready"], [])
+    assert (worker.build_resume(config()), Session.objects.get().status) == (None, "active")
+    worker.delete_thread("s")
+    assert not Session.objects.exists()
+
+
+def test_a_worker_that_owns_the_thread_continues_it_as_decided(cp: SyncCheckpointer) -> None:
+    owner = HarnessSaver(cp).claim_write_ownership("s")
+    graph = _build_interview(owner)
+    graph.invoke(QUESTION, config())
+    for status in ("needs_review", "active"):
+        _decide(cp, ToolCall.objects.get(status="awaiting_approval").call_id, {"type": "respond", "message": "Eve"})
+        assert Session.objects.get().status == "ready"
+        graph.invoke(owner.build_resume(config()), config())
+        assert Session.objects.get().status == status
+    graph.invoke(QUESTION, config())
+    owner.release()
+
+
+def test_a_session_is_ready_until_all_of_its_interrupts_are_resumed(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp)
+    graph = StateGraph(MessagesState)
+    for name in ("first", "second"):
+        graph.add_node(name, lambda state, name=name: {"messages": [AIMessage(str(interrupt(name)))]})
+        graph.add_edge(START, name)
+    agent = graph.compile(checkpointer=saver)
+    first, second = agent.invoke(QUESTION, config())["__interrupt__"]
+    _decide(cp, first.id, {"type": "approve"})
+    assert (Session.objects.get().status, saver.build_resume(config())) == ("needs_review", None)
+    _decide(cp, second.id, {"type": "reject", "message": "No."})
+    command = saver.build_resume(config())
+    assert command is not None
+    agent.invoke(Command(resume={first.id: command.resume[first.id]}), config())
+    assert Session.objects.get().status == "ready"
+    state = agent.invoke(saver.build_resume(config()), config())
+    assert {message.content for message in state["messages"][1:]} == {"True", "False"}
+    assert Session.objects.get().status == "active"
+
+
+@pytest.mark.parametrize("leave", ["input", "update"])
+def test_a_session_whose_graph_leaves_an_answered_question_is_not_ready(cp: SyncCheckpointer, leave: str) -> None:
+    saver = HarnessSaver(cp)
+    graph = _build_interview(saver)
+    graph.invoke(QUESTION, config())
+    _decide(cp, ToolCall.objects.get().call_id, {"type": "respond", "message": "Eve"})
+    if leave == "update":
+        graph.update_state(config(), QUESTION, "ask")
+        assert Session.objects.get().status == "active"
+    else:
+        graph.invoke(QUESTION, config())
+        assert Session.objects.get().status == "needs_review"
+    assert saver.build_resume(config()) is None
 
 
 @pytest.mark.parametrize("leave", ["input", "update"])
@@ -303,6 +379,7 @@ def test_an_interrupt_of_a_subgraph_is_one_question(cp: SyncCheckpointer, durabi
     state = outer.invoke(saver.build_resume(config()), config(), durability=durability)
     assert state["messages"][-1].content == "Eve: True"
     assert ToolCall.objects.count() == 2
+    assert Session.objects.get().status == "active"
 
 
 def test_policies_describe_the_questions(cp: SyncCheckpointer) -> None:

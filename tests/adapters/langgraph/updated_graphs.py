@@ -1,4 +1,4 @@
-"""Graphs whose state a program changes itself, in processes that are killed at a write."""
+"""Graphs that a program resumes, or whose state it changes itself, in processes that are killed at a write."""
 
 import asyncio
 import operator
@@ -80,6 +80,15 @@ def update_in_child(url: str, name: str, place: Any, number: int, is_async: bool
         else:
             with HarnessSaver.open(url) as saver:
                 update(saver, name, place)
+    return len(boundaries)
+
+
+def resume_in_child(url: str, thread_id: str, number: int, durability: Any) -> int:
+    """Resume a thread as a person has decided, and die at a write boundary. Returns what `update_in_child` returns."""
+    with HarnessSaver.open(url) as saver:
+        command = saver.build_resume(config(thread_id))
+        with fault_at(number, Fault.KILL) as boundaries:
+            build_graph(saver).invoke(command, config(thread_id), durability=durability)
     return len(boundaries)
 
 
