@@ -95,6 +95,14 @@ def test_card_says_that_verify_hooks_answer_before_a_person_is_asked(reader: Cli
     assert asked_first in page(reader, call)
 
 
+def test_decision_of_a_verify_hook_is_one_of_the_tools_own_check(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY)
+    make_decision(call=call, kind=DecisionKind.PROBE_LANDED, actor="verify hook of refund_card", actor_kind="hook")
+    shown = page(reader, call)
+    assert "The tool’s own check · " in shown
+    assert "verify hook" not in shown
+
+
 def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     message: dict[str, Any] = {"reason": "The bank has none.", "result": "This call did not happen. The bank has none."}
