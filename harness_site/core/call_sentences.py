@@ -24,7 +24,7 @@ from harness_site.core.masking.masker import (
     mask_secret_fields_only,
     use_masking_rules_with_extra_values,
 )
-from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_amount_in_sentence
+from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_amounts_in_sentence
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
 from harness_site.core.shell_command_arguments import format_command_without_shell_wrapper_or_empty
 
@@ -119,7 +119,7 @@ def _build_masked_sentence(tool: str, sentence: str, args: Any, build: Callable[
     secrets = collect_secret_values(args)
     with use_masking_rules_with_extra_values(secrets):
         if does_sentence_describe_call(sentence) and not contains_short_secret_value(sentence, secrets):
-            return format_amount_in_sentence(mask_and_reveal_hidden(sentence), args)
+            return format_amounts_in_sentence(mask_and_reveal_hidden(sentence), args)
         return build(tool, args)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import Any, Final
 
 from harness_site.core import formatting
@@ -14,6 +15,13 @@ from harness_site.core.rendering.json_tree import MAX_TREE_DEPTH
 
 #: Names of arguments that hold the amount of a call, the most telling first.
 _NAMES: Final = ("amount", "total_amount", "total_price", "price")
+#: Last words of the names of arguments that hold any amount of money: `unit_price`, `approvedBudget`.
+_AMOUNT_WORDS: Final = frozenset(
+    {"amount", "balance", "budget", "cost", "deposit", "fee", "price", "subtotal", "total"}
+)
+_END_OF_WORD_IN_NAME: Final = re.compile(r"[_\W]+|(?<=[a-z])(?=[A-Z])")
+#: Number of arguments among which a sentence may say an amount.
+_MAX_SEARCHED_ARGUMENTS: Final = 50
 #: A number, maybe with a currency before or after it: `40.00`, `40.00 EUR`, `€40`, `12,480.00`. Commas count only
 #: before a decimal point, because `12,480` is another number in other countries.
 _AMOUNT: Final = re.compile(
@@ -61,7 +69,7 @@ def format_amount_argument(name: str, value: Any) -> Any:
         name: Name of the argument.
         value: Value of the argument. It is returned as it is if it is no amount.
     """
-    match = _match_amount(value) if name in _NAMES else None
+    match = _match_amount(value) if _is_amount_name(name) else None
     if match is None:
         return value
     text, number = match.string, _parse_number(match)
@@ -70,12 +78,12 @@ def format_amount_argument(name: str, value: Any) -> Any:
 
 def is_amount_argument(name: str, value: Any) -> bool:
     """Return whether an argument is an amount, by its name and its value."""
-    return name in _NAMES and _match_amount(value) is not None
+    return _is_amount_name(name) and _match_amount(value) is not None
 
 
 def parse_amount_argument(name: str, value: Any) -> Decimal | None:
     """Return the number of an argument without its currency; None if the argument is no amount."""
-    match = _match_amount(value) if name in _NAMES else None
+    match = _match_amount(value) if _is_amount_name(name) else None
     return None if match is None else _parse_number(match)
 
 
@@ -106,21 +114,30 @@ def format_two_amounts(name: str, before: Any, after: Any) -> tuple[str, str] | 
         None if neither is an amount, if one is a number and the other a text, or if both have the same form. Of two
         texts, one may be no amount: it is returned as it is.
     """
-    if name not in _NAMES or type(before) is not type(after) or not (_match_amount(before) or _match_amount(after)):
+    if (
+        not _is_amount_name(name)
+        or type(before) is not type(after)
+        or not (_match_amount(before) or _match_amount(after))
+    ):
         return None
     shown = str(format_amount_argument(name, before)), str(format_amount_argument(name, after))
     return None if shown[0] == shown[1] else shown
 
 
-def format_amount_in_sentence(sentence: str, args: Any) -> str:
-    """Return the sentence of a call with separators and cents where it says the amount among its arguments.
+def format_amounts_in_sentence(sentence: str, args: Any) -> str:
+    """Return the sentence of a call with separators and cents where it says amounts among its arguments.
 
     A whole number may also be that of something else, such as an order. It is formatted beside a currency only.
     """
-    name = find_amount_argument_name(args)
-    if name is None or (formatted := format_amount_argument(name, args[name])) is args[name]:
-        return sentence
-    stored = str(args[name]).strip()
+    arguments = islice(args.items(), _MAX_SEARCHED_ARGUMENTS) if isinstance(args, dict) else ()
+    for name, value in arguments:
+        formatted = format_amount_argument(name, value)
+        if formatted is not value:
+            sentence = _replace_amount_in_sentence(sentence, str(value).strip(), formatted)
+    return sentence
+
+
+def _replace_amount_in_sentence(sentence: str, stored: str, formatted: str) -> str:
     return re.sub(
         rf"(?<![\w.,]){re.escape(stored)}(?!\w|[.,]\d)",
         lambda said: formatted if not stored.isdecimal() or _is_beside_currency(said) else said[0],
@@ -151,6 +168,10 @@ def find_amount_argument_name(args: Any) -> str | None:
 
 def _is_masked_for_reader(name: str, value: Any) -> bool:
     return mask_secret_fields_only({name: value})[name] == MASK or mask_text(str(value)) != str(value)
+
+
+def _is_amount_name(name: str) -> bool:
+    return _END_OF_WORD_IN_NAME.split(name)[-1].lower() in _AMOUNT_WORDS
 
 
 def _match_amount(value: Any) -> re.Match[str] | None:

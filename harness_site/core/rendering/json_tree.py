@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext
 
 from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import (
@@ -19,6 +19,7 @@ from harness_site.core.masking.masker import (
     mask_field_names_and_list_all_fields,
     mask_json_value,
 )
+from harness_site.core.rendering import markdown
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import (
     cut_text_to_preview,
@@ -32,9 +33,10 @@ PREVIEW = 6_000
 #: Longer texts and lists are folded.
 _FOLD_TEXT_LENGTH = 600
 _FOLD_LIST_LENGTH = 12
-#: Texts with more characters or lines show their first lines where nothing is folded, with a control for the others.
-_CLAMP_TEXT_LENGTH = 800
-_CLAMP_TEXT_LINES = 12
+#: Values with more lines show the first ones where nothing is folded, with a control for the others.
+_CLAMP_LINES = 40
+#: Characters of a line of a text, about.
+_LINE_LENGTH = 75
 #: Classes of the columns of a long list, by the number of characters of its longest value.
 _COLUMN_WIDTHS = ((8, "narrow"), (28, "wide"))
 #: Values nested deeper are written as JSON text.
@@ -42,6 +44,16 @@ MAX_TREE_DEPTH = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
 MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
+#: What begins a heading, an item of a list or a quotation of Markdown, and what marks words in a line of it.
+_MARKDOWN_MARKS = (
+    re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*(?:\n[ \t]*\n|\Z)"),
+    re.compile(r"(?:\A|\n[ \t]*\n)(?:[-*+]|1[.)]) +\S"),
+    re.compile(r"(?:\A|\n[ \t]*\n)> \S"),
+    re.compile(r"\*\*\w[^*\n]*\*\*"),
+    re.compile(r"\[[^\]\n]+\]\(https?://[^)\s]+\)"),
+)
+#: Number of these marks that a text in Markdown has at least: one alone may be a comment of a program.
+_LEAST_MARKDOWN_MARKS = 2
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
 _WHITE_SPACE: Final = re.compile(r"(\s+)")
@@ -73,7 +85,9 @@ def mask_and_render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: 
     """Render a JSON value as HTML.
 
     With `limit`, content beyond that many characters or `MAX_NODES` values is omitted with a note. Without `fold`,
-    nothing is folded, and of a long text or list the beginning is in sight until the reader shows all of it.
+    nothing is folded, and of a text or list of more than 40 lines the beginning is in sight until the reader shows all
+    of it; values are written for people, not as JSON, and a text in Markdown is formatted, with a control for its
+    source.
     """
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
@@ -146,9 +160,25 @@ class _Writer:
     def render_value(self, value: Any, depth: int) -> SafeString:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
+        if not self.fold and not is_secret_number(value):
+            return self._render_value_for_people(value)
         if isinstance(value, str):
             return self._render_text_value(quote_ambiguous_text_except_amount(value))
         return self._render_text_value(MASK if is_secret_number(value) else mask_and_dump_json(value))
+
+    def _render_value_for_people(self, value: Any) -> SafeString:
+        """Render a value as sentences say it: “yes” for true, “–” for null, and a text without quotes."""
+        if isinstance(value, str):
+            if not self.is_clamping and _is_markdown(value):
+                return _render_markdown_with_source(value, is_long=_has_too_many_lines(value))
+            return self._render_text_value(value if value.strip() else _describe_blank_text(value))
+        if value is None:
+            return SafeString("–")
+        if isinstance(value, bool):
+            return conditional_escape(gettext("yes") if value else gettext("no"))
+        if isinstance(value, dict | list):
+            return build_html("({})", gettext("none"))
+        return self._render_text_value(mask_and_dump_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= MAX_TREE_DEPTH:
@@ -202,7 +232,7 @@ class _Writer:
             )
             summary = build_html('{}… <span class="omission">{}</span>', head, format_byte_size(get_byte_size(text)))
             return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, masked)
-        if not self.fold and (len(text) > _CLAMP_TEXT_LENGTH or text.strip().count("\n") >= _CLAMP_TEXT_LINES):
+        if not self.fold and _has_too_many_lines(text):
             return _render_clamped_text(masked, len(text))
         return _keep_hyphenated_words_on_one_line(masked)
 
@@ -222,9 +252,44 @@ def _keep_hyphenated_words_on_one_line(text: str) -> SafeString:
 
 def _is_long_enough_to_clamp(value: dict[str, Any] | list[Any], depth: int) -> bool:
     """Return whether only the beginning of a value is in sight. The names of all arguments of a call always are."""
-    if isinstance(value, dict):
-        return depth > 0 and len(value) > _FOLD_LIST_LENGTH
-    return _count_leaves(value) > _FOLD_LIST_LENGTH
+    return (depth > 0 or isinstance(value, list)) and _count_leaves(value) > _CLAMP_LINES
+
+
+def has_clamped_value(value: Any, depth: int = 0) -> bool:
+    """Return whether only the beginning of some value is in sight where nothing is folded."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return _is_long_enough_to_clamp(value, depth) or (
+            depth < MAX_TREE_DEPTH and any(has_clamped_value(each, depth + 1) for each in inner)
+        )
+    return isinstance(value, str) and _has_too_many_lines(value)
+
+
+def _has_too_many_lines(text: str) -> bool:
+    return sum(max(1, -(-len(line) // _LINE_LENGTH)) for line in text.strip().split("\n")) > _CLAMP_LINES
+
+
+def _is_markdown(text: str) -> bool:
+    """Return whether a text of several lines has marks of Markdown that a program or a list of values has not."""
+    is_short = len(text) <= markdown.LIMIT and "\n" in text
+    return is_short and sum(bool(mark.search(text)) for mark in _MARKDOWN_MARKS) >= _LEAST_MARKDOWN_MARKS
+
+
+def _describe_blank_text(text: str) -> str:
+    return f'"{text}"' if text else pgettext("value of an argument", "(empty)")
+
+
+def _render_markdown_with_source(text: str, *, is_long: bool) -> SafeString:
+    """Render a text in Markdown as it is read, with a control that shows what the tool gets instead."""
+    formatted = build_html('<div class="prose">{}</div>', markdown.mask_and_render_markdown(text))
+    return build_html(
+        '<div class="formatted-text"><details><summary><span class="closed">{}</span><span class="opened">{}</span>'
+        "</summary>{}</details>{}</div>",
+        gettext("Show the source"),
+        gettext("Show the formatted text"),
+        build_html('<div class="source">{}</div>', mask_and_reveal_hidden(text)),
+        _render_clamped_text(formatted, len(text)) if is_long else formatted,
+    )
 
 
 def _choose_css_classes_of_multi_column_list(items: list[Any]) -> str:

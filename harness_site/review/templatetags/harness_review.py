@@ -21,6 +21,7 @@ from harness_site.core.formatting import format_date_with_weekday_and_year
 from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments, is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.json_tree import has_clamped_value
 from harness_site.core.status_labels import describe_risk, find_unusual_risk
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_decision_evidence_context
@@ -109,6 +110,7 @@ register.filter("tool_in_words", put_tool_in_words)
 register.filter("format_date", format_date_with_weekday_and_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)
 register.filter("json_container", parse_json_container)
+register.filter("has_clamped_value", has_clamped_value)
 register.filter("chosen_option", find_question_choice_of_decision)
 register.filter("is_reason_given", is_reason_given)
 register.filter("cited_evidence", build_decision_evidence_context)

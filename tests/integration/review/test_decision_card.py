@@ -89,6 +89,17 @@ def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     assert compute_keyed_fingerprint_of_digest(call.args_digest) in stored
 
 
+@pytest.mark.parametrize(
+    ("status", "lines", "is_said"),
+    [("awaiting_approval", 41, True), ("awaiting_approval", 40, False), ("interrupted", 41, False)],
+)
+def test_approval_says_that_a_part_of_the_arguments_is_out_of_sight(
+    reader: Client, status: str, lines: int, is_said: bool
+) -> None:
+    shown = page(reader, lost_call(status=CallStatus(status), args={"text": "line\n" * lines}))
+    assert ("A part of the arguments is not shown yet. Read all of them first" in shown) is is_said
+
+
 def test_masked_argument_is_said_beside_the_arguments(reader: Client, client: Client) -> None:
     said = "A value is masked here, and the tool gets the real one."
     assert said not in page(reader, lost_call())

@@ -1,10 +1,16 @@
 import json
 import re
-from html import unescape
+from html import escape, unescape
 
 import pytest
 
-from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, mask_and_dump_json, mask_and_render_json_tree
+from harness_site.core.rendering.json_tree import (
+    MAX_INDENTED,
+    MAX_NODES,
+    has_clamped_value,
+    mask_and_dump_json,
+    mask_and_render_json_tree,
+)
 
 
 def test_object_is_rendered_as_a_labelled_list() -> None:
@@ -121,10 +127,10 @@ def test_tree_without_folding_is_expanded() -> None:
 
 
 def test_long_list_is_complete_and_has_a_control_where_nothing_is_folded() -> None:
-    value = {"all": list(range(100)), "rows": [{"cells": [1] * 13}], "named": {"few": [2] * 12, "last": 3}}
+    value = {"all": list(range(100)), "rows": [{"cells": [1] * 41}], "named": {"few": [2] * 39, "last": 3}}
     html = mask_and_render_json_tree(value, limit=None, fold=False).html
-    assert html.count("<dd") == 132
-    assert re.findall("Show all [0-9]+ values", html) == ["Show all 100 values", "Show all 13 values"]
+    assert html.count("<dd") == 187
+    assert re.findall("Show all [0-9]+ values", html) == ["Show all 100 values", "Show all 41 values"]
 
 
 def test_value_with_too_many_entries_is_shown_as_json_text() -> None:
@@ -146,9 +152,45 @@ def test_copied_json_is_compact_if_indentation_would_dominate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_clamped"), [("a" * 801, True), ("a" * 800, False), ("a\n" * 13, True), ("a\n" * 12, False)]
+    ("text", "is_clamped"), [("a" * 3001, True), ("a" * 3000, False), ("a\n" * 41, True), ("a\n" * 40, False)]
 )
 def test_long_text_is_complete_and_has_a_control_where_nothing_is_folded(text: str, is_clamped: bool) -> None:
     html = mask_and_render_json_tree({"note": text}, limit=None, fold=False).html
     assert text in html
-    assert (f"Show all {len(text)} characters" in html) == is_clamped
+    assert (f"Show all {len(text):,} characters" in html) == is_clamped
+    assert has_clamped_value({"note": text}) == is_clamped
+
+
+def test_values_are_written_for_people_where_nothing_is_folded() -> None:
+    value = {"on": True, "off": False, "at": None, "bcc": [], "zip": "50674", "note": "", "blank": "  ", "count": 12}
+    html = mask_and_render_json_tree(value, limit=None, fold=False).html
+    shown = re.findall(r'<dd dir="auto">(.*?)</dd>', html)
+    assert shown == ["yes", "no", "–", "(none)", "50674", "(empty)", "&quot;  &quot;", "12"]
+
+
+ARTICLE = "# Returns\n\nSend it back within **30 days** & keep the slip.\n\n- Pack it\n- Send it"
+
+
+def test_text_in_markdown_is_formatted_with_a_control_for_its_source() -> None:
+    html = mask_and_render_json_tree({"body": ARTICLE}, limit=None, fold=False).html
+    assert "<h3>Returns</h3>" in html
+    assert "<strong>30 days</strong>" in html
+    assert f'<div class="source">{escape(ARTICLE)}</div>' in html
+    assert ("Show the source" in html, "clamped" in html) == (True, False)
+    long = mask_and_render_json_tree({"body": ARTICLE + "\n\nMore." * 40}, limit=None, fold=False).html
+    assert "Show all " in long
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# make the table\nimport os\n\n# run it\nprint(**options, **more)",
+        "Dear Mara,\n\nplease stop using it.\n\nKind regards",
+        "* one\n* two",
+        "**bold** on one line, [a link](https://example.org)",
+    ],
+)
+def test_other_text_is_shown_as_it_is(text: str) -> None:
+    html = mask_and_render_json_tree({"body": text}, limit=None, fold=False).html
+    assert "formatted-text" not in html
+    assert escape(text) in html

@@ -11,6 +11,7 @@ from harness_site.core.money_amounts_in_call_arguments import (
     Amount,
     find_visible_amount,
     format_amounts_among_arguments,
+    format_amounts_in_sentence,
     is_amount_in_sentence,
     sum_amounts_in_one_currency,
 )
@@ -73,6 +74,15 @@ def test_amounts_inside_of_lists_and_objects_are_formatted() -> None:
     assert payments[0]["amount"] == "9420.00"
     with translation.override("de"):
         assert format_amounts_among_arguments({"payments": payments})["payments"][0]["amount"] == "9.420,00"
+
+
+def test_amounts_of_any_usual_name_are_formatted_in_arguments_and_sentence() -> None:
+    args = {"total": "93840.00", "approved_budget": "100000.00", "unitPrice": 1649.0, "totality": "1000.00", "n": 9384}
+    shown = ["93,840.00", "100,000.00", "1,649.00", "1000.00", 9384]
+    assert list(format_amounts_among_arguments(args).values()) == shown
+    assert format_amounts_in_sentence("Order for 93840.00 EUR of 100000.00, number 1000.00", args) == (
+        "Order for 93,840.00 EUR of 100,000.00, number 1000.00"
+    )
 
 
 def test_values_that_are_written_as_json_keep_their_amounts() -> None:
