@@ -15,11 +15,15 @@ _MAX_NAMES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class NearNames:
-    """Names for one filter: its parameter in the URL and its label."""
+    """Names for one filter: its parameter in the URL and its label.
+
+    `typed_in` is the parameter of the filter that has such a name now, if it is another one.
+    """
 
     parameter: str
     label: str
     names: tuple[str, ...]
+    typed_in: str = ""
 
 
 def find_near_names(typed: str, known: Iterable[str]) -> tuple[str, ...]:

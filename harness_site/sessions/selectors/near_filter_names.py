@@ -41,6 +41,8 @@ def load_near_names_of_session_filters(
         if typed := given.get(parameter, ""):
             known = {*suggested.get(parameter, ()), *_list_known_names_of_days(workspace, parameter)}
             near.append(NearNames(parameter, str(label), find_near_names(typed, known)))
+    if (agent := given.get("agent", "")) and agent in suggested.get("label", ()):
+        near.append(NearNames("label", str(_SESSION_FILTERS["label"]), (agent,), typed_in="agent"))
     return [one for one in near if one.names]
 
 

@@ -25,6 +25,7 @@ from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking.reversible_tokens_for_masked_names import replace_file_digests_by_keyed_fingerprints
+from harness_site.core.near_names import NearNames
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
@@ -164,9 +165,11 @@ def list_session_sort_choices() -> list[tuple[str, str]]:
 
 
 @register.simple_tag(takes_context=True)
-def build_near_name_url(context: Context, parameter: str, name: str) -> str:
+def build_near_name_url(context: Context, near: NearNames, name: str) -> str:
     """Return the URL of the list with a known name in place of one that nothing has."""
-    return build_filter_url(context["request"].GET, **{parameter: name, "rows": ""})
+    return build_filter_url(
+        context["request"].GET, **{near.typed_in or near.parameter: "", near.parameter: name, "rows": ""}
+    )
 
 
 @register.simple_tag

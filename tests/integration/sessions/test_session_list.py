@@ -310,6 +310,9 @@ def test_names_like_one_that_nothing_has_are_offered(reader: Client) -> None:
     assert [name for name, _ in read_near_names(reader, "/sessions/?agent=DESK")] == ["desk", "refund-desk"]
     assert [name for name, _ in read_near_names(reader, "/sessions/?agent=mialer")] == ["mailer"]
     assert [name for name, _ in read_near_names(reader, "/sessions/?agent=mailer&label=vip")] == ["vip-customers"]
+    assert read_near_names(reader, "/sessions/?agent=vip-customers&status=failed") == [
+        ("vip-customers", "?status=failed&label=vip-customers")
+    ]
     assert read_near_names(reader, "/sessions/?agent=nowhere") == []
     assert read_near_names(reader, "/sessions/?agent=mailer&status=failed") == [], "the name is right"
     assert [name for name, _ in read_near_names(reader, "/sessions/?q=lamp&agent=refund")] == ["refund-desk"]
