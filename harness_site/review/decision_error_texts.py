@@ -110,9 +110,7 @@ def _build_already_decided_problem(
     if error.by == reader:
         text = _("You have already decided, at {time}: {decision}.")
         todo = (
-            _("If that decision is wrong, withdraw it before the run uses it.")
-            if _is_decision_withdrawable(call)
-            else ""
+            _("The page of the call says whether it can still be withdrawn.") if _is_decision_withdrawable(call) else ""
         )
     else:
         text = _("{name} decided first, at {time}: {decision}.")
@@ -229,9 +227,11 @@ def _describe_overruling_decision(decision: Decision, label: str) -> str:
 
 
 def _advise_about_decision_of_another_person(call: ToolCall) -> str:
-    if _is_decision_withdrawable(call):
-        return _("If that decision is wrong, tell them or withdraw it before the run uses it.")
-    return _("If that decision is wrong, tell them.")
+    tell = _("If that decision is wrong, tell them.")
+    if not _is_decision_withdrawable(call):
+        return tell
+    # A run may use the decision while the sentence is read, and the page follows that.
+    return f"{tell} {_('The page of the call says whether it can still be withdrawn.')}"
 
 
 def _get_decision_label(decision: Decision, call: ToolCall) -> str:

@@ -63,7 +63,17 @@ def test_form_about_a_decided_call_names_the_first_decision(alice: Client, sessi
     assert "You have already decided, at " in own
     assert "tell them" not in own
     assert "take it off the list" not in page
-    assert "before the run uses it" not in page
+    assert "can still be withdrawn" not in page
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_advice_about_a_decision_that_a_run_may_use_meanwhile_stays_true(alice: Client, name: str) -> None:
+    call = awaiting()
+    make_decision(call=call, kind=DecisionKind.APPROVE, actor=name)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED, revision=2)
+    page = visible_text(alice.post(url(call), REJECT))
+    assert "The page of the call says whether it can still be withdrawn." in page
+    assert ("If that decision is wrong, tell them." in page) == (name == "bob")
 
 
 @pytest.mark.parametrize(
