@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
+from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Vote
 from checkpoints.enums import (
@@ -66,6 +68,9 @@ from harness_site.sessions.session_formatting import mask_safe_link_or_return_em
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest, RunEvents
 
+#: Where something starts agents, a decision is used within this time.
+_USUALLY_USED_WITHIN: Final = timedelta(minutes=5)
+
 
 @dataclass(frozen=True, slots=True)
 class _CallSeenByReader:
@@ -115,6 +120,11 @@ def _load_call_with_evidence_and_votes_for_reader(call: ToolCall, reader: Member
 def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
     """Build what the call is, what it waits for, and whether the reader may decide."""
     call, reader = seen.call, seen.reader
+    asking, may_decide, overdue = (
+        call.status == CallStatus.AWAITING_APPROVAL,
+        may_member_decide_call(call, reader),
+        is_overdue(call),
+    )
     return {
         "call": call,
         "reader": seen.person,
@@ -123,9 +133,10 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "secrets_hidden": is_masking_active(),
         "has_masked_arguments": parse_edited_arguments.has_masked_arguments(call),
         "undecided": call.undecided,
-        "asking": call.status == CallStatus.AWAITING_APPROVAL,
-        "overdue": is_overdue(call),
-        "may_decide": may_member_decide_call(call, reader),
+        "asking": asking,
+        "overdue": overdue,
+        "may_decide": may_decide,
+        "may_happen": asking and not call.session.finished and (may_decide or not overdue),
         "late_for": reader.role != Role.ADMIN,
         "heading": get_card_heading_for_reader(
             call, reader, seen.evidence, seen.decision, seen.agreements, seen.overruled
@@ -146,6 +157,7 @@ def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:
     return {
         "decision": decision,
         "resumed": _is_decision_used(call, decision),
+        "is_left_unused": decision is not None and decision.created_at < clock.now() - _USUALLY_USED_WITHIN,
         "hooks_answer_first": not call.undecided
         and call.session.status == SessionStatus.NEEDS_REVIEW
         and pending_calls.does_session_wait_for_verify_hooks_alone(call.session),

@@ -65,6 +65,7 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     page = visible_text(people["bob"].get(url(call)))
     assert "alice handed this call to you at " in page
     assert "You know the customer." in page
+    assert page.count("· note of the hand-over You know the customer.") == 1
     assert ["1 for you" in visible_text(people[name].get("/review/")) for name in ("bob", "dora")] == [True, False]
     assert "Handed to you by alice" in visible_text(people["bob"].get("/review/?claimed=me"))
     assert "Handed to bob by alice" in visible_text(people["dora"].get("/review/"))
@@ -87,6 +88,8 @@ def test_handed_over_call_counts_as_that_of_the_receiver_until_the_handover_ends
     handed = lost_call()
     lost_call(session_id="order-18", tool="send_mail")
     people["alice"].post(f"{url(handed)}hand-over/", {"to": "bob"})
+    card = people["alice"].get(url(handed)).content.decode()
+    assert '<a class="btn" data-key="n" data-next' in card  # the call can still be decided
     page = people["alice"].get("/review/")
     mine, his = visible_text(page), visible_text(people["bob"].get("/review/"))
     assert "1 call needs your decision 1 more, which you handed to bob" in mine

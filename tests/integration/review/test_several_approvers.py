@@ -58,6 +58,7 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     assert "Your approval counts. The call runs once, with exactly these arguments, as soon as enough people" in page
     assert "The call runs once, with exactly these arguments." not in page
     assert "The call runs as shown." not in page
+    assert "What will happen" in visible_text(people["carol"].get(url(call)))
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
