@@ -138,7 +138,10 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
             DecisionKind.RESPOND: _("The agent gets your answer."),
         }
         end = ""
-    return {kind: " ".join(filter(None, [start, action, end])) for kind, action in actions.items()}
+    texts = {kind: [start, action, end] for kind, action in actions.items()}
+    for kind in APPROVING_KINDS & texts.keys() if not call.is_question else ():
+        texts[kind].append(_("Once it has started, the approval cannot be withdrawn."))
+    return {kind: " ".join(filter(None, sentences)) for kind, sentences in texts.items()}
 
 
 def _describe_when_agent_continues(call: ToolCall) -> str:
@@ -148,7 +151,7 @@ def _describe_when_agent_continues(call: ToolCall) -> str:
     if run is not None and call.status == CallStatus.AWAITING_APPROVAL and run.pk == call.run_id:
         text = _("Run {number} on {host} asked for this and continues when it checks again.")
         return text.format(number=run.number, host=run.host)
-    return _("Nothing happens until the agent is started again.")
+    return _("This takes effect as soon as a process continues the session, which may be at once.")
 
 
 def _is_same_call(call: ToolCall, other: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Risk, Role, RunStatus, SessionStatus
-from checkpoints.models import AuditEvent, Session, ToolCall
+from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.models import Claim
 from tests.integration.review.interrupted_calls import lost_call, page, raw
@@ -60,8 +60,7 @@ def test_text_evidence_is_shown(reader: Client) -> None:
         ({"status": SessionStatus.ACTIVE}, "Run 2 on worker-1 (pid 88) is running, at version 1."),
         (
             {"status": SessionStatus.ACTIVE, "owner": None},
-            "You need to do nothing more. No process runs now; the session continues when its agent is started again. "
-            "The last activity was just now. If refund-desk should have continued by now, tell the people who run it.",
+            "You need to do nothing more. The session continues as soon as a process takes it up, which may be at once",
         ),
         ({"status": SessionStatus.NEEDS_REVIEW}, "The session is paused: another call needs a decision."),
         ({"status": SessionStatus.COMPLETED, "result": '"done"'}, "The session is completed with this result: done"),
@@ -119,8 +118,19 @@ def test_approved_call_whose_agent_runs_does_not_wait_for_its_start(reader: Clie
     assert "The call has not started yet. The agent continues and runs it once. Run 2 on worker-1" in page(reader, call)
     Session.objects.filter(pk=call.session_id).update(owner=None)
     shown = page(reader, call)
-    assert "It runs once, as soon as the agent is started. You need to do nothing more. No process runs now." in shown
-    assert "the session continues when its agent is started again" not in shown
+    start = "It runs once, as soon as a process continues the session, which may be at once."
+    assert f"{start} You need to do nothing more. For the developer of the agent" in shown
+
+
+def test_people_are_told_only_after_a_decision_stayed_unused_for_minutes(reader: Client) -> None:
+    call = decided(status=SessionStatus.READY, owner=None)
+    made = make_decision(call=call, revision=1)
+    told = "If refund-desk should have continued by now, tell the people who run it."
+    assert told not in page(reader, call)
+    long_ago = made.created_at - timedelta(minutes=6)
+    Decision.objects.update(created_at=long_ago)
+    Session.objects.filter(pk=call.session_id).update(updated_at=long_ago)
+    assert f"No process runs now. The last activity was 6 min ago. {told}" in page(reader, call)
 
 
 def test_decision_after_the_end_of_the_session_is_not_called_a_message_to_the_agent(reader: Client) -> None:

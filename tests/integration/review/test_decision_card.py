@@ -347,13 +347,15 @@ def test_each_answer_explains_its_effect(reader: Client) -> None:
     unknown = "Without one, it is told that the result is not known."
     assert f"{begin} The agent goes on with the result that you enter. {unknown}" in shown
     assert f"{begin} The agent is told that this call did not happen, and your reason." in shown
-    assert f"{begin} It runs refund_card once more, and the agent gets the new result." in shown
+    final = "Once it has started, the approval cannot be withdrawn."
+    assert f"{begin} It runs refund_card once more, and the agent gets the new result. {final}" in shown
+    assert shown.count(final) == 1
 
 
 def test_card_without_a_waiting_process_says_so(reader: Client) -> None:
     call = lost_call()
     Session.objects.filter(pk=call.session_id).update(owner=None)
-    begin = "Then: Nothing happens until the agent is started again."
+    begin = "Then: This takes effect as soon as a process continues the session, which may be at once."
     assert f"{begin} The agent goes on with the result that you enter." in page(reader, call)
 
 

@@ -52,7 +52,7 @@ def test_sessions_that_continue_are_counted_once(people: dict[str, Client], lost
     calls = [first, make_call(session=first.session, run=first.run, call_id="call_10", interrupted_at=THEN), other]
     address, _ = decide_all(people["alice"], calls)
     Run.objects.filter(session=first.session).update(lease_expires_at=clock.now())
-    assert "1 session has no process now" in visible_text(people["alice"].get(address))
+    assert "1 session continues as soon as a process takes it up" in visible_text(people["alice"].get(address))
 
 
 def test_decision_that_was_recorded_alone_is_not_called_a_bulk_decision(people: dict[str, Client], lost: Lost) -> None:
@@ -75,12 +75,12 @@ def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], 
         text,
     )
     Run.objects.filter(session=Session.objects.first()).update(lease_expires_at=clock.now())
-    assert "1 session has no process now" in visible_text(people["alice"].get(address))
+    assert "1 session continues as soon as a process takes it up" in visible_text(people["alice"].get(address))
     Run.objects.update(lease_expires_at=clock.now())
     text = visible_text(people["alice"].get(address))
     assert "alice decided 3 calls of refund_card" in text
     assert re.search("“Checked.” Evidence: “?Not in the export.”? ", text)
-    assert "No process runs now; the sessions continue when their agents are started again." in text
+    assert "The sessions continue as soon as processes take them up, which may be at once." in text
     assert "Withdraw 3 decisions" in text
     missing = people["alice"].post(address, {"reason": " "})
     assert missing.status_code == 422
