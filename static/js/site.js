@@ -23,6 +23,7 @@ import "./deadlines.js";
 import "./chart_tips.js";
 import "./filters.js";
 import "./breadcrumb_filters.js";
+import "./next_page_fragment.js";
 
 document.documentElement.classList.add("js");
 
