@@ -79,8 +79,8 @@ class ToolView:
     """A call for display: `kind` names its template, empty for arguments and result as they are.
 
     `label` says what was done and `target` to what, both masked. `chip` is a style and a word. `has_result` tells
-    whether the template displays the text of the result too. `is_complete` is False if something is left out; then
-    `size` is that of everything, in bytes.
+    whether the template displays the text of the result too. `is_launch`: the work goes on after the result, and takes
+    longer than the call. `is_complete` is False if something is left out; then `size` is that of everything, in bytes.
     """
 
     kind: str
@@ -90,6 +90,7 @@ class ToolView:
     note: str = ""
     content: Mapping[str, Any] = field(default_factory=dict)
     has_result: bool = True
+    is_launch: bool = False
     is_complete: bool = True
     size: int = 0
 

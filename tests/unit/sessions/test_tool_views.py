@@ -415,3 +415,12 @@ def test_error_of_a_tool_is_shown_without_its_tag() -> None:
 def test_files_that_a_shell_command_displays_are_read(command: Any, files: list[str]) -> None:
     changes = list(iterate_file_reads_and_changes("shell", {"command": command}))
     assert [(change.path, change.hunks) for change in changes] == [(path, ()) for path in files]
+
+
+def test_launch_of_a_subagent_that_works_in_the_background_is_not_its_end() -> None:
+    args = {"description": "Compare adapters", "prompt": "Compare all adapters.", "run_in_background": True}
+    launched = view("Task", args, "Async agent launched successfully.\nagentId: a1")
+    assert (launched.is_launch, launched.chip) == (True, ("off", "Launched in the background"))
+    finished = view("Task", args, "There are four adapters.")
+    assert (finished.is_launch, finished.chip) == (False, None)
+    assert view("Task", args, "Async agent launched, but failed", is_error=True).chip is None
