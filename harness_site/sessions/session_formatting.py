@@ -126,12 +126,18 @@ def format_exit_code(code: int | None) -> str:
     return gettext("exit %(code)d") % {"code": code}
 
 
-def get_call_card_shape_and_label(card: CallCard) -> tuple[str, str]:
-    """Return the chip shape and label of a call, from the log or else from its result."""
+def get_call_card_shape_and_label(card: CallCard, is_running: object = False) -> tuple[str, str]:
+    """Return the chip shape and label of a call, from the log or else from its result.
+
+    Args:
+        card: The call.
+        is_running: Whether a process continues the session, which may still get the result of a call of its last turn.
+    """
     if card.newest_attempt is not None:
         return get_call_record_shape_and_label(card.newest_attempt)
     if card.result is None:
-        return "off", gettext("No result")
+        is_awaited = is_running and card.is_of_last_turn
+        return ("run", gettext("No result yet")) if is_awaited else ("off", gettext("No result"))
     return ("bad", gettext("Failed")) if card.result.is_error else ("ok", gettext("Completed"))
 
 

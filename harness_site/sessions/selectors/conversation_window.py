@@ -67,6 +67,7 @@ class CallCard:
 
     Read-only calls are not logged and have no attempts. `time_to_result` is the time from the message with the call to
     the message with its result; None if that message has several calls, and where a new run or another branch begins.
+    `is_of_last_turn`: nothing but results follows the message with the call in the newest version of the session.
     """
 
     call: CallPart
@@ -74,6 +75,7 @@ class CallCard:
     result_position: int | None
     attempts: tuple[CallRecord, ...]
     time_to_result: timedelta | None = None
+    is_of_last_turn: bool = False
     kind: str = field(default="card", init=False)
 
     @property
@@ -382,6 +384,7 @@ class _ConversationBuilder:
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
         self.used: set[tuple[str, int]] = set()
+        self.start_of_last_turn = self._find_start_of_last_turn() if self.newest_end else len(messages)
         self.runs = self._load_runs_if_handover_is_possible()
 
     def build_items(self) -> tuple[Item, ...]:
@@ -400,6 +403,15 @@ class _ConversationBuilder:
                 items.append(entry)
                 shown_at = entry.at
         return (*items, *self._build_pending_items(run_number)) if self.newest_end else tuple(items)
+
+    def _find_start_of_last_turn(self) -> int:
+        """Return the index of the first message of the turn after which there are only results."""
+        start = len(self.messages)
+        while start and self.parts[start - 1] and isinstance(self.parts[start - 1][0], ResultPart):
+            start -= 1
+        while start and self.messages[start - 1].role.lower() in AGENT_ROLES:
+            start -= 1
+        return start
 
     def _build_conversation_entry(
         self, index: int, message: StoredMessage, origin: Origin | None, previous_at: datetime | None
@@ -452,7 +464,7 @@ class _ConversationBuilder:
         if attempts:
             call = replace(call, args=restore_argument_order(call.args, attempts[0].args_order))
         if spot not in self.pairs.answers:
-            return CallCard(call, None, None, attempts)
+            return CallCard(call, None, None, attempts, is_of_last_turn=spot[0] >= self.start_of_last_turn)
         index, number = self.pairs.answers[spot]
         result = self.parts[index][number]
         return CallCard(

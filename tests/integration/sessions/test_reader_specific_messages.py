@@ -50,7 +50,7 @@ def test_unmasked_rendering_is_not_reused_for_others(session: Session, client: C
 def test_changed_status_of_a_call_is_shown_at_once(session: Session, client: Client) -> None:
     client.force_login(make_user())
     address = f"/sessions/{session.pk}/"
-    assert "pay No result not logged" in visible_text(client.get(address))
+    assert "pay No result yet not logged" in visible_text(client.get(address))
     call = make_call(session=session, call_id="c1", tool="pay", args={}, step=1, status=CallStatus.ISSUED)
     assert "pay Running" in visible_text(client.get(address))
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED, revision=2)

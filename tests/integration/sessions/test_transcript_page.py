@@ -169,9 +169,21 @@ def test_call_without_arguments_is_labelled(session: Session, reader: Client) ->
     )
     make_checkpoint(session=session)
     address = f"/sessions/{session.pk}/"
-    assert "look No result not logged Copy call No arguments." in visible_text(reader.get(address))
+    assert "look No result yet not logged Copy call No arguments." in visible_text(reader.get(address))
     Session.objects.filter(pk=session.pk).update(metadata='{"import":{}}')
-    assert "look No result Copy call No arguments." in visible_text(reader.get(address))
+    assert "look No result yet Copy call No arguments." in visible_text(reader.get(address))
+
+
+def test_call_of_the_last_turn_has_no_result_yet_while_the_session_runs(session: Session, reader: Client) -> None:
+    for number in (1, 2):
+        call = {"kind": "tool_call", "id": f"c{number}", "name": "look", "args": {}}
+        make_message(session=session, role="user", text="Go on.")
+        make_message(session=session, role="assistant", blocks=[call])
+    make_checkpoint(session=session)
+    address = f"/sessions/{session.pk}/"
+    assert re.findall(r"No result(?: yet)?", visible_text(reader.get(address))) == ["No result", "No result yet"]
+    Session.objects.update(status=SessionStatus.COMPLETED)
+    assert re.findall(r"No result(?: yet)?", visible_text(reader.get(address))) == ["No result", "No result"]
 
 
 def test_unknown_outcome_is_hatched_and_links_to_its_card(session: Session, reader: Client) -> None:
