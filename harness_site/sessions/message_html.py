@@ -136,8 +136,12 @@ def _render_token_counts(tokens: TokenCounts) -> SafeString:
 
 
 def _render_time_taken_to_answer(span: timedelta) -> SafeString:
+    """Render how long after the message before a message came; empty for less than a second."""
+    if span < timedelta(seconds=1):
+        return SafeString("")
     title = _("Time since the message before")
-    return build_html('<span class="took" title="{}">{}</span>', title, format_duration(span.total_seconds()))
+    words = _("after %(duration)s") % {"duration": format_duration(span.total_seconds())}
+    return build_html('<span class="took" title="{}">{}</span>', title, words)
 
 
 def _render_links_and_copy_button(
