@@ -28,7 +28,7 @@ from harness_site.sessions.selectors.conversation_window import CallCard, Messag
 from harness_site.templatetags.harness_tags import render_button_copying_text_at_url, render_time
 
 _MESSAGE: Final = """
-<article class="msg {role_kind}" id="m-{position}"{data_whole}>
+<article class="msg {role_kind}" id="m-{position}"{data_whole}{focus}>
   <aside>
     <b>{role}</b>
     {time}
@@ -41,6 +41,8 @@ _MESSAGE: Final = """
   {tokens}
 </article>
 """
+#: A browser scrolls to the message that gets the focus, unless the address has a fragment.
+_FOCUS: Final = SafeString(' tabindex="-1" autofocus')
 _MARKS: Final = (
     '<span class="marks">{version}<a class="permalink" href="{session_url}?v={shown_version}&amp;at={position}'
     '#m-{position}" aria-label="{link_label}">#{number}</a><span class="copy-actions">{copy_button}</span></span>'
@@ -72,6 +74,7 @@ def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> Sa
         role_kind=session_formatting.get_role_css_kind(role),
         position=entry.position,
         data_whole=SafeString(" data-whole") if variables["whole"] and not is_offline else "",
+        focus=_FOCUS if entry.has_message_or_result_at(variables["at"]) else "",
         role=mask_and_reveal_hidden(session_formatting.format_role_name(role)),
         time="" if variables["has_no_times"] else _render_time_and_date_if_new(entry.at, entry.previous_at),
         answer_time=""

@@ -117,6 +117,13 @@ function scrollToNewestMessage() {
   if (document.getElementById("end")) scrollDownTo(endOfPage);
 }
 
+/** Return the fragment of the message that an address without one names. */
+function namedMessage() {
+  const position = new URLSearchParams(location.search).get("at") ?? "";
+  return !location.hash && document.getElementById(`m-${position}`) ? `#m-${position}` : "";
+}
+
+if (namedMessage()) location.replace(namedMessage()); // so that it is marked as the target
 openWindowOfHash();
 window.addEventListener("hashchange", openWindowOfHash);
 history.scrollRestoration = /^#(m-|end$)/.test(location.hash) ? "manual" : "auto";

@@ -387,6 +387,18 @@ def test_transcript_works_without_javascript(open_page: OpenPage, long_session: 
     expect(page.locator("#m-0")).to_be_in_viewport()
 
 
+@pytest.mark.parametrize("javascript", [True, False])
+def test_address_with_a_position_alone_leads_to_its_message(
+    open_page: OpenPage, long_session: str, javascript: bool
+) -> None:
+    page = open_page("carol", java_script_enabled=javascript)
+    page.goto(f"{long_session}?v=12&at=600")
+    expect(page.locator("#m-600")).to_be_in_viewport()
+    if javascript:
+        expect_loaded_url(page, r"at=600#m-600$")
+        expect(page.locator("#m-600:target")).to_have_count(1)
+
+
 def test_transcript_pages_have_no_accessibility_violations(
     open_page: OpenPage, page_monitors: list[PageMonitor], long_session: str
 ) -> None:

@@ -25,6 +25,7 @@ register = template.Library()
 #: Variables that a message gets from the page.
 _PASSED: Final = (
     "session_pk",
+    "at",
     "whole",
     "offline",
     "version_text",

@@ -1,6 +1,6 @@
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any
 
@@ -14,11 +14,12 @@ from harness_site.sessions.selectors.conversation_window import MessageEntry
 SCRIPT = "<script>alert(1)</script>"
 
 
-def render(role: str = "user", text: str = "Hello", **variables: object) -> str:
+def render(role: str = "user", text: str = "Hello", answer_time: timedelta | None = None, **variables: object) -> str:
     at = datetime(2026, 11, 25, tzinfo=UTC)
-    entry = MessageEntry(1, 4, role, at, 2, 1, 10, {}, (TextPart(text),))
+    entry = MessageEntry(1, 4, role, at, 2, 1, 10, {}, (TextPart(text),), answer_time)
     given: Mapping[str, Any] = {
         "session_pk": 7,
+        "at": None,
         "version_text": "3",
         "whole": False,
         "offline": False,
@@ -52,3 +53,13 @@ def test_links_follow_the_url_configuration_of_the_request(monkeypatch: pytest.M
     finally:
         set_urlconf(None)
     assert 'href="/sessions/7/?v=2"' in render()
+
+
+def test_message_of_the_page_position_gets_the_focus() -> None:
+    assert " autofocus>" in render(at=4)
+    assert "autofocus" not in render(at=5)
+
+
+def test_time_to_answer_is_named_if_it_is_long_enough_to_matter() -> None:
+    assert ">after 17 s</span>" in render(answer_time=timedelta(seconds=17))
+    assert 'class="took"' not in render(answer_time=timedelta(milliseconds=9))
