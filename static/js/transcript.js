@@ -2,7 +2,7 @@
 // the view, so that Back and reload return to it.
 
 import { actions } from "./keys.js";
-import { ngettext } from "./translations.js";
+import { gettext, ngettext } from "./translations.js";
 
 let lastScrollY = window.scrollY;
 let scrollsUp = false;
@@ -229,13 +229,47 @@ function keepPlaceDuring(change) {
   requestAnimationFrame(() => requestAnimationFrame(hold));
 }
 
+// The parts of a message of each kind. Those of the message that the address names are shown in any case.
+const PARTS_OF_KIND = {
+  prose: ":scope > .parts > :not(.call, .reasoning)",
+  tools: ":scope > .parts > .call",
+  reasoning: ":scope > .parts > .reasoning",
+  results: ".call :is(.res, .answer, .answered, .output, .read)",
+};
+
+/** Say in the message that the address names which of its parts are shown although their kind is switched off. */
+function explainShownParts() {
+  document.querySelector(".shown-anyway")?.remove();
+  const target = transcript?.querySelector(":target");
+  const message = target?.closest(".msg");
+  if (!message) return;
+  const off = [...document.querySelectorAll("button[data-reading][aria-pressed=false]")].filter(({ dataset }) => {
+    return PARTS_OF_KIND[dataset.reading] && message.querySelector(PARTS_OF_KIND[dataset.reading]);
+  });
+  if (!off.length) return;
+  const remark = document.createElement("p");
+  remark.className = "shown-anyway small muted";
+  remark.textContent = gettext("The link leads to this message, so all of it is shown. Switched off elsewhere: %(kinds)s.", {
+    kinds: off.map((button) => button.textContent).join(", "),
+  });
+  if (target === message) message.querySelector(".parts").prepend(remark);
+  else if (target.matches(".call")) target.prepend(remark);
+  else target.after(remark); // where the result of a call begins
+}
+
+for (const name of ["pageshow", "hashchange"]) window.addEventListener(name, explainShownParts);
+document.body.addEventListener("htmx:afterSettle", explainShownParts);
+
 document.addEventListener("click", (event) => {
   const toggle = event.target.closest?.("button[data-reading]");
   if (!toggle || !transcript) return;
   const shown = toggle.getAttribute("aria-pressed") !== "true";
   toggle.setAttribute("aria-pressed", shown);
   const hidden = [...document.querySelectorAll("button[data-reading][aria-pressed=false]")].map((each) => each.dataset.reading);
-  keepPlaceDuring(() => (transcript.dataset.hide = hidden.join(" ")));
+  keepPlaceDuring(() => {
+    transcript.dataset.hide = hidden.join(" ");
+    explainShownParts();
+  });
   const secure = location.protocol === "https:" ? "; secure" : "";
   document.cookie = `harness_reading=${hidden.join(".")}; path=/; max-age=31536000; samesite=lax${secure}`;
 });

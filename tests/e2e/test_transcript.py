@@ -494,6 +494,21 @@ def test_hidden_kinds_keep_the_place(open_page: OpenPage, long_session: str) -> 
     assert abs(moved - max(place, top)) <= 1
 
 
+def test_link_to_a_message_shows_its_results_although_they_are_switched_off(
+    open_page: OpenPage, long_session: str
+) -> None:
+    page = open_page("carol")
+    page.goto(long_session)
+    page.get_by_role("button", name="Results").click()
+    expect(page.locator(".transcript .call .res:visible")).to_have_count(0)
+    page.goto(f"{long_session}?v=12&find=refunded+40.00")
+    expect(page.locator(".msg:has(:target) .res mark").first).to_be_visible()
+    remark = page.get_by_text("The link leads to this message, so all of it is shown. Switched off elsewhere: Results.")
+    expect(remark).to_be_in_viewport()
+    page.get_by_role("button", name="Results").click()
+    expect(remark).to_have_count(0)
+
+
 def test_term_is_explained_without_a_pointer(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
