@@ -303,7 +303,8 @@ function scrollOutlineTo(link) {
   const list = [outline, link.closest("ol")].find((element) => element.scrollHeight > element.clientHeight + 1);
   if (!list) return;
   const [entry, view] = [link.getBoundingClientRect(), list.getBoundingClientRect()];
-  if (entry.top >= view.top && entry.bottom <= view.bottom) return;
+  const covered = outline.querySelector("[data-key]")?.offsetHeight ?? 0; // by the link that stays at the lower edge
+  if (entry.top >= view.top && entry.bottom <= view.bottom - covered) return;
   list.scrollTop += (entry.top + entry.bottom - view.top - view.bottom) / 2;
 }
 
