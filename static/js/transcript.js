@@ -186,20 +186,38 @@ document.addEventListener(
   { passive: true },
 );
 
-/** Focus the next (1) or previous (-1) message, or load it if it is not on the page. */
+/** Focus the next (1) or previous (-1) message or fold, or load messages if there is none on the page. */
 function moveToMessage(by) {
-  const all = [...document.querySelectorAll(".transcript .msg")].filter((message) => message.offsetHeight);
-  const focused = document.activeElement.closest?.(".transcript .msg");
+  const all = [...document.querySelectorAll(".transcript :is(.msg, .between)")].filter((item) => item.offsetHeight);
+  const focused = document.activeElement.closest?.(".transcript :is(.msg, .between)");
   const at = all.indexOf(focused ?? messageAtTop());
   const isAtStart = !focused && !hasReaderScrolled && !location.hash;
   const target = isAtStart ? all[0] : all[at + by];
   hasReaderScrolled = true;
   const more = document.querySelector(by > 0 ? "a[data-later]" : "a[data-earlier]");
   if (!target) return window.htmx.trigger(more, by > 0 ? "later" : "earlier");
-  target.tabIndex = -1;
-  target.focus({ preventScroll: true });
-  target.scrollIntoView({ block: "start" });
+  focusItem(target);
 }
+
+/** Focus a message, or the link that opens a fold, at the top of the view. */
+function focusItem(item) {
+  const focusable = item.matches(".between") ? item.querySelector("a") : item;
+  if (focusable === item) item.tabIndex = -1;
+  focusable.focus({ preventScroll: true });
+  item.scrollIntoView({ block: "start" });
+}
+
+let openedPlace = ""; // the fragment of the first message of a fold that was opened with a key
+
+document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const link = detail.requestConfig?.elt;
+  openedPlace = link?.matches?.(".between > a") && link.matches(":focus-visible") ? link.hash : "";
+});
+document.body.addEventListener("htmx:afterSettle", () => {
+  const message = openedPlace && document.querySelector(openedPlace)?.closest(".msg");
+  openedPlace = "";
+  if (message) focusItem(message);
+});
 
 if (document.querySelector(".transcript")) {
   actions.j = () => moveToMessage(1);

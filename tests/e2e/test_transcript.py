@@ -92,6 +92,25 @@ def test_keyboard_navigates_to_search_results_errors_and_messages(open_page: Ope
     expect(page.locator(".transcript .call").first).to_be_visible()
 
 
+def test_keyboard_stops_at_folded_messages_and_opens_them(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
+    page.goto(long_session)
+    page.keyboard.press("j")
+    expect(page.locator("#m-2")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="Show the next 24")).to_be_focused()
+    page.keyboard.press("k")
+    expect(page.locator("#m-2")).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("#m-3")).to_be_focused()
+    page.goto(f"{long_session}?v=12&at=600#m-600")
+    page.keyboard.press("G")
+    expect_loaded_url(page, r"/#end$")
+    page_actions.wait_until(page, "window.scrollY + window.innerHeight >= document.documentElement.scrollHeight - 1")
+    expect(page.locator("#m-1199")).to_be_in_viewport()
+
+
 def test_enter_goes_on_from_match_to_match(open_page: OpenPage, long_session: str) -> None:
     page = open_page("carol")
     page.goto(long_session)

@@ -36,6 +36,8 @@ from harness_site.sessions.selectors.version_list import Version
 _MARGIN = 16
 #: Remaining messages up to this number are included, instead of a link to so few.
 _FEW = 10
+#: Folded messages up to this number can be opened together.
+MAX_OPENED_TOGETHER = 500
 #: Statuses of calls that are errors.
 ERROR_STATUSES = frozenset({CallStatus.FAILED, CallStatus.INTERRUPTED, CallStatus.REJECTED})
 AGENT_ROLES = frozenset({"assistant", "model", "ai"})
@@ -212,6 +214,11 @@ def _build_transcript_version(version: Version) -> TranscriptVersion:
     return TranscriptVersion(version.version, version.segment_id, version.length, newest=False)
 
 
+def count_messages_opened_at_once(count: int) -> int:
+    """Return how many of `count` messages a window has: all of them, if few would be left."""
+    return count if count - WINDOW <= _FEW else WINDOW
+
+
 def load_conversation_window(
     session: Session,
     at: TranscriptVersion,
@@ -230,7 +237,7 @@ def load_conversation_window(
     """
     if upto is None:
         end = at.length if within is None else min(within, at.length)
-        upto = end if first is None or end - first - WINDOW <= _FEW else first + WINDOW
+        upto = end if first is None else first + count_messages_opened_at_once(end - first)
     upto = max(0, min(upto, at.length))
     if first is None:
         first = upto - WINDOW if upto - WINDOW > _FEW else 0

@@ -42,7 +42,13 @@ from harness_site.sessions.altered_record_names import mask_and_format_record_na
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.call_records import CallRecord
-from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
+from harness_site.sessions.selectors.conversation_window import (
+    MAX_OPENED_TOGETHER,
+    CallCard,
+    Conversation,
+    Handover,
+    count_messages_opened_at_once,
+)
 from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.selectors.session_rows import SessionHead, SessionRow
@@ -314,6 +320,15 @@ def count_messages_after_window(shown: Conversation) -> int:
 def count_messages_between_window_and_position(shown: Conversation, position: int) -> int:
     """Return the number of messages after a window and before a position."""
     return position - shown.upto
+
+
+register.filter(count_messages_opened_at_once)
+
+
+@register.filter
+def may_be_opened_together(number: int) -> bool:
+    """Return whether so many folded messages can be opened by one request."""
+    return number <= MAX_OPENED_TOGETHER
 
 
 @register.filter

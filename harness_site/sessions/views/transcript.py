@@ -33,6 +33,7 @@ from harness_site.sessions.selectors import (
     version_list,
 )
 from harness_site.sessions.selectors.conversation_window import (
+    MAX_OPENED_TOGETHER,
     CallCard,
     Conversation,
     MessageEntry,
@@ -68,9 +69,10 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     """Show the newest messages of a session, or those around a position.
 
     Query parameters: `before`, `after`, `at`, `since` and `until` are positions, `v` is the version, `find` searches
-    the whole transcript. `here` is the position of the reader, who stays there if nothing is found. `none` is what a
-    jump did not find, and `where` the place that was typed for it. A session opens with its first prompt, or its
-    first message if nobody wrote one, and its newest messages; while a process runs it, the view begins at its end.
+    the whole transcript. With `all`, everything from `after` to `until` is shown. `here` is the position of the reader,
+    who stays there if nothing is found. `none` is what a jump did not find, and `where` the place that was typed for
+    it. A session opens with its first prompt, or its first message if nobody wrote one, and its newest messages; while
+    a process runs it, the view begins at its end.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     place = get_requested_transcript_version_or_404(request, head, head.stored)
@@ -313,8 +315,12 @@ def _load_requested_window(request: MemberRequest, head: SessionHead, place: Tra
     if at is not None and at < place.length:
         return load(first=max(0, at - WINDOW // 2))
     if after is not None and after < place.length:
-        until = parse_number_parameter_or_none(request, "until") if request.htmx else None
-        return load(first=after, within=until)
+        until = parse_number_parameter_or_none(request, "until")
+        if until is not None and "all" in request.GET and after < until <= after + MAX_OPENED_TOGETHER:
+            window = load(first=after, upto=until)
+            if window.first <= after:  # not if the messages are so large that only the newest of them are loaded
+                return window
+        return load(first=after, within=until if request.htmx else None)
     if since is not None and since < place.length:
         return load(first=since, upto=min(place.length, since + _FOLLOWED))
     return load()

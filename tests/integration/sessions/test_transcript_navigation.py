@@ -1,5 +1,6 @@
 """Start of a finished session, outline, jumps to times, and hidden kinds of content."""
 
+import html as html_text
 import json
 import re
 from datetime import datetime, timedelta
@@ -51,7 +52,8 @@ def test_session_opens_with_first_prompt_and_newest_messages(finished: Session, 
     assert f'hx-get="{here}?since=23"' in html
     text = visible_text(response)
     assert "Not in the transcript yet" not in text
-    assert "20 messages are folded here" in text
+    assert "20 messages are folded here Show all 20" in text
+    assert "Show the next" not in text
     assert "2 messages before the first prompt" in text
     assert re.findall(r'data-place="(\d+)"', html) == ["1", "2", "44"]
     assert "Fix it.10:42 · 42 messages" in text  # without the state of the editor
@@ -221,8 +223,45 @@ def test_session_without_prompts_opens_with_its_first_message(session: Session, 
     found = positions(response.content.decode())
     assert (found[0], found[1], found[-1]) == (0, 36, 59)
     text = visible_text(response)
-    assert "35 messages are folded here" in text
+    assert "35 messages are folded here Show the next 24 Show all 35" in text
     assert "Go to the first message" in text
+
+
+@pytest.mark.parametrize("headers", [HTMX, {}], ids=["as part of the page", "as a page"])
+def test_all_folded_messages_are_opened_together(session: Session, reader: Client, headers: dict[str, str]) -> None:
+    for number in range(60):
+        make_message(session=session, role="assistant", text=f"Message {number}.")
+    make_checkpoint(session=session)
+    path = f"/sessions/{session.pk}/?v=1&after=1&until=36&all=1"
+    assert f'href="{path}#m-1"' in html_text.unescape(reader.get(f"/sessions/{session.pk}/").content.decode())
+    opened = reader.get(path, headers=headers).content.decode()
+    assert positions(opened) == list(range(1, 36))
+    assert 'class="more between"' not in opened
+
+
+def test_more_folded_messages_than_one_request_opens_are_not_offered_together(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        make_message(session=session, role="assistant", text=f"Message {number}.")
+    make_checkpoint(session=session)
+    monkeypatch.setattr("harness_site.sessions.templatetags.harness_transcript.MAX_OPENED_TOGETHER", 34)
+    monkeypatch.setattr("harness_site.sessions.views.transcript.MAX_OPENED_TOGETHER", 34)
+    assert "Show all" not in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    path = f"/sessions/{session.pk}/?v=1&after=1&until=36&all=1"
+    assert positions(reader.get(path, headers=HTMX).content.decode()) == list(range(1, 25))
+
+
+def test_outline_leads_to_the_newest_message_from_each_place(session: Session, reader: Client) -> None:
+    for number in range(60):
+        make_message(session=session, role="assistant", text=f"Message {number}.")
+    make_checkpoint(session=session)
+    make_message(session=session, role="assistant", text="The last one.")
+    make_checkpoint(session=session)
+    here = f"/sessions/{session.pk}/"
+    for query, target in (("", "#end"), ("?v=2&at=20", f"{here}#end"), ("?v=1&at=20", f"{here}?v=1&at=59#m-59")):
+        page = html_text.unescape(reader.get(here + query).content.decode())
+        assert re.findall(r'<a href="([^"]*)" data-key="G">', page) == [target], query
 
 
 def test_commands_name_their_folder_only_if_the_session_began_in_another_one(session: Session, reader: Client) -> None:
