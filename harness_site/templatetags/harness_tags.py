@@ -23,7 +23,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from checkpoints.db import clock
-from checkpoints.enums import ActorKind
+from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import page_reader
 from harness_site.accounts import unmasking as masking_state
@@ -127,15 +127,18 @@ def render_masked_name_options(names: Iterable[str], selected: str = "") -> Safe
 
 
 @register.simple_tag(name="keys_and_export")
-def render_keyboard_help_and_export_progress() -> SafeString:
-    """Render the list of keys and the progress of an export, which every page contains until they are asked for."""
-    return _render_cached_keyboard_help_and_export_progress(get_language())
+def render_keyboard_help_and_export_progress(role: str) -> SafeString:
+    """Render the list of keys and the progress of an export, which every page contains until they are asked for.
+
+    An auditor decides nothing, and gets no keys for it.
+    """
+    return _render_cached_keyboard_help_and_export_progress(get_language(), may_decide=role != Role.AUDITOR)
 
 
 @cache
-def _render_cached_keyboard_help_and_export_progress(_language: str | None) -> SafeString:
-    """Render them in the current language, which is the key of the cache: they contain nothing else that changes."""
-    return render_to_string("parts/keys_and_export.html")
+def _render_cached_keyboard_help_and_export_progress(_language: str | None, *, may_decide: bool) -> SafeString:
+    """Render them in the current language. The arguments are the key of the cache: nothing else changes them."""
+    return render_to_string("parts/keys_and_export.html", {"may_decide": may_decide})
 
 
 class DecidedCall(Protocol):

@@ -12,6 +12,7 @@ let scrollEndTimer = 0;
 let outlineFrame = 0; // the animation frame in which the outline will be marked
 const PREFETCH_DISTANCE = 1500; // pixels: messages this near to the view are fetched
 const INITIAL_SCROLL_TIME = 3000; // milliseconds: earlier scroll events come from the browser, which scrolls to the hash of the address
+const REMARK_TIME = 6000; // milliseconds for which a remark is shown
 let hasReaderScrolled = false; // by the reader, not by the browser that scrolls to the hash
 
 const earlierLink = () => document.querySelector("a[data-earlier]");
@@ -219,9 +220,31 @@ document.body.addEventListener("htmx:afterSettle", () => {
   if (message) focusItem(message);
 });
 
+let remarkTimer = 0;
+
+/** Say for some seconds why a key leads nowhere. */
+function showKeyRemark(words) {
+  const remark = document.querySelector(".key-remark");
+  const text = document.createElement("span");
+  text.textContent = words;
+  remark.replaceChildren(text);
+  clearTimeout(remarkTimer);
+  remarkTimer = setTimeout(() => remark.replaceChildren(), REMARK_TIME);
+}
+
+function describeMissingResult() {
+  if (document.querySelector(".search-status [aria-disabled]")) return gettext("There is no further result of the search.");
+  return gettext("Nothing is searched for. Press / to search this transcript.");
+}
+
 if (document.querySelector(".transcript")) {
   actions.j = () => moveToMessage(1);
   actions.k = () => moveToMessage(-1);
+  // A key whose link is on the page follows it.
+  actions.G = scrollToNewestMessage; // a short transcript has no outline
+  actions.e = actions.E = () => showKeyRemark(gettext("There is no error in this transcript."));
+  actions.d = actions.D = () => showKeyRemark(gettext("There is no decision in this session."));
+  actions.n = actions.N = () => showKeyRemark(describeMissingResult());
 }
 
 // The kinds of content that the reader hides are stored in a cookie, for all transcripts.

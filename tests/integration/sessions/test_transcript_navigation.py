@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, SessionStatus
+from checkpoints.enums import CallStatus, Role, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session, ToolCall
 from harness_site.sessions.selectors import prompt_outline
 from tests.integration.sessions.test_transcript_page import positions
-from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
+from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session, make_user
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -308,3 +308,12 @@ def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Sess
     ):
         shown = reader.get(path).content.decode()
         assert 0 < shown.index("zebra") < shown.index("apple"), path
+
+
+@pytest.mark.parametrize(("role", "groups"), [(Role.AUDITOR, 2), (Role.APPROVER, 5)])
+def test_list_of_keys_has_those_for_decisions_for_who_may_decide(
+    session: Session, client: Client, role: Role, groups: int
+) -> None:
+    client.force_login(make_user(name="bob", role=role))
+    keys = client.get(f"/sessions/{session.pk}/").content.decode().partition('<dialog id="keys"')[2]
+    assert keys.count("<h3>") == groups
