@@ -275,9 +275,10 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
 
         Returns:
             One dict per session: session_id, title, agent, status, finished, labels, metadata, version,
-            message_count, budget_spent_usd, total_tokens, created_at, updated_at, owner, cursor. `owner` is None, or
-            the run that owns the session: run_id, host, pid, last_seen, lease_ends, alive. The status of a session
-            that does not match its seal is `quarantined`.
+            message_count, budget_spent_usd, cost_basis, total_tokens, created_at, updated_at, owner, cursor. The cost
+            is 0 if its `cost_basis` is `unknown`, neither `stated` by the agent nor `estimated` from a price table; the
+            tokens are 0 if no version states any. `owner` is None, or the run that owns the session: run_id, host,
+            pid, last_seen, lease_ends, alive. The status of a session that does not match its seal is `quarantined`.
 
         Raises:
             InvalidInput: An argument cannot be a filter, cursor or limit.

@@ -114,6 +114,7 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         "version": row.latest_version,
         "message_count": row.message_count,
         "budget_spent_usd": row.budget_spent_usd,
+        "cost_basis": row.cost_basis,
         "total_tokens": row.total_tokens,
         "created_at": row.created_at.isoformat(),
         "updated_at": row.updated_at.isoformat(),

@@ -47,8 +47,9 @@ class SessionState(Answer):
     metadata: Any
     version: int
     message_count: int
-    budget_spent_usd: str = Field(description="Exact decimal number.")
-    total_tokens: int
+    budget_spent_usd: str = Field(description="Exact decimal number; 0 if the cost is unknown.")
+    cost_basis: Literal["stated", "estimated", "unknown"] = Field(description="Source of `budget_spent_usd`.")
+    total_tokens: int = Field(description="0 if no version states its tokens.")
     created_at: datetime
     updated_at: datetime
 

@@ -25,6 +25,7 @@ def serialize_session(store: Store, session: Session) -> dict[str, Any]:
         "version": session.latest_version,
         "message_count": session.message_count,
         "budget_spent_usd": session.budget_spent_usd,
+        "cost_basis": session.cost_basis,
         "total_tokens": session.total_tokens,
         "parent_session_id": session.parent_session_id or None,
         "forked_version": session.forked_version,

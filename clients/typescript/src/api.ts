@@ -715,10 +715,19 @@ export interface components {
             message_count: number;
             /**
              * Budget Spent Usd
-             * @description Exact decimal number.
+             * @description Exact decimal number; 0 if the cost is unknown.
              */
             budget_spent_usd: string;
-            /** Total Tokens */
+            /**
+             * Cost Basis
+             * @description Source of `budget_spent_usd`.
+             * @enum {string}
+             */
+            cost_basis: "stated" | "estimated" | "unknown";
+            /**
+             * Total Tokens
+             * @description 0 if no version states its tokens.
+             */
             total_tokens: number;
             /**
              * Created At
@@ -1041,10 +1050,19 @@ export interface components {
             message_count: number;
             /**
              * Budget Spent Usd
-             * @description Exact decimal number.
+             * @description Exact decimal number; 0 if the cost is unknown.
              */
             budget_spent_usd: string;
-            /** Total Tokens */
+            /**
+             * Cost Basis
+             * @description Source of `budget_spent_usd`.
+             * @enum {string}
+             */
+            cost_basis: "stated" | "estimated" | "unknown";
+            /**
+             * Total Tokens
+             * @description 0 if no version states its tokens.
+             */
             total_tokens: number;
             /**
              * Created At

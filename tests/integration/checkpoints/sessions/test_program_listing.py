@@ -48,6 +48,7 @@ def test_session_is_listed_with_its_owner(cp: SyncCheckpointer) -> None:
         "version": 1,
         "message_count": 2,
         "budget_spent_usd": Decimal("0.25"),
+        "cost_basis": "stated",
         "total_tokens": 9,
     }
     assert (owner["run_id"], owner["pid"], owner["alive"]) == (str(run.pk), run.pid, True)
