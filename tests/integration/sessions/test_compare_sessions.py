@@ -142,15 +142,17 @@ def test_what_two_sessions_have_in_common_has_not_changed_and_what_differs_was_n
 ) -> None:
     other = make_session(session_id="other", title="Vase")
     make_messages(session=other, texts=["Hello.", "What is that?"])
-    make_checkpoint(session=other)
+    for session, step in ((origin, "Look"), (other, "Refund it")):
+        make_checkpoint(session=session, plan={"steps": [step]})
     response = reader.get(path(origin, other))
     page = visible_text(response).partition("Duration")[2]
     for words in ("the same", "Messages2 1 different", "1 message is the same and folded"):
         assert words in page
+    assert "Refund it — “Look” in the first session" in page
     for word in ("unchanged", "Unchanged", "edited", "Edited"):
         assert word not in page.partition("Session data")[0]
-    assert f"Compare {origin.title}, version 1, and Vase, version 1" in response.content.decode()
-    assert "Compare versions 1 and 1" in reader.get(f"/sessions/{origin.pk}/compare/").content.decode()
+    assert f"Compare {origin.title}, version 2, and Vase, version 1" in response.content.decode()
+    assert "Compare versions 1 and 2" in reader.get(f"/sessions/{origin.pk}/compare/").content.decode()
 
 
 def test_calls_of_two_sessions_are_paired_by_tool(origin: Session, reader: Client) -> None:
