@@ -450,6 +450,30 @@ def test_draft_of_an_outage_comes_back_with_its_button_and_total_and_can_be_disc
         expect(note).to_be_hidden()
 
 
+def test_selection_of_calls_comes_back_and_its_outcome_leaves_the_other_calls_in_sight(
+    private_site: Site, open_page: OpenPage
+) -> None:
+    interrupted_calls.request_approvals(private_site, 20)
+    page = open_page("alice", private_site, viewport={"width": 1366, "height": 768})
+    page.goto("/review/approvals/?tool=ship_parcel&people=1")
+    for parcel in range(8):
+        page.get_by_role("checkbox", name=f"Ship parcel {parcel}", exact=True).check()
+    page.get_by_role("radio", name="Reject").check()
+    page.reload()
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(8)
+    expect(page.get_by_role("button", name="Reject 8 calls")).to_be_visible()
+
+    page.get_by_role("textbox", name="Reason").fill(REASON)
+    page.get_by_role("button", name="Reject 8 calls").click()
+    expect(page.get_by_text("8 decisions recorded")).to_be_visible()
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(0)
+    first = page.get_by_role("checkbox", name="Ship parcel 8", exact=True)
+    bounds, bar = first.bounding_box(), page.locator(".send-several").bounding_box()
+    assert bounds is not None
+    assert bar is not None
+    assert bounds["y"] + bounds["height"] < bar["y"]
+
+
 @only_exhaustive
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:
     page = open_page("alice", parcel_site, java_script_enabled=False)

@@ -34,3 +34,25 @@ def interrupt_calls_in_child(database: str, number: int) -> None:
         )
         if parcel % 5:
             make_late_result(call=call, result=f"shipped as {parcel}")
+
+
+def request_approvals(site: Site, number: int) -> None:
+    """Add `number` calls that await approval to the database of a running site."""
+    site.run(request_approvals_in_child, number=number)
+
+
+def request_approvals_in_child(database: str, number: int) -> None:
+    use_database(database)
+
+    from checkpoints.enums import CallStatus, SessionStatus
+    from tests.support.factories import make_call, make_session
+
+    for parcel in range(number):
+        session = make_session(session_id=f"approval-{parcel}", status=SessionStatus.NEEDS_REVIEW)
+        make_call(
+            session=session,
+            tool=TOOL,
+            args={"parcel": parcel},
+            sentence=f"Ship parcel {parcel}",
+            status=CallStatus.AWAITING_APPROVAL,
+        )

@@ -5,7 +5,7 @@
 const PREFIX = "decision-draft:";
 const live = document.getElementById("live");
 const user = live?.dataset.reader.split("-")[0];
-const SAVED_FIELDS = "textarea, select, input[type='text'], input[name]:not([type]), input[data-stored], input[type='radio']";
+const SAVED_FIELDS = "textarea, select, input[type='text'], input[name]:not([type]), input[data-stored], input[type='radio'], input[type='checkbox'][name='call']";
 const FORMS = "form[data-draft]";
 const DECISION_FORMS = "form[data-draft]:is([data-decide], [data-decide-several])";
 const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with or without a form that is left
@@ -15,8 +15,11 @@ const storageKey = (form) => keyOfName(form.dataset.draft);
 const returnedDrafts = new Set(); // keys of the drafts with which the forms of this page were opened
 const revision = (form) => form.elements.revision?.value;
 
+/** Return whether a field is chosen or not. A selected call is chosen as it was: its value has its revision. */
+const isChoice = (field) => field.matches("[type='radio'], [type='checkbox']");
+
 /** Return the name under which the value of a field is kept: an answer for all is none for the only call that is left. */
-const savedName = (field) => field.dataset.savedAs ?? field.name;
+const savedName = (field) => field.dataset.savedAs ?? (field.type === "checkbox" ? `${field.name}-${field.value}` : field.name);
 
 /** Return whether a field is valid for one revision only, as arguments are. */
 const isBoundToRevision = (name) => name === "args" || name === "written_as" || name.startsWith("argument-");
@@ -36,7 +39,7 @@ function saveDraft(form) {
   const values = {};
   const sent = form.hasAttribute("data-sent"); // its initial values were typed too
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
-    if (field.type === "radio" ? field.checked : sent || field.value !== initialValue(field)) values[savedName(field)] = field.value;
+    if (isChoice(field) ? field.checked : sent || field.value !== initialValue(field)) values[savedName(field)] = field.value;
   }
   window.sessionStorage.setItem(storageKey(form), JSON.stringify({ revision: revision(form), values }));
   if (!Object.keys(values).length) returnedDrafts.delete(storageKey(form)); // nothing is left of it
@@ -56,8 +59,8 @@ function restoreDraft(form) {
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
     const value = draft.values[savedName(field)];
     if (value === undefined || (isBoundToRevision(field.name) && !same)) continue;
-    if (field.type !== "radio" ? value !== initialValue(field) : field.value === value && !field.defaultChecked) returnedDrafts.add(storageKey(form));
-    if (field.type !== "radio") {
+    if (!isChoice(field) ? value !== initialValue(field) : field.value === value && !field.defaultChecked) returnedDrafts.add(storageKey(form));
+    if (!isChoice(field)) {
       field.value = value;
       if (value && field.matches("textarea, input")) field.closest("details")?.setAttribute("open", "");
     }
