@@ -275,7 +275,7 @@ const PARTS_OF_KIND = {
   prose: ":scope > .parts > :not(.call, .reasoning)",
   tools: ":scope > .parts > .call",
   reasoning: ":scope > .parts > .reasoning",
-  results: ".call :is(.res, .answer, .answered, .output, .read)",
+  results: ".call :is(.res, .answer, .answered, .output, .read, .returned)",
 };
 
 /** Say in the message that the address names which of its parts are shown although their kind is switched off. */

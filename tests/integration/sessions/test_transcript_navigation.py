@@ -317,3 +317,25 @@ def test_list_of_keys_has_those_for_decisions_for_who_may_decide(
     client.force_login(make_user(name="bob", role=role))
     keys = client.get(f"/sessions/{session.pk}/").content.decode().partition('<dialog id="keys"')[2]
     assert keys.count("<h3>") == groups
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "shown"),
+    [
+        ("Task", {"prompt": "Compare all adapters."}, '<details class="task">'),
+        ("WebFetch", {"url": "https://shop.example/", "prompt": "Which adapters?"}, "Which adapters?"),
+    ],
+)
+def test_results_that_may_be_hidden_are_those_of_the_tool_and_not_what_it_was_asked(
+    session: Session, reader: Client, tool: str, args: dict[str, str], shown: str
+) -> None:
+    make_message(
+        session=session, role="assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": tool, "args": args}]
+    )
+    make_message(
+        session=session, role="tool", blocks=[{"kind": "tool_result", "call_id": "c1", "content": "There are four."}]
+    )
+    make_checkpoint(session=session)
+    page = reader.get(f"/sessions/{session.pk}/").content.decode()
+    assert re.search(r'class="[^"]*returned" dir="auto"><p>There are four.', page)
+    assert shown in page
