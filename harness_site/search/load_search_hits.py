@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from django.db.models import Max, QuerySet
+from django.db.models import F, Max, QuerySet
 
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
@@ -213,9 +213,10 @@ def _get_role_tool_or_actor(row: Message | ToolCall | Decision | None) -> str:
 
 
 def _find_row_time(row: Message | ToolCall | Decision | None) -> datetime | None:
-    if isinstance(row, ToolCall):
-        return row.issued_at
-    return row.created_at if row else None
+    """Return the time of a source; None if its session has no times: those stored are of the import."""
+    if row is None or not row.has_times:  # type: ignore[union-attr]
+        return None
+    return row.issued_at if isinstance(row, ToolCall) else row.created_at
 
 
 def _load_source_rows(
@@ -227,17 +228,17 @@ def _load_source_rows(
 
 
 def _query_messages(pks: list[int]) -> QuerySet[Message]:
-    return Message.objects.filter(pk__in=pks).defer("body", "chain")
+    return Message.objects.filter(pk__in=pks).defer("body", "chain").annotate(has_times=F("session__has_times"))
 
 
 def _query_calls(pks: list[int]) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(pk__in=pks).only(
-        "call_id", "tool", "issued_at", "idempotency_key", "step", "supersedes"
-    )
+    columns = ("call_id", "tool", "issued_at", "idempotency_key", "step", "supersedes")
+    return ToolCall.objects.filter(pk__in=pks).only(*columns).annotate(has_times=F("session__has_times"))
 
 
 def _query_decisions(pks: list[int]) -> QuerySet[Decision]:
-    return Decision.objects.filter(pk__in=pks).only("actor", "created_at", "tool_call")
+    decisions = Decision.objects.filter(pk__in=pks).only("actor", "created_at", "tool_call")
+    return decisions.annotate(has_times=F("session__has_times"))
 
 
 def _load_last_versions_of_old_segments(messages: Iterable[Message]) -> dict[int, int]:

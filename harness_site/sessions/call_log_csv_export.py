@@ -65,6 +65,7 @@ def _build_cells(row: LoggedCall) -> tuple[str, ...]:
     # Programs read the cells, so they are English in every language of the reader.
     with translation.override("en"):
         sentence = format_short_call_sentence(record)
+    times = (record.issued_at, record.interrupted_at, record.settled_at) if row.has_times else (None, None, None)
     return (
         record.call_id,
         sentence,
@@ -77,10 +78,7 @@ def _build_cells(row: LoggedCall) -> tuple[str, ...]:
         "" if record.exit_code is None else str(record.exit_code),
         str(record.attempt),
         str(record.replays),
-        *(
-            "" if time is None else formatting.format_iso_time(time)
-            for time in (record.issued_at, record.interrupted_at, record.settled_at)
-        ),
+        *("" if time is None else formatting.format_iso_time(time) for time in times),
         "" if record.duration is None else f"{record.duration.total_seconds():.6f}",
         "" if decision is None else decision.kind,
         "" if decision is None else decision.actor,

@@ -6,7 +6,7 @@ They are computed here and not in the template, which would take several times a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
@@ -137,9 +137,10 @@ def build_workspace_call_lines(
             use_masking_rules_with_extra_values(secrets.get(row.session_pk, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
+            call = build_call_line(row.session_pk, row.record)
             return WorkspaceCallLine(
                 pk=row.pk,
-                call=build_call_line(row.session_pk, row.record),
+                call=call if row.has_times else replace(call, logged=SafeString("")),
                 session_pk=row.session_pk,
                 session_address=urls.build_session_url(row.session_pk),
                 session_name=shorten_text(mask_and_reveal_hidden(row.session_name), _LONGEST_SESSION_NAME),

@@ -83,11 +83,14 @@ class CallLogFilter:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
+    """A call with what its session is called. Without `has_times`, its times are those of an import."""
+
     record: CallRecord
     session_pk: int
     session_name: str
     session_id: str
     agent: str
+    has_times: bool
 
     @property
     def pk(self) -> int:
@@ -382,11 +385,15 @@ def _build_logged_call(
     if isinstance(row, UnreadableRecord) or isinstance(record, UnreadableRecord):
         return record  # type: ignore[return-value]  # of a row that cannot be read, a placeholder
     title, name, agent = row.session_title, row.session_name, row.session_agent  # type: ignore[attr-defined]
-    return LoggedCall(record, row.session_id, title or name, name, agent)
+    has_times: bool = row.session_has_times  # type: ignore[attr-defined]
+    return LoggedCall(record, row.session_id, title or name, name, agent, has_times)
 
 
 def _query_calls_with_session_names(pks: list[int]) -> QuerySet[ToolCall]:
     calls = call_records.select_call_records_without_results().filter(pk__in=pks)
     return calls.annotate(
-        session_title=F("session__title"), session_name=F("session__session_id"), session_agent=F("session__agent")
+        session_title=F("session__title"),
+        session_name=F("session__session_id"),
+        session_agent=F("session__agent"),
+        session_has_times=F("session__has_times"),
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from django.http import StreamingHttpResponse
 from django.test import Client
 from django.utils import timezone
 
@@ -16,6 +20,7 @@ from checkpoints.importers import import_transcripts
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.sessions.sweep_lost_runs import sweep_lost_runs
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
+from tests.integration.search.conftest import complete
 from tests.support.factories import make_user
 from tests.support.page_text import visible_text
 
@@ -183,7 +188,7 @@ def test_every_page_of_the_session_opens(
 def import_messages_without_times(cp: SyncCheckpointer, system: str) -> str:
     """Return the URL of a session with the instructions `system`, a prompt, a call, its result, and instructions."""
     call = {"id": "c1", "type": "function", "function": {"name": "lamp", "arguments": "{}"}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": system},
         {"role": "user", "content": "Why is it dark?"},
         {"role": "assistant", "content": "I look.", "tool_calls": [call]},
@@ -202,6 +207,22 @@ def test_pages_of_a_source_without_times_show_none(cp: SyncCheckpointer, reader:
         assert "<time " not in page.partition('class="tabs')[2], path
     words = visible_text(reader.get(f"{address}timeline/"))
     assert "There is no timeline: the source of this session has no times." in words
+
+
+def test_search_and_calls_of_the_workspace_show_no_times_of_a_source_without_them(
+    cp: SyncCheckpointer, reader: Client
+) -> None:
+    import_messages_without_times(cp, "You help.")
+    complete()
+    found = reader.get("/sessions/", {"q": "dark"}).content.decode()
+    assert "Why is it " in found
+    assert "<time " not in found.partition('class="matches"')[2]
+    calls = reader.get("/calls/", {"tool": "lamp"}).content.decode()
+    assert "lamp" in calls.partition("<tbody>")[2]
+    assert "<time " not in calls.partition("<tbody>")[2]
+    exported = b"".join(cast(StreamingHttpResponse, reader.get("/calls/export/"))).decode()
+    (row, _end) = csv.DictReader(StringIO(exported))
+    assert (row["tool"], row["logged"], row["settled"]) == ("lamp", "", "")
 
 
 def test_instructions_to_the_model_are_cut_to_their_beginning(cp: SyncCheckpointer, reader: Client) -> None:
