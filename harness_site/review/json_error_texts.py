@@ -1,5 +1,7 @@
 """Sentences that say what is wrong with JSON text that a person typed, and where."""
 
+import re
+from difflib import get_close_matches
 from json import JSONDecodeError
 from typing import Final
 
@@ -10,6 +12,9 @@ from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_char
 
 _TRAILING_COMMA: Final = _("This is not JSON: remove the comma at line {line}, column {column}.")
 _TEXT_WITHOUT_QUOTES: Final = _("This is not JSON: enter text in quotes at line {line}, column {column}.")
+_LIKE_WORD_OF_JSON: Final = _(
+    "This is not JSON: write {word}, or enter text in quotes, at line {line}, column {column}."
+)
 _OPEN_QUOTES: Final = _(
     "This is not JSON: the quotes that begin at line {line}, column {column} are not closed in this line."
 )
@@ -21,6 +26,8 @@ _LINE_BREAK_IN_TEXT: Final = _(
 )
 _NO_COMMA: Final = _("This is not JSON: a comma is missing before line {line}, column {column}.")
 _NO_COLON: Final = _("This is not JSON: a colon is missing before line {line}, column {column}.")
+#: Words of other languages, in small letters, for a value of JSON.
+_WORDS_OF_OTHER_LANGUAGES: Final = {"none": "null", "nil": "null", "yes": "true", "no": "false"}
 #: Beginning of the parser's message → sentence.
 _SENTENCES: Final[dict[str, Promise]] = {
     "Unterminated string": _OPEN_QUOTES,
@@ -44,13 +51,23 @@ def describe_json_error(error: JSONDecodeError) -> str:
     if text[position : position + 1] in ("\r", "\n"):
         sentence = _LINE_BREAK_IN_TEXT
     if sentence is None:
+        if meant := _find_meant_word(text[position:]):
+            return _put_place_in_sentence(_LIKE_WORD_OF_JSON, text, position, word=meant)
         is_word = text[position : position + 1].isalpha() or text[position : position + 1] in ("'", "“", "„", "_")
         sentence = _TEXT_WITHOUT_QUOTES if is_word else _UNEXPECTED
     return _put_place_in_sentence(sentence, text, position)
 
 
-def _put_place_in_sentence(sentence: Promise, text: str, position: int) -> str:
+def _find_meant_word(text: str) -> str:
+    """Return the word of JSON that a text may begin with, misspelt: true for `True`, false for `fals`; else empty."""
+    match = re.match(r"[A-Za-z]+\b", text)
+    typed = match[0].lower() if match else ""
+    similar = get_close_matches(typed, ("true", "false", "null"), n=1, cutoff=0.75)
+    return _WORDS_OF_OTHER_LANGUAGES.get(typed) or (similar[0] if similar else "")
+
+
+def _put_place_in_sentence(sentence: Promise, text: str, position: int, *, word: str = "") -> str:
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
     character = reveal_hidden_characters(text[position : position + 1])
-    return str(sentence).format(line=line, column=column, character=character)
+    return str(sentence).format(line=line, column=column, character=character, word=word)
