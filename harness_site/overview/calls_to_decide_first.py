@@ -16,7 +16,13 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
+from harness_site.core.call_sentences import format_call_sentence
+from harness_site.core.formatting import parse_json_or_text
 from harness_site.review.claims_and_presence import list_undecided_calls_handed_to
+from harness_site.review.differing_arguments import (
+    describe_differing_arguments,
+    find_names_of_visibly_differing_arguments,
+)
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import format_outage_title
 from harness_site.review.selectors import outage_groups, queue_order
@@ -55,6 +61,8 @@ class CallToDecideRow:
     title: str = ""
     address: str = ""
     agents: str = ""
+    #: Arguments, masked, in which the call differs from others of the list that have the same sentence.
+    details: str = ""
 
     @property
     def number(self) -> int:
@@ -133,7 +141,7 @@ def load_calls_to_decide_first(
     own, of_others = [row for row in rows if row.is_own], [row for row in rows if not row.is_own]
     ordered = [*_order_rows_as_in_queue(own), *_order_rows_as_in_queue(of_others)]
     return CallsToDecideFirst(
-        _add_agents(ordered[:limit]),
+        _add_details_to_rows_alike(_add_agents(ordered[:limit])),
         BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
     )
 
@@ -141,6 +149,25 @@ def load_calls_to_decide_first(
 def _order_rows_as_in_queue(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
     """Order the rows as the first tab of the queue does."""
     return sorted(rows, key=lambda row: row.place_in_queue)
+
+
+def _add_details_to_rows_alike(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
+    """Add to the rows whose calls have the same sentence the arguments in which these calls differ."""
+    sentences = ["" if row.call is None else format_call_sentence(row.call) for row in rows]
+    args = [None if row.call is None else parse_json_or_text(row.call.args_json_in_caller_order) for row in rows]
+    return [
+        replace(row, details=_describe_differences(own, sentence, alike))
+        if sentence
+        and len(alike := [each for each, other in zip(args, sentences, strict=True) if other == sentence]) > 1
+        else row
+        for row, own, sentence in zip(rows, args, sentences, strict=True)
+    ]
+
+
+def _describe_differences(own: Any, sentence: str, alike: Sequence[Any]) -> str:
+    return describe_differing_arguments(
+        own, find_names_of_visibly_differing_arguments(alike), sentence, is_amount_shown=False
+    )
 
 
 def _add_agents(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
