@@ -1,6 +1,6 @@
 """Page of the calls interrupted by one outage: each gets its own decision."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -226,6 +226,12 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     return redirect(f"{window.first_page_url}&settled={name}")
 
 
+def _find_pks_of_calls_alike(rows: Sequence[OutageCallRow]) -> set[int]:
+    """Return the keys of the calls that another call of the page equals in sentence and arguments."""
+    numbers = Counter((row.call.sentence, row.call.args) for row in rows)
+    return {row.call.pk for row in rows if numbers[row.call.sentence, row.call.args] > 1}
+
+
 def _render_outage_page(
     request: MemberRequest,
     window: OutageWindow,
@@ -250,6 +256,7 @@ def _render_outage_page(
         "page": page,
         "rows": rows,
         "differing": find_names_of_visibly_differing_arguments(row.args for row in rows),
+        "alike": _find_pks_of_calls_alike(rows),
         "common_message": _get_common_error_message(rows),
         "common_unknown": _find_common_unknown_answer(undecided),
         "verification": verification,

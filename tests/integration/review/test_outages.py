@@ -460,3 +460,16 @@ def test_decided_call_says_its_outcome_once(
     assert words in row.partition("</summary>")[0]
     shown = row.partition('<p class="chips">')[2].partition("</p>")[0]
     assert " ".join(re.sub("<[^>]*>", " ", shown).split()) == chips
+
+
+def test_calls_that_look_alike_say_when_each_was_interrupted(people: dict[str, Client], lost: Lost) -> None:
+    lost(0)
+    lost(7)
+    lost(9, args={"amount": "41.00", "currency": "EUR", "order": 18})
+    page = people["alice"].get(PAGE).content.decode()
+    rows = re.findall(r'<li class="answer-row.*?</li>', page, re.DOTALL)
+    assert [re.findall("10:42:[0-9]{2}</time> · <bdi>refund-desk", row) for row in rows] == [
+        ["10:42:07</time> · <bdi>refund-desk"],
+        ["10:42:14</time> · <bdi>refund-desk"],
+        [],
+    ]
