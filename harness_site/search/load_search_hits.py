@@ -27,6 +27,8 @@ _MAX_COMPARED: Final = 200_000
 Row = TypeVar("Row", Message, ToolCall, Decision)
 #: A first line that is an id.
 _ID_LINE: Final = re.compile(r"[^\s\d]*\d\S*\n")
+#: A line of a message with the name of a tool and the id that a provider gave to its call.
+_CALL_LINE: Final = re.compile(r"^(\S+) (?:call|fc|toolu|tooluse)_\w{6,}$", re.MULTILINE)
 #: Breaks between the lines of a text, with the mark of an item of a list; an excerpt is one line.
 _LINE_BREAK: Final = re.compile(r"[ \t]*\n\s*(?:[-*] )?")
 
@@ -140,7 +142,7 @@ def _strip_leading_ids_and_tool_name(
     """Return the text without the leading ids of a message or call, and the name of the tool that the hit shows anyway.
 
     The text of a tool's message begins with the id of the call that it answers. A name stays if nothing behind it
-    matches the query.
+    matches the query. In another message, the ids of its calls are left out, unless only they match.
     """
     names: tuple[str, ...] = ()
     if isinstance(row, ToolCall):
@@ -156,6 +158,9 @@ def _strip_leading_ids_and_tool_name(
     if isinstance(row, Message) and row.role == "tool" and (answered_id := _ID_LINE.match(text)):
         rest = text[answered_id.end() :]
         return rest if query.highlight_pattern.search(rest) else text
+    if isinstance(row, Message):
+        without_ids = _CALL_LINE.sub(r"\1", text)
+        return without_ids if query.highlight_pattern.search(without_ids) else text
     return text
 
 

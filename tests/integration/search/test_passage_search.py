@@ -268,6 +268,16 @@ def test_excerpt_of_a_result_begins_without_the_ids_that_nobody_searched(reader:
     assert "<mark>toolu_93e29f</mark>" in html
 
 
+def test_excerpt_of_a_message_has_the_ids_of_its_calls_only_if_somebody_searched_one(reader: Client) -> None:
+    use = {"type": "tool_use", "id": "call_8524320ee826", "name": "find_payment", "input": {"order": 8764}}
+    said = {"type": "text", "text": "I look how the lamp was paid."}
+    make_message(session=make_session(), body={"role": "assistant", "content": [said, use]})
+    complete()
+    text = visible_text(reader.get("/sessions/?q=lamp+paid"))
+    assert "I look how the lamp was paid. · find_payment · order: 8764" in text
+    assert "<mark>call_8524320ee826</mark>" in reader.get("/sessions/?q=call_8524320ee826").content.decode()
+
+
 def test_results_are_grouped_by_session_newest_first_and_marked(reader: Client) -> None:
     older, newer = (make_session(title=title) for title in ("Older", "Newer"))
     for _ in range(5):
