@@ -14,8 +14,10 @@ from typing import Any
 
 from django.db import connections
 
+from checkpoints.calls import framework_interrupt_calls
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.db.hot_statements import ChangedRow
+from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.framework_states import (
@@ -422,6 +424,9 @@ class _ConversationWrite:
         )
         if written is None:
             return None
+        if written.answers_calls and self.row.status == SessionStatus.READY:
+            # The framework has answered a rejected call without making it, so that no run has passed the gate.
+            framework_interrupt_calls.activate_session_if_no_approval_unused(self.store, self.row)
         self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
         return written.number
 

@@ -65,11 +65,13 @@ class VersionContent:
 
 @dataclass(frozen=True)
 class WrittenVersion:
-    """Version that was written: its number, the digest of its transcript, and its new messages."""
+    """Version that was written: its number, the digest of its transcript, its new messages, and whether it answers
+    calls."""
 
     number: int
     chain: bytes
     messages: Sequence[StoredMessage]
+    answers_calls: bool
 
 
 def build_empty_call_results(call_ids: Iterable[str]) -> list[dict[str, Any]]:
@@ -188,7 +190,7 @@ def write_version_and_answered_calls_if_changed(
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
     messages = [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
-    return WrittenVersion(version, end.chain, messages)
+    return WrittenVersion(version, end.chain, messages, bool(answered_rows))
 
 
 def _compress_bodies_on_sqlite(using: str, end: TranscriptEnd) -> TranscriptEnd:

@@ -19,7 +19,7 @@ from pydantic_ai.tools import DeferredToolResults, Tool, ToolApproved, ToolDenie
 from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, OwnershipLost, ReviewRequired
-from checkpoints.models import Run, ToolCall
+from checkpoints.models import Run, Session, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.conftest import Open
 from tests.support.exhaustive_mode import mark_all_but_combinations
@@ -142,6 +142,7 @@ def test_each_decision_of_a_person_continues_the_conversation(
     assert [str(amount) for amount, _ in payments.paid] == paid
     assert output == says
     assert conversation.deferred_tool_requests is None
+    assert Session.objects.get().status == "active"
     assert not ToolCall.objects.filter(answered_version=None).exists()
     latest = cp.load_latest("s")
     assert latest is not None
