@@ -57,6 +57,15 @@ def test_pages_list_a_readable_number_of_runs(session: Session, client: Client) 
     assert '<span class="muted" title="Appended while no run owned the session">no run</span>' in row[0]
 
 
+def test_head_of_a_session_that_goes_on_without_a_run_names_the_last_one(cp: SyncCheckpointer, client: Client) -> None:
+    with cp.session("s") as handle:
+        handle.append([text_message("question")])
+    cp.append_checkpoint("s", [text_message("from outside")], expected_version=1)
+    client.force_login(make_user())
+    words = visible_text(client.get(reverse("harness_sessions:session", args=[Session.objects.get().pk])))
+    assert "No run has owned the session since run 1" in words
+
+
 def test_timeline_draws_the_newest_runs(session: Session) -> None:
     drawn = run_lanes.load_timeline_of_newest_runs(session.pk)
     assert (len(drawn.lanes), drawn.complete_since) == (run_lanes.LANES, drawn.lanes[0].start)
