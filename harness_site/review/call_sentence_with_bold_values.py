@@ -7,7 +7,7 @@ from string import Formatter
 from typing import Any, Final
 
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
@@ -20,6 +20,8 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 _MAX_VALUES: Final = 50
 _MAX_VALUE_LENGTH: Final = 200
 _MAX_SENTENCE_LENGTH: Final = 2_000
+_VALUE_BETWEEN_BACKTICKS: Final = re.compile(r"`<b>([^<]*)</b>`")
+_WORD_WITH_HYPHEN: Final = re.compile(r"[^\s<>]*-[^\s<>]*")
 
 
 def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
@@ -29,7 +31,14 @@ def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
         pieces = _split_call_sentence_at_values(call, sentence)
     except (ValueError, RecursionError):  # the sentence says that its arguments cannot be shown
         pieces = [(sentence, False)]
-    return format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
+    html = format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
+    return mark_safe(_VALUE_BETWEEN_BACKTICKS.sub(_render_code, html))  # noqa: S308 - escaped above
+
+
+def _render_code(value: re.Match[str]) -> str:
+    """Render a value that the sentence puts between backticks, in which no line breaks inside of `-rf`."""
+    words = _WORD_WITH_HYPHEN.sub(r'<span class="whole-word">\g<0></span>', value[1])
+    return f"<code>{words}</code>"
 
 
 def _split_call_sentence_at_values(call: ToolCall, sentence: str) -> list[tuple[str, bool]]:

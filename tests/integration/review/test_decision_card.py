@@ -69,6 +69,14 @@ def test_values_of_the_sentence_are_bold(reader: Client, template: str, html: st
     assert f'<p class="sentence" dir="auto">{html}</p>' in raw(reader, call)
 
 
+def test_value_between_backticks_is_code_whose_options_stay_whole(reader: Client) -> None:
+    call = lost_call(
+        sentence="Run `rm -rf /var & ls` on db-2", sentence_template="Run `{command}` on {host}", args={"command": "rm"}
+    )
+    code = '<code>rm <span class="whole-word">-rf</span> /var &amp; ls</code>'
+    assert f'<p class="sentence" dir="auto">Run {code} on <b>db-2</b></p>' in raw(reader, call)
+
+
 def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     note = "long " * 2000 + "end"
     items = [{"sku": f"lamp-{n}"} for n in range(50)]
