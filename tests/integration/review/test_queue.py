@@ -426,7 +426,7 @@ def test_decided_call_is_one_row_with_its_last_decision(reader: Client) -> None:
     assert "<s><bdi>alice</bdi> approved</s> · <s><bdi>bob</bdi> approved</s>" in page.content.decode()
     filtered = visible_text(reader.get("/review/?tab=decided&by=people"))
     assert "Decisions about 1 call match the filters" in filtered
-    assert "3 decisions, also counting earlier ones about the same call" in filtered
+    assert "Each call is one row; with the earlier ones about these calls, 3 decisions match." in filtered
 
 
 @pytest.mark.parametrize(
