@@ -210,14 +210,15 @@ function focusItem(item) {
 
 let openedPlace = ""; // the fragment of the first message of a fold that was opened with a key
 
-document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
-  const link = detail.requestConfig?.elt;
-  openedPlace = link?.matches?.(".between > a") && link.matches(":focus-visible") ? link.hash : "";
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.(".between > a");
+  if (link) openedPlace = event.detail ? "" : link.hash; // a key clicks no times
 });
 document.body.addEventListener("htmx:afterSettle", () => {
   const message = openedPlace && document.querySelector(openedPlace)?.closest(".msg");
+  if (!message) return;
   openedPlace = "";
-  if (message) focusItem(message);
+  focusItem(message);
 });
 
 let remarkTimer = 0;
