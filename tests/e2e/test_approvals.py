@@ -172,7 +172,7 @@ def test_draft_of_a_call_that_was_changed_meanwhile_chooses_no_answer(
     page_actions.reason_field(writer).fill("12,300.00 fits the budget.")
     writer.goto("/review/")
     edit_arguments(editor, "12300.00", "92300.00")
-    expect(editor.get_by_text("1 change", exact=True)).to_be_visible()
+    expect(editor.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.record_decision(editor, "Edit")
     expect(editor.get_by_text("Your change is recorded")).to_be_visible()
 
