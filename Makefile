@@ -55,7 +55,7 @@ EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py $(addprefix integrity/test_, \
 	mistyped_values.py sessions_verified_together.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)))
 
-# A browser of the session keeps the event loop of its process, so it has a process without other tests.
+# A browser of the session keeps the event loop of its process, so it has a process without other tests, beside them.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
 # Stores of the adapters, writers at the same time and kills. An exhaustive run tries the second list on PostgreSQL too: tools and other
 # kills, which write with the same functions.
@@ -183,10 +183,12 @@ $(VENV_NEXT)/.complete: requirements.lock
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql chromium
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
-	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_IN_BROWSER)
+	@log="$$(mktemp)"; in_browser=; trap 'wait $$in_browser || true; cat "$$log"; rm "$$log"' EXIT; \
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(ADAPTERS_IN_BROWSER) >"$$log" 2>&1 & in_browser=$$!; \
+	$(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters; \
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_ON_POSTGRES) \
-		$(addprefix --deselect=,$(ADAPTERS_POSTGRES_LESS_OFTEN))
+		$(addprefix --deselect=,$(ADAPTERS_POSTGRES_LESS_OFTEN)); \
+	wait $$in_browser
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete $(VENV_ADAPTERS)/.claude-program
