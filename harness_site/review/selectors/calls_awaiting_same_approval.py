@@ -59,7 +59,7 @@ def parse_same_approval_group(query: QueryDict) -> SameApprovalGroup:
 
 
 def _parse_filters(query: QueryDict) -> tuple[tuple[str, str], ...]:
-    return tuple((name, query[name]) for name in _FILTER_PARAMETERS if query.get(name))
+    return tuple((name, value) for name in _FILTER_PARAMETERS if (value := query.get(name)))
 
 
 def list_groups_of_calls_awaiting_same_approval(

@@ -284,8 +284,10 @@ def test_calls_to_decide_first_begin_with_what_was_handed_over_before_the_longes
 def test_calls_to_decide_first_with_the_same_sentence_say_in_what_they_differ(reader: Client) -> None:
     for number in (1050, 4339):
         args = {"amount": "148500.00", "purpose": f"Contract, ref {number}"}
-        waiting = {"status": CallStatus.AWAITING_APPROVAL, "interrupted_at": None, "args": args}
-        make_call(session=make_session(session_id=f"s{number}"), tool="wire", sentence="Transfer 148500.00", **waiting)
+        call = make_call(
+            session=make_session(session_id=f"s{number}"), tool="wire", args=args, sentence="Transfer 148500.00"
+        )
+        ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.AWAITING_APPROVAL, interrupted_at=None)
     text = visible_text(reader.get("/overview/"))
     assert "Transfer 148,500.00 purpose: Contract, ref 1050" in text
     assert "Transfer 148,500.00 purpose: Contract, ref 4339" in text

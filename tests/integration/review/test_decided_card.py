@@ -96,7 +96,9 @@ def test_card_says_that_verify_hooks_answer_before_a_person_is_asked(reader: Cli
 
 def test_decision_of_a_verify_hook_is_one_of_the_tools_own_check(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
-    make_decision(call=call, kind=DecisionKind.PROBE_LANDED, actor="verify hook of refund_card", actor_kind="hook")
+    make_decision(
+        call=call, kind=DecisionKind.PROBE_LANDED, actor="verify hook of refund_card", actor_kind=ActorKind.HOOK
+    )
     shown = page(reader, call)
     assert "The tool’s own check · " in shown
     assert "verify hook" not in shown

@@ -276,7 +276,7 @@ def test_calls_of_a_filtered_queue_are_decided_together_without_the_others() -> 
 
 def test_auditor_sees_of_calls_what_the_deciders_see() -> None:
     alice, carol, _calls = sign_in("alice"), sign_in("carol", Role.AUDITOR), make_payments(3)
-    read, decided = (visible_text(client.get(PAGE, {"tool": "pay", "people": 1})) for client in (carol, alice))
+    read, decided = (visible_text(client.get(f"{PAGE}?tool=pay&people=1")) for client in (carol, alice))
     for text in (read, decided):
         assert "express: yes" in text
         assert text.count("accounts · session") == 3

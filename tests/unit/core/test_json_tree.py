@@ -1,6 +1,7 @@
 import json
 import re
 from html import escape, unescape
+from typing import Any
 
 import pytest
 
@@ -162,7 +163,16 @@ def test_long_text_is_complete_and_has_a_control_where_nothing_is_folded(text: s
 
 
 def test_values_are_written_for_people_where_nothing_is_folded() -> None:
-    value = {"on": True, "off": False, "at": None, "bcc": [], "zip": "50674", "note": "", "blank": "  ", "count": 12}
+    value: dict[str, Any] = {
+        "on": True,
+        "off": False,
+        "at": None,
+        "bcc": [],
+        "zip": "50674",
+        "note": "",
+        "blank": "  ",
+        "count": 12,
+    }
     html = mask_and_render_json_tree(value, limit=None, fold=False).html
     shown = re.findall(r'<dd dir="auto">(.*?)</dd>', html)
     assert shown == ["yes", "no", "–", "(none)", "50674", "(empty)", "&quot;  &quot;", "12"]
