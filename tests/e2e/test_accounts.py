@@ -127,6 +127,7 @@ def test_removed_role_has_no_effect_on_the_next_request(open_page: OpenPage, pag
     expect(user.page.get_by_text("This needs the role admin. These members can: dora.")).to_be_visible()
 
 
+@only_exhaustive
 def test_members_and_notifications_by_keyboard_only(open_page: OpenPage, page_monitors: list[PageMonitor]) -> None:
     user = InvitedUser(open_page(), "judy")
     # Its open page polls after its user got another role, and after the removal.

@@ -3,6 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
+from tests.support.exhaustive_mode import only_exhaustive
 
 
 def _open_reference(open_page: OpenPage, width: int) -> Page:
@@ -26,6 +27,7 @@ def test_search_shows_the_operations_that_have_the_words(open_page: OpenPage) ->
     assert page.get_by_role("article").count() > 40
 
 
+@only_exhaustive
 def test_one_choice_changes_the_language_of_all_examples(open_page: OpenPage) -> None:
     page = _open_reference(open_page, 1440)
     request = page.get_by_role("article", name="Decide about a call").locator("figure:visible").first
@@ -35,6 +37,7 @@ def test_one_choice_changes_the_language_of_all_examples(open_page: OpenPage) ->
     expect(page.locator("figure.curl:visible")).to_have_count(0)
 
 
+@only_exhaustive
 def test_contents_of_a_phone_close_after_a_choice(open_page: OpenPage) -> None:
     page = _open_reference(open_page, 390)
     contents = page.get_by_role("navigation", name="Contents")

@@ -208,6 +208,7 @@ def test_reason_of_an_edit_is_not_among_the_unrecorded_texts(start_payer: StartP
     expect(editor.get_by_role("textbox", name="Your text")).to_be_hidden()
 
 
+@only_exhaustive
 def test_decision_from_a_filtered_list_says_that_the_list_is_done(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer()
     page = open_page("alice")
@@ -286,6 +287,7 @@ def test_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPa
     expect(page.get_by_text("No argument is changed yet.")).to_be_visible()
 
 
+@only_exhaustive
 def test_dates_in_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPage) -> None:
     page = open_page("alice")
     page_actions.open_payment_card(page, start_payer("--with-memo").session_id)
@@ -313,6 +315,7 @@ def test_dates_in_json_and_fields_are_one_edit(start_payer: StartPayer, open_pag
     expect(page.locator(".sign-off").get_by_text("due was a date; the new value is not one.")).to_be_visible()
 
 
+@only_exhaustive
 def test_edit_is_sent_while_its_preview_is_awaited(
     start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

@@ -11,6 +11,7 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import axe
 from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.nearer_deadlines import bring_deadline_near_in_child
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Payer, Site
@@ -204,6 +205,7 @@ def test_list_is_edited_item_by_item(start_payer: StartPayer, open_page: OpenPag
     expect(page.get_by_role("textbox", name="Arguments")).to_have_value(expected)
 
 
+@only_exhaustive
 def test_long_text_is_edited_in_a_wide_column(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer("--with-memo")
     page = open_page("alice")
@@ -349,6 +351,7 @@ def test_way_from_a_field_to_the_button_of_an_edit_is_one_tap_on_a_phone(
     expect(link).not_to_be_in_viewport()
 
 
+@only_exhaustive
 def test_way_back_of_a_short_field_is_not_below_the_field_in_german(
     start_payer: StartPayer, open_page: OpenPage
 ) -> None:
@@ -366,6 +369,7 @@ def test_way_back_of_a_short_field_is_not_below_the_field_in_german(
     )
 
 
+@only_exhaustive
 def test_columns_keep_their_widths_while_arguments_are_edited(
     site: Site, start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
@@ -393,6 +397,7 @@ def test_columns_keep_their_widths_while_arguments_are_edited(
     expect(page.get_by_role("textbox", name="Comment")).to_be_visible()
 
 
+@only_exhaustive
 def test_head_of_a_card_that_two_people_read_is_not_cut_on_a_phone(
     site: Site, start_payer: StartPayer, open_page: OpenPage
 ) -> None:

@@ -126,6 +126,7 @@ def test_typed_reason_stays_in_view_when_somebody_else_decides(open_cards: Calla
     late.wait_for_function("async (text) => await navigator.clipboard.readText() === text", arg=REASON)
 
 
+@only_exhaustive
 def test_answer_without_a_text_leaves_no_form_when_somebody_else_decides(open_cards: Callable[..., list[Page]]) -> None:
     early, late = open_cards("alice", "bob")
     page_actions.choose_answer(late, "It happened")
@@ -151,6 +152,7 @@ def test_a_decision_without_a_reason_is_not_recorded(
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
 
 
+@only_exhaustive
 def test_shortcut_of_the_button_works_without_the_focus_in_the_form(
     open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
 ) -> None:

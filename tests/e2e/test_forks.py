@@ -42,6 +42,7 @@ def test_fork_without_javascript(
     expect(page.locator("main").get_by_text(forked)).to_be_visible()
 
 
+@only_exhaustive
 def test_back_after_a_corrected_form_shows_the_form_again(
     site: Site, order_number: int, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import OpenPage
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.page_overflow import overflowing_elements
 from tests.support.saved_transcripts import save_long_names
 from tests.support.site_process import Site
@@ -36,6 +37,7 @@ def test_long_names_fit_every_window(long_names: Page) -> None:
     assert row["x"] + row["width"] <= 390
 
 
+@only_exhaustive
 def test_zoomed_page_shows_the_whole_menu(long_names: Page) -> None:
     for name in ("Audit", "Sign out"):
         expect(long_names.locator(".rail").get_by_text(name, exact=True)).to_be_in_viewport()

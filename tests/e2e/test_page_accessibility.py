@@ -205,6 +205,7 @@ def test_open_forms_do_not_overflow_horizontally(sample_site: SampleSite, open_p
     assert not overflows, "\n".join(overflows)
 
 
+@only_exhaustive
 def test_custom_period_opens_over_the_page(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site, viewport={"width": 1366, "height": 768})
     page.goto(sample_site.path("overview"))
@@ -216,6 +217,7 @@ def test_custom_period_opens_over_the_page(sample_site: SampleSite, open_page: O
     expect(page.get_by_label("From", exact=True)).to_be_hidden()
 
 
+@only_exhaustive
 def test_numbers_of_a_bar_are_shown_on_hover_and_on_focus(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site)
     page.goto(sample_site.path("overview"))
@@ -240,6 +242,7 @@ def test_session_list_fits_a_small_laptop(sample_site: SampleSite, open_page: Op
     assert page.evaluate("document.scrollingElement.scrollWidth") == 960
 
 
+@only_exhaustive
 def test_chosen_agent_is_applied_at_once_and_keeps_the_focus(
     sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
@@ -257,6 +260,7 @@ def test_chosen_agent_is_applied_at_once_and_keeps_the_focus(
     page.wait_for_url("**/overview/?period=24h")  # without an empty parameter
 
 
+@only_exhaustive
 def test_timeline_fits_a_phone(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
     page.goto(sample_site.path("timeline, waiting"))
@@ -264,6 +268,7 @@ def test_timeline_fits_a_phone(sample_site: SampleSite, open_page: OpenPage) -> 
     expect(page.locator(".drawing.narrow .wait").last).to_be_in_viewport(ratio=0.9)
 
 
+@only_exhaustive
 def test_menu_of_tabs_on_a_phone_names_the_current_one(sample_site: SampleSite, open_page: OpenPage) -> None:
     page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
     page.goto(sample_site.path("session"))

@@ -7,6 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage
 from tests.e2e.test_live_call_list import log_call
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import Site
 
 #: Replaces a part of the page by its newest state, as a form or a link of htmx does.
@@ -38,6 +39,7 @@ def test_pressed_link_acts_after_its_replacement(calls_page: Page) -> None:
     expect(calls_page).to_have_url(re.compile(r"/calls/[0-9]+/$"))
 
 
+@only_exhaustive
 def test_pressed_text_inside_a_link_acts_once(calls_page: Page) -> None:
     calls_page.evaluate("window.clicks = 0; addEventListener('click', () => window.clicks++)")
     calls_page.evaluate("document.querySelector('table.calls th a').innerHTML = '<b>ship</b>'")
@@ -52,6 +54,7 @@ def test_pressed_text_inside_a_link_acts_once(calls_page: Page) -> None:
     assert calls_page.evaluate("window.clicks") == 1
 
 
+@only_exhaustive
 def test_release_on_another_control_does_nothing(calls_page: Page) -> None:
     address = calls_page.url
     link = calls_page.locator("table.calls tbody tr").first.locator("th a[data-row]")

@@ -60,6 +60,7 @@ def wait_for_card_text(page: Page, responses: list[Response], text: str) -> None
         page.wait_for_event("response")
 
 
+@only_exhaustive
 def test_way_back_to_the_list_focuses_the_row_that_was_opened(parcel_site: Site, open_page: OpenPage) -> None:
     page = open_page("alice", parcel_site)
     page.goto("/review/?tab=interrupted&tool=ship_parcel")
@@ -160,6 +161,7 @@ def test_response_arrives_after_its_button_was_replaced(
     expect(bob.locator("#people")).to_have_count(1)
 
 
+@only_exhaustive
 def test_response_to_a_handover_arrives_after_its_form_was_replaced(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
@@ -300,6 +302,7 @@ def test_outage_is_decided_by_keyboard(
     expect(page.get_by_role("heading", level=1, name="all 20 calls are decided")).to_be_visible()
 
 
+@only_exhaustive
 def test_focus_after_a_decision_is_on_the_title_if_the_live_update_is_faster_than_the_response(
     private_site: Site, open_page: OpenPage
 ) -> None:
@@ -495,6 +498,7 @@ def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: Open
     expect(page.get_by_role("button", name="Claim")).to_be_visible()
 
 
+@only_exhaustive
 def test_browser_without_notifications_is_not_offered_them(site: Site, open_page: OpenPage) -> None:
     page = open_page("alice")
     page.add_init_script("delete window.Notification;")

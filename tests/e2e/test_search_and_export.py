@@ -104,6 +104,7 @@ def test_labels_and_saved_views_without_javascript(open_page: OpenPage, equal_se
     expect(page.get_by_role("table").first).to_contain_text("refund_card")
 
 
+@only_exhaustive
 @pytest.mark.parametrize("locale", mark_all_but_each(2, ["de-DE", "en-US"]))
 def test_session_of_a_list_takes_three_lines_on_a_phone(
     open_page: OpenPage, equal_sessions: list[str], locale: str

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage
 from tests.support import axe
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import Site
 
 
@@ -47,6 +48,7 @@ def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, op
     expect(page).to_have_url(re.compile(r"/sessions/\?sort=cost$"))
 
 
+@only_exhaustive
 def test_phone_selects_all_rows_and_shows_whole_ids_and_labels(private_site: Site, open_page: OpenPage) -> None:
     page = open_page("alice", private_site, viewport={"width": 390, "height": 844})
     open_list(page, private_site, "order-4711-replacement-second-attempt", "inv-2")

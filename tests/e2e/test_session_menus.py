@@ -9,7 +9,7 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage
 from tests.support import axe
 from tests.support.browser import PageMonitor
-from tests.support.exhaustive_mode import mark_all_but_each
+from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site
 
@@ -24,6 +24,7 @@ def session_address(site: Site, order_number: int, open_page: OpenPage) -> Itera
     payer.stop()
 
 
+@only_exhaustive
 def test_one_menu_is_open_at_a_time(open_page: OpenPage, session_address: str) -> None:
     page = open_page("alice", viewport={"width": 1366, "height": 768})
     page.goto(session_address)

@@ -186,6 +186,7 @@ def test_outline_marks_the_prompt_in_view_while_the_wheel_turns(open_page: OpenP
     raise AssertionError(f"Only these were marked: {marked_places}")
 
 
+@only_exhaustive
 def test_outline_marks_the_prompt_in_view_after_the_browser_scrolled(open_page: OpenPage, site: Site) -> None:
     save_tall_transcript(site, "Restored prompts", prompt_every=6)
     page = open_page("carol")
@@ -211,6 +212,7 @@ def test_wheel_over_a_long_output_scrolls_the_page(open_page: OpenPage, site: Si
     assert terminal.evaluate("each => each.scrollHeight == each.clientHeight")
 
 
+@only_exhaustive
 def test_number_of_a_message_without_its_role_does_not_cover_the_time(open_page: OpenPage, site: Site) -> None:
     site.run(saved_transcripts.save_long_output)
     page = open_page("carol")
@@ -371,6 +373,7 @@ def test_session_that_runs_opens_at_its_end_and_elsewhere_with_a_place(open_page
         assert not page.evaluate(at_end), place
 
 
+@only_exhaustive
 def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_page: OpenPage, long_session: str) -> None:
     page = open_page("carol")
     page.set_viewport_size({"width": 390, "height": 844})
@@ -532,6 +535,7 @@ def test_link_to_a_message_shows_its_results_although_they_are_switched_off(
     expect(remark).to_have_count(0)
 
 
+@only_exhaustive
 def test_term_is_explained_without_a_pointer(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
@@ -547,6 +551,7 @@ def test_term_is_explained_without_a_pointer(
     expect(explanation).to_be_hidden()
 
 
+@only_exhaustive
 def test_copy_buttons_of_a_call_do_not_overlap_on_a_phone(open_page: OpenPage, long_session: str) -> None:
     page = open_page("alice", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.goto(long_session)
@@ -559,6 +564,7 @@ def test_copy_buttons_of_a_call_do_not_overlap_on_a_phone(open_page: OpenPage, l
     assert call["height"] >= 36
 
 
+@only_exhaustive
 def test_transcript_begins_in_the_upper_half_of_a_phone(open_page: OpenPage, long_session: str) -> None:
     page = open_page("alice", viewport={"width": 390, "height": 844}, has_touch=True)
     page.goto(long_session)

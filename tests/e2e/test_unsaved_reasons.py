@@ -5,6 +5,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor, sign_in
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.site_process import PASSWORD, Site
 
 PARTIAL_REASON = "Seen in the ledger of the sh"
@@ -117,6 +118,7 @@ def test_decision_with_lost_response_is_shown_as_recorded(
     expect(page.get_by_role("status").filter(has_text="We could not confirm")).to_be_hidden()
 
 
+@only_exhaustive
 def test_sign_out_in_another_tab_is_reported_and_keeps_the_reason(
     private_site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
