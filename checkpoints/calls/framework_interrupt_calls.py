@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import intent_log, require_unaltered_call, unfinished_call_queries
+from checkpoints.db import clock
 from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
     UNDECIDED_CALL_STATUSES,
@@ -26,6 +27,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
 
@@ -137,7 +139,8 @@ def discard_undecided_interrupt_calls(
 def activate_session_if_no_approval_unused(store: Store, row: Session) -> None:
     """Set a session to active whose framework has continued as people decided.
 
-    The session stays ready to resume while a call waits for a decision, or an approved call for its start.
+    The session stays ready to resume while a call waits for a decision, or an approved call for its start. Else the
+    decisions are used, as if a run had passed the gate.
 
     Args:
         store: State of the client.
@@ -147,15 +150,18 @@ def activate_session_if_no_approval_unused(store: Store, row: Session) -> None:
         IntegrityError: A call is not one that this library wrote.
     """
     waiting = unfinished_call_queries.list_verified_calls_of_session_with_status(store, row, _WAITING_STATUSES)
-    if all(_is_approval_used_by_framework_alone(call) for call in waiting):
-        Session.objects.using(store.using).filter(pk=row.pk).update(status=SessionStatus.ACTIVE)
+    if all(call.status == CallStatus.APPROVED and is_known_to_framework_alone(call) for call in waiting):
+        # A time that is sealed is read before, so that it is compared with what the database stores.
+        opened_at = Now() if get_seal_keys() is None else clock.read_database_time(store.using)
+        Session.objects.using(store.using).filter(pk=row.pk).update(
+            status=SessionStatus.ACTIVE, gate_opened_at=opened_at
+        )
 
 
-def _is_approval_used_by_framework_alone(call: ToolCall) -> bool:
-    """Return whether a call is an approved one of an interrupt that is about no call of the transcript, so that
-    neither the guard nor a result will say that it is made. Its identifier is the beginning of its key."""
-    key = f"{INTERRUPT_KEY_PREFIX}{call.call_id}"
-    return call.status == CallStatus.APPROVED and call.idempotency_key.startswith(key)
+def is_known_to_framework_alone(call: ToolCall) -> bool:
+    """Return whether a call is one of an interrupt that is about no call of the transcript, so that neither the guard
+    nor a result will say that it is made. Its identifier is the beginning of its key."""
+    return call.idempotency_key.startswith(f"{INTERRUPT_KEY_PREFIX}{call.call_id}")
 
 
 def complete_approved_interrupt_calls(store: Store, call_pks: Iterable[int], results: Mapping[str, str]) -> None:

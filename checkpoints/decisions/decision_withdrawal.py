@@ -7,7 +7,8 @@ succeeds.
 
 A decision is used
 - to run a call (approval, re-run): when the agent makes the call again;
-- to give the agent a result: when a run passes the gate after the decision, or gets the result from the log;
+- to give the agent a result, or the answer to a question of its framework: when a run passes the gate after the
+  decision, or the framework goes on without one, or when a run gets the result from the log;
 - when there is a later attempt at the call, or another call of the same operation.
 
 While several people have yet to agree, nothing is in force. Each of them can then take back what they said themselves.
@@ -24,7 +25,7 @@ from django.db.models import F, Max
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import signed_decisions
+from checkpoints.calls import framework_interrupt_calls, signed_decisions
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.decisions.actors import Actor, to_actor
@@ -173,7 +174,7 @@ def _does_call_show_use_of_decision(call: ToolCall, decision: Decision) -> bool:
     rule = RULES[DecisionKind(decision.kind)]
     if call.status != rule.after:
         return True
-    if call.status in _PERMITTING_STATUSES:
+    if call.status in _PERMITTING_STATUSES and not framework_interrupt_calls.is_known_to_framework_alone(call):
         return False
     opened_at = call.session.gate_opened_at
     given_at_gate = opened_at is not None and opened_at >= decision.created_at

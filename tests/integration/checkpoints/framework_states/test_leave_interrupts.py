@@ -4,6 +4,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import KeyPolicy
+from checkpoints.exceptions import DecisionUsed
 from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls, state_store
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -102,3 +103,19 @@ def test_session_is_ready_until_a_state_follows_all_interrupts(cp: SyncCheckpoin
     assert Session.objects.get().status == "ready"
     assert _save_state(cp, 2) == "active"
     cp.delete_session("s")
+
+
+@pytest.mark.parametrize(("call", "kind"), [(QUESTION, "approve"), (QUESTION, "respond"), (CALL, "reject")])
+def test_decision_with_which_the_framework_has_continued_is_not_withdrawn(
+    cp: SyncCheckpointer, call: tuple[str, str, str], kind: str
+) -> None:
+    _save_state(cp, 1, said=True)
+    _ask(cp, call)
+    _decide(cp, call[0], kind)
+    cp.withdraw_decision("s", call[0], actor="alice", revision=ToolCall.objects.get().revision, reason="Too early.")
+    _decide(cp, call[0], kind)
+    revision = ToolCall.objects.get().revision
+    assert _save_state(cp, 2) == "active"
+    with pytest.raises(DecisionUsed):
+        cp.withdraw_decision("s", call[0], actor="alice", revision=revision, reason="Too late.")
+    assert Session.objects.get().status == "active"
