@@ -279,7 +279,7 @@ def _is_decision_used(call: ToolCall, decision: Decision | None) -> bool:
 
 
 def _build_withdrawal_context(seen: _CallSeenByReader) -> dict[str, Any] | None:
-    """Build whether the decision is used, the version to fork from, and whether others lose their votes with it.
+    """Build whether the decision is used, what to do then, and whether others lose their votes with it.
 
     The result is None without a decision that could be withdrawn.
     """
@@ -289,6 +289,9 @@ def _build_withdrawal_context(seen: _CallSeenByReader) -> dict[str, Any] | None:
     used = decision_withdrawal.has_run_used_decision(call, decision)
     return {
         "used": used,
+        "advice": decision_effect_texts.advise_after_used_decision(decision.kind, is_question=call.is_question)
+        if used
+        else "",
         "version": min(call.step, call.session.latest_version) if used else 0,
         "cancels_others": has_votes_of_others(decision, seen.evidence.decisions, seen.votes),
     }

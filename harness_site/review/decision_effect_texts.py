@@ -154,6 +154,47 @@ def _describe_when_agent_continues(call: ToolCall) -> str:
     return _("This takes effect as soon as a process continues the session, which may be at once.")
 
 
+def advise_after_used_decision(kind: str, *, is_question: bool, number: int = 1) -> str:
+    """Say what can be done about a wrong decision that a run has used.
+
+    Args:
+        kind: Kind of the decision that is in force.
+        is_question: Whether it is the answer to a question of a framework, whose tool never ran.
+        number: Number of the calls that have this decision.
+    """
+    if is_question:
+        return ngettext(
+            "The agent has continued with this answer. Check what it has done since then.",
+            "The agents have continued with these answers. Check what they have done since then.",
+            number,
+        )
+    if kind in {DecisionKind.REJECT, DecisionKind.RESPOND}:
+        return ngettext(
+            "The call did not run, so its tool changed nothing. Check what the agent has done since then.",
+            "The calls did not run, so their tool changed nothing. Check what the agents have done since then.",
+            number,
+        )
+    if kind == DecisionKind.MARK_FAILED:
+        return ngettext(
+            "The agent was told that the call did not happen. If it did, correct its effect in the system that the "
+            "tool changed.",
+            "The agents were told that the calls did not happen. If they did, correct their effects in the system that "
+            "the tool changed.",
+            number,
+        )
+    if kind == DecisionKind.CONFIRM_LANDED:
+        return ngettext(
+            "The agent was told that the call happened. If it did not, do what is missing yourself.",
+            "The agents were told that the calls happened. If they did not, do what is missing yourself.",
+            number,
+        )
+    return ngettext(
+        "Correct the effect itself, in the system that the tool changed.",
+        "Correct the effects themselves, in the system that the tool changed.",
+        number,
+    )
+
+
 def _is_same_call(call: ToolCall, other: Mapping[str, Any]) -> bool:
     return (other["step"], other["call_id"], other["attempt"]) == (call.step, call.call_id, call.attempt)
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.decide import RULES
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
+from checkpoints.enums import WITHDRAWABLE_KINDS, ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.exceptions import (
     AlreadyDecided,
     CheckpointsError,
@@ -30,6 +30,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.review.decision_effect_texts import advise_after_used_decision
 from harness_site.review.decision_options import APPROVALS
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
 
@@ -70,11 +71,7 @@ def build_decision_problem(
     if isinstance(error, AlreadyDecided):
         return _build_already_decided_problem(error, call, reader=reader, nothing=nothing)
     if isinstance(error, DecisionUsed):
-        what = _("The run has already used the decision of {name} ({decision}).").format(
-            name=error.by, decision=error.kind.lower()
-        )
-        todo = _("It can no longer be withdrawn. Correct its effect, or fork the session at an earlier version.")
-        return _build_conflict_problem(what, todo)
+        return _build_used_decision_problem(error, call)
     if isinstance(error, NothingToWithdraw):
         return _build_conflict_problem(
             _("There is no decision of a person about this call that you could withdraw."),
@@ -102,6 +99,21 @@ def build_decision_problem(
         return DecisionProblem(403, error.detail, error.hint)
     status = 422 if isinstance(error, InvalidInput) else 503 if isinstance(error, StorageError) else 409
     return DecisionProblem(status, error.detail, error.hint)
+
+
+def _build_used_decision_problem(error: DecisionUsed, call: ToolCall) -> DecisionProblem:
+    final_decisions = Decision.objects.filter(tool_call=call, final=True, kind__in=sorted(WITHDRAWABLE_KINDS))
+    decision = final_decisions.order_by(*Decision.IN_ORDER).last()
+    label = error.kind if decision is None else _get_decision_label(decision, call)
+    text = (
+        _("The run has already used the answer of {name} ({decision}).")
+        if call.is_question
+        else _("The run has already used the decision of {name} ({decision}).")
+    )
+    kind = "" if decision is None else decision.kind
+    todo = _("It can no longer be withdrawn.")
+    advice = advise_after_used_decision(kind, is_question=call.is_question)
+    return _build_conflict_problem(text.format(name=error.by, decision=label.lower()), f"{todo} {advice}")
 
 
 def _build_already_decided_problem(

@@ -21,7 +21,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import status_labels
 from harness_site.review.bulk_decisions import BulkDecisionResult
-from harness_site.review.decision_effect_texts import find_live_owner_run
+from harness_site.review.decision_effect_texts import advise_after_used_decision, find_live_owner_run
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from harness_site.review.outage_page_url import OutageWindow
@@ -107,6 +107,15 @@ class RecordedBulkDecision:
     def is_withdrawn_at_once(self) -> bool:
         """Whether one person has withdrawn all decisions, with one reason."""
         return len(self.withdrawn) == len(self.decisions) and self.common_withdrawal is not None
+
+    @property
+    def advice_after_use(self) -> str:
+        """What can be done about decisions that runs have used; empty if that differs between the calls."""
+        kinds = {(each.decision.kind, each.call.is_question) for each in self.used}
+        if len(kinds) != 1:
+            return ""
+        [(kind, is_question)] = kinds
+        return advise_after_used_decision(kind, is_question=is_question, number=len(self.used))
 
     @property
     def common_reason(self) -> str:

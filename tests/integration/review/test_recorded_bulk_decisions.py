@@ -132,8 +132,8 @@ def test_decisions_that_runs_have_used_stay_and_are_named(people: dict[str, Clie
 @pytest.mark.parametrize(
     ("number", "told"),
     [
-        (1, "The run has used this decision, so it cannot be withdrawn. Correct the effect itself"),
-        (2, "Runs have used these decisions, so they cannot be withdrawn."),
+        (1, "The run has used this decision, so it cannot be withdrawn. The agent was told that the"),
+        (2, "Runs have used these decisions, so they cannot be withdrawn. The agents were told that"),
     ],
 )
 def test_bulk_decision_that_runs_have_used_cannot_be_withdrawn(

@@ -2,11 +2,13 @@
 
 import re
 
+import pytest
 from django.test import Client
 
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.page_text import visible_text
@@ -47,12 +49,45 @@ def test_used_decision_is_kept_and_the_page_explains_what_to_do(people: dict[str
     Session.objects.update(gate_opened_at=clock.now())  # as when a run passes the gate
     page = visible_text(people["bob"].get(url(call)))
     assert "The run has already used this decision, so it cannot be withdrawn." in page
+    assert "The agent was told that the call did not happen. If it did, correct its effect" in page
     assert "fork the session at version 1" in page
 
     answer = people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Wrong."})
     assert answer.status_code == 409
     assert "The run has already used the decision of alice (it did not happen)." in visible_text(answer)
     assert Decision.objects.filter(kind=DecisionKind.WITHDRAW).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("is_question", "kind", "sent", "advice"),
+    [
+        (False, "reject", {"message": "No."}, "The call did not run, so its tool changed nothing."),
+        (False, "respond", {"answer": "Paid."}, "The call did not run, so its tool changed nothing."),
+        (False, "approve", {"reason": "Yes."}, "Correct the effect itself, in the system that the tool changed."),
+        (True, "respond", {"answer": "Berlin."}, "The agent has continued with this answer."),
+    ],
+)
+def test_advice_about_a_used_decision_fits_what_was_decided(
+    people: dict[str, Client], is_question: bool, kind: str, sent: dict[str, str], advice: str
+) -> None:
+    key = f"{INTERRUPT_KEY_PREFIX}q1:0"
+    question = {"tool": INTERRUPT_TOOL, "args": {"value": "Where to?"}, "call_id": "q1", "idempotency_key": key}
+    call = awaiting(**(question if is_question else {}))
+    people["alice"].post(url(call), {"kind": kind, "revision": 1, **sent})
+    Session.objects.update(gate_opened_at=clock.now())
+    if kind == "approve":
+        ToolCall.objects.update(status=CallStatus.COMPLETED)
+    page = visible_text(people["bob"].get(url(call)))
+    assert advice in page
+    assert page.count("in the system that the tool changed") == (kind == "approve")
+    if is_question:
+        assert "The run has already used this answer, so it cannot be withdrawn." in page
+        assert "Add a comment, so that others know that the answer was wrong." in page
+
+    refused = visible_text(people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Wrong."}))
+    said = {"reject": "rejected", "respond": "responded instead", "approve": "approved"}[kind]
+    used = "answer of alice (answered)" if is_question else f"decision of alice ({said})"
+    assert f"The run has already used the {used}. It can no longer be withdrawn. {advice}" in " ".join(refused.split())
 
 
 def test_approval_is_withdrawn_before_the_call_runs(people: dict[str, Client]) -> None:
