@@ -84,14 +84,15 @@ def show_hits_or_redirect_to_correction(
         request, query, wanted, order, cursor=cursor, within=within, exact_match=exact_match
     )
     apart: WordMatches | None = None
-    if not pks and not found.slow and found.next is None and _is_new_search(request, cursor):
-        near = _suggest_query_if_nothing_matches(workspace, query, wanted)
+    if not pks and not found.slow and found.next is None and _is_first_page_of_all_sessions(request, cursor):
+        is_typed = not request.GET.get("instead")
+        near = _suggest_query_if_nothing_matches(workspace, query, wanted) if is_typed else None
         if near is not None and _finds_sessions(request, near, wanted):
             return redirect(_build_suggestion_url(request, near))
         apart = _search_words_apart(request, query, wanted)
         pks = apart.sessions if apart else ()
-        others = query.without_words_after_minus
-        if not pks and query.has_words_after_minus and others and _finds_sessions(request, others, wanted):
+        others = query.without_words_after_minus if is_typed and query.has_words_after_minus else None
+        if not pks and others and _finds_sessions(request, others, wanted):
             return redirect(_build_suggestion_url(request, others))
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
@@ -261,9 +262,8 @@ def _parse_passage_key(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
-def _is_new_search(request: HttpRequest, cursor: SearchCursor | OrderedSearchCursor | None) -> bool:
-    """Return whether this is the first page of a search over all sessions, as it was typed."""
-    return cursor is None and not any(request.GET.get(name) for name in ("within", "rows", "instead"))
+def _is_first_page_of_all_sessions(request: HttpRequest, cursor: SearchCursor | OrderedSearchCursor | None) -> bool:
+    return cursor is None and not any(request.GET.get(name) for name in ("within", "rows"))
 
 
 def _build_suggestion_url(request: HttpRequest, near: SearchQuery) -> str:

@@ -36,6 +36,18 @@ def test_typo_is_corrected_to_the_nearest_word_with_a_note(reader: Client, typed
     assert f'id="q" name="q" data-key="/" value="{typed}"' in response.content.decode()
 
 
+def test_corrected_words_in_different_texts_of_a_session_are_found(reader: Client) -> None:
+    session = make_session()
+    make_message(session=session, text="The shade is cracked.")
+    make_message(session=session, text="The pliers are sharp.")
+    complete()
+    response = reader.get("/sessions/", {"q": "cracked pliesr"}, follow=True)
+    text = visible_text(response)
+    assert [group.row.pk for group in response.context["groups"]] == [session.pk]
+    assert "Nothing contains “cracked pliesr”. These are the results for “cracked pliers”." in text
+    assert "No message or call contains all words." in text
+
+
 def test_correction_that_finds_nothing_is_not_announced(reader: Client) -> None:
     session, other = make_session(), make_session()
     make_message(session=session, text="The shade is cracked.")
