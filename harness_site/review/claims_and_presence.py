@@ -142,6 +142,11 @@ def record_presence_and_extend_claim(call: ToolCall, *, by: Membership, mine: bo
         Claim.objects.filter(build_live_claim_condition(now), call=call, member=by).update(seen_at=now)
 
 
+def delete_presence(call: int, member: Membership) -> None:
+    """Delete the record that a member has the card of a call open; another open page of theirs records it again."""
+    Presence.objects.filter(call=call, member=member).delete()
+
+
 def delete_stale_claims_presence_and_comments() -> None:
     """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
     for model in (Presence, Claim):

@@ -14,6 +14,7 @@ import "./decisions/reasons.js";
 import "./decisions/handover.js";
 import "./decisions/link_to_form.js";
 import "./decisions/live_card.js";
+import "./decisions/presence.js";
 import "./decisions/live_outage.js";
 import "./decisions/decide.js";
 import "./decisions/draft.js";

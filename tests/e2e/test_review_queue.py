@@ -106,6 +106,22 @@ def test_claim_and_presence_are_shown_to_another_reviewer(
     expect(bob.get_by_text("Claimed by you", exact=True)).to_have_count(0)
 
 
+def test_reader_who_leaves_the_page_is_not_shown_to_colleagues(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    start_agent(site, order_number)
+    alice, bob = open_page("alice"), open_page("bob")
+    for page in (alice, bob):
+        page_actions.open_refund_card(page, order_number)
+    bob_is_present = alice.get_by_text("bob has this page open too")
+    expect(bob_is_present).to_be_visible()
+    bob.goto("/overview/")
+    alice.wait_for_timeout(1500)  # much less than presence lasts without a heartbeat
+    alice.reload()
+    expect(alice.locator("#people")).to_be_attached()
+    expect(bob_is_present).to_have_count(0)
+
+
 def test_call_is_handed_over_beside_its_claim_and_this_can_be_undone(
     site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor], order_number: int
 ) -> None:

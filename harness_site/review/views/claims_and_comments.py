@@ -1,5 +1,7 @@
 """Views to claim, release and hand over a call, to comment on it, and the heartbeat of an open card."""
 
+from http import HTTPStatus
+
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
@@ -67,7 +69,13 @@ def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_member_with_role(Role.AUDITOR)
 def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResponse:
-    """Record the heartbeat that an open card sends every ten seconds, and render the people at the call."""
+    """Record the heartbeat that an open card sends every ten seconds, and render the people at the call.
+
+    A card that is closed sends `left` instead.
+    """
+    if "left" in request.POST:
+        claims_and_presence.delete_presence(pk, request.membership)
+        return HttpResponse(status=HTTPStatus.NO_CONTENT)
     call, people = (
         load_call_masked_and_interrupted_if_lost_or_404(request, pk),
         claims_and_presence.load_claims_and_presence_of_call(pk, request.membership),

@@ -176,6 +176,14 @@ def test_absent_readers_are_not_shown(people: dict[str, Client], lost: Lost) -> 
     assert not Presence.objects.exists()
 
 
+def test_reader_who_leaves_the_page_is_not_shown(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    for name in ("alice", "carol"):
+        people[name].get(url(call))
+    assert people["alice"].post(url(call, "present/"), {"left": "1"}).status_code == 204
+    assert "carol has this page open too" in visible_text(people["bob"].post(url(call, "present/")))
+
+
 def test_auditor_cannot_claim(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     assert people["carol"].post(url(call, "claim/")).status_code == 403
