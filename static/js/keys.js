@@ -2,6 +2,9 @@
 // While a menu with a form is open, the other keys do nothing. On a row of the queue
 // a number opens the card with that answer, or chooses it where the row or its form has a field for it; on a card, c claims or releases the call, and n opens the next one. An element with `data-key` has its
 // own key: a link is followed, a field gets the focus. On a page without a search field, / opens the list of sessions with its field.
+// Beside a text that was unfolded, no key is a shortcut.
+
+import { isBesideUnfoldedText } from "./decisions/focus.js";
 
 const dialog = document.getElementById("keys");
 let focusedRow = null; // the focused row and its index
@@ -11,7 +14,7 @@ const REST_AFTER_TEXT = 1000; // milliseconds until keys are shortcuts again
 
 const rows = () => [...document.querySelectorAll(":is(a, input)[data-row]")];
 const isTyping = (element) =>
-  element.closest?.("input:not([data-row]), textarea, select, dialog[open], [contenteditable]") || document.querySelector("details.menu[open] form");
+  element.closest?.("input:not([data-row]), textarea, select, dialog[open], [contenteditable]") || isBesideUnfoldedText(element) || document.querySelector("details.menu[open] form");
 
 function moveFocus(by) {
   const all = rows();

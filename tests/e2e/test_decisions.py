@@ -164,6 +164,27 @@ def test_shortcut_of_the_button_works_without_the_focus_in_the_form(
     expect(page.locator("#kind-errors")).to_be_visible()
 
 
+def test_text_that_is_unfolded_gets_the_focus_and_no_letter_of_it_is_a_shortcut(
+    open_cards: Callable[..., list[Page]],
+) -> None:
+    [page] = open_cards("alice")
+    page.keyboard.press("c")
+    claimed, address = page.get_by_text("Claimed by you", exact=True), page.url
+    expect(claimed).to_be_visible()
+    for title, name in (("Add a comment", "Comment"), ("Add evidence", "Evidence")):
+        summary, field = page.locator("summary", has_text=title), page.get_by_role("textbox", name=name)
+        summary.click()
+        expect(field).to_be_focused()
+        page.keyboard.type("can 2 of you look?")
+        expect(field).to_have_value("can 2 of you look?")
+        summary.focus()
+        page.keyboard.type("cu2?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+    expect(page.get_by_role("radio", name="It did not happen")).not_to_be_checked()
+    expect(claimed).to_be_visible()
+    assert page.url == address
+
+
 def test_auditor_sees_the_card_but_cannot_decide(open_cards: Callable[..., list[Page]]) -> None:
     (page,) = open_cards("carol")
     expect(page.get_by_text("deciding needs an approver")).to_be_visible()

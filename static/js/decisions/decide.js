@@ -3,7 +3,7 @@
 import { addAmounts } from "./amounts.js";
 import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
-import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
+import { findOwnField, findUnfoldedText, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
 import { markInvalidArguments, removeMendedErrors } from "./form_errors.js";
 import { findForm } from "./forms.js";
 import { continueWithNewState } from "./live_card.js";
@@ -49,15 +49,15 @@ document.addEventListener(
   true,
 );
 
-// What unfolds below the edge of the window would look as if nothing had happened.
+// What unfolds below the edge of the window would look as if nothing had happened. Its text, if it has one, gets the focus.
 document.addEventListener(
   "toggle",
   ({ target }) => {
-    if (target.open && target.contains(document.activeElement) && target.matches(".sign-off details")) target.scrollIntoView({ block: "nearest" });
-    const form = target.open && target.contains(document.activeElement) && target.querySelector("form:is([data-withdraw], [data-restore])");
-    if (!form) return;
-    form.elements.reason.focus({ preventScroll: true });
-    form.scrollIntoView({ block: "nearest" });
+    if (!target.open || !target.contains(document.activeElement)) return;
+    const text = findUnfoldedText(target);
+    text?.focus({ preventScroll: true });
+    if (target.matches(".sign-off details")) target.scrollIntoView({ block: "nearest" });
+    else text?.form.scrollIntoView({ block: "nearest" });
   },
   true,
 );

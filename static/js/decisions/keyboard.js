@@ -1,6 +1,6 @@
 // The keys 1 to 9 choose an answer, Ctrl+Enter records it, and Escape leaves a field.
 
-import { focusNeededField } from "./focus.js";
+import { focusNeededField, isBesideUnfoldedText } from "./focus.js";
 import { findForm, onlyForm } from "./forms.js";
 import { hasOtherAnswer } from "./several_calls.js";
 
@@ -13,7 +13,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const decide = findForm();
-  if (!decide || event.altKey) return;
+  if (!decide || event.altKey || isBesideUnfoldedText(event.target)) return;
   if (event.ctrlKey || event.metaKey || event.target.closest?.("input:not([type='radio']), textarea, select, dialog")) return;
   const option = decide.querySelectorAll("input[name='kind']")[Number(event.key) - 1];
   if (!option || option.disabled) return;
