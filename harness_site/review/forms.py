@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final
 
 from django import forms
@@ -12,7 +12,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.datastructures import MultiValueDict
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.enums import CallStatus, DecisionKind
@@ -31,6 +31,7 @@ from harness_site.review.question_choices import (
     get_question_parts_to_edit,
     list_question_choices,
 )
+from harness_site.review.selectors.mentions_in_comments import list_unknown_mentions
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
 
 #: Arguments of more fields are edited in a wide column.
@@ -330,7 +331,10 @@ def build_bound_decision_form(
 
 
 class CommentForm(forms.Form):
-    """Comment about a call."""
+    """Comment about a call.
+
+    A mention of nobody among `member_names` is refused once: `accepted` has those about which its author was told.
+    """
 
     text = forms.CharField(
         label=gettext_lazy("Comment"),
@@ -339,9 +343,26 @@ class CommentForm(forms.Form):
         error_messages={"required": gettext_lazy("Enter a comment.")},
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, member_names: Set[str] = frozenset(), **kwargs: Any) -> None:
         kwargs["auto_id"] = "id_comment-%s"
         super().__init__(*args, **kwargs)
+        self.member_names = member_names
+        #: Mentions of nobody that the text has.
+        self.unknown_mentions: list[str] = []
+
+    def clean_text(self) -> str:
+        text: str = self.cleaned_data["text"]
+        self.unknown_mentions = list_unknown_mentions(text, self.member_names)
+        if set(self.unknown_mentions) - set(self.data.get("accepted", "").split()):
+            problem = ngettext(
+                "No member of this workspace has the name {names}. Nothing was recorded. Correct the name, or add the "
+                "comment again to record it as it is.",
+                "No members of this workspace have the names {names}. Nothing was recorded. Correct the names, or add "
+                "the comment again to record it as it is.",
+                len(self.unknown_mentions),
+            )
+            raise forms.ValidationError(problem.format(names=", ".join(self.unknown_mentions)))
+        return text
 
 
 class HandOverForm(forms.Form):

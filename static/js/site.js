@@ -16,6 +16,7 @@ import "./decisions/link_to_form.js";
 import "./decisions/live_card.js";
 import "./decisions/presence.js";
 import "./decisions/live_outage.js";
+import "./decisions/mentions.js";
 import "./decisions/decide.js";
 import "./decisions/draft.js";
 import "./desktop_notifications.js";

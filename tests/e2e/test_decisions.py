@@ -185,6 +185,21 @@ def test_text_that_is_unfolded_gets_the_focus_and_no_letter_of_it_is_a_shortcut(
     assert page.url == address
 
 
+def test_names_below_a_comment_complete_a_mention(open_cards: Callable[..., list[Page]]) -> None:
+    [page] = open_cards("alice")
+    page.locator("summary", has_text="Add a comment").click()
+    comment, names = page.get_by_role("textbox", name="Comment"), page.locator("[data-mentions] button:visible")
+    expect(names).to_have_text(["@bob", "@carol", "@dora"])
+    page.keyboard.type("Look, @Ca")
+    expect(names).to_have_text(["@carol"])
+    names.click()
+    expect(comment).to_have_value("Look, @carol ")
+    expect(comment).to_be_focused()
+    page.keyboard.type("and")
+    names.first.click()
+    expect(comment).to_have_value("Look, @carol and @bob ")
+
+
 def test_auditor_sees_the_card_but_cannot_decide(open_cards: Callable[..., list[Page]]) -> None:
     (page,) = open_cards("carol")
     expect(page.get_by_text("deciding needs an approver")).to_be_visible()

@@ -1,12 +1,28 @@
 """Mentions of people in the comments on calls: `@name`."""
 
 import re
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Final
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from harness_site.accounts.models import Membership
-from harness_site.notifications.recipients import query_members_with_addresses
+from harness_site.notifications.models import Event
+from harness_site.notifications.recipients import find_email_recipient, query_members_with_addresses
 from harness_site.review.models import Comment
+from harness_site.send_email import is_mail_configured
+
+#: Mention of anybody, without the dots at the end of a sentence.
+MENTION: Final = re.compile(r"((?<![\w@.+-])@[\w@.+-]*\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class MentionableMember:
+    """Member whom a comment can mention, and whether they get an e-mail about it."""
+
+    name: str
+    gets_email: bool
 
 
 def build_mention_pattern(name: str) -> str:
@@ -31,6 +47,24 @@ def find_mentioned_members(text: str, *, author: Membership) -> list[Membership]
     return [
         other for other in others if re.search(build_mention_pattern(other.user.get_username()), text, re.IGNORECASE)
     ]
+
+
+def list_mentionable_members(author: Membership) -> list[MentionableMember]:
+    """List the other active members of the author's workspace, by name; one query, two with a mail server."""
+    others = query_members_with_addresses(author.workspace_id).filter(user__is_active=True).exclude(pk=author.pk)
+    if not is_mail_configured():
+        others = others.prefetch_related(None)
+    members = [
+        MentionableMember(other.user.get_username(), find_email_recipient(other, Event.MENTIONED) is not None)
+        for other in others
+    ]
+    return sorted(members, key=lambda member: member.name)
+
+
+def list_unknown_mentions(text: str, names: Set[str]) -> list[str]:
+    """List the mentions in a text, as `@name`, that are of nobody with these names; case is ignored."""
+    known = {name.casefold() for name in names}
+    return list(dict.fromkeys(each for each in MENTION.findall(text) if each[1:].casefold() not in known))
 
 
 def build_mentioned_call_condition(name: str) -> Q:

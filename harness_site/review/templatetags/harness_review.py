@@ -32,6 +32,7 @@ from harness_site.review.models import Comment
 from harness_site.review.pending_call_rows import PendingCallRow, describe_comments
 from harness_site.review.question_choices import find_question_choice_of_decision
 from harness_site.review.selectors.comment_counts import CommentCount
+from harness_site.review.selectors.mentions_in_comments import MENTION, list_unknown_mentions
 from harness_site.review.selectors.pending_calls import BoundedCount
 from harness_site.review.selectors.pending_calls_by_eligible_decider import count_calls_for_reader_and_for_others
 from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty, parse_json_container
@@ -132,12 +133,32 @@ def keep_bank_account_on_one_line(text: str) -> SafeString:
     )
 
 
-@register.filter("with_links")
-def link_web_addresses(text: str) -> SafeString:
-    """Render a masked text in which web addresses are links; one of which a part is masked is none."""
+@register.filter("with_links_and_mentions")
+def link_web_addresses_and_mark_mentions(text: str, names: Set[str]) -> SafeString:
+    """Render a masked text in which web addresses are links, and mentions of people with these names are bold.
+
+    An address of which a part is masked is no link.
+    """
     pieces = _WEB_ADDRESS.split(text)
     return format_html_join(
-        "", "{}", ((_render_web_link(piece) if number % 2 else piece,) for number, piece in enumerate(pieces))
+        "",
+        "{}",
+        (
+            (_render_web_link(piece) if number % 2 else _mark_mentions(piece, names),)
+            for number, piece in enumerate(pieces)
+        ),
+    )
+
+
+def _mark_mentions(text: str, names: Set[str]) -> SafeString:
+    unknown = list_unknown_mentions(text, names)
+    return format_html_join(
+        "",
+        "{}",
+        (
+            (build_html("<b>{}</b>", piece) if number % 2 and piece not in unknown else piece,)
+            for number, piece in enumerate(MENTION.split(text))
+        ),
     )
 
 

@@ -7,7 +7,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import Role
-from harness_site.accounts.permissions import MemberRequest, require_member_with_role
+from harness_site.accounts.permissions import (
+    MemberRequest,
+    list_active_usernames_with_role_or_higher,
+    require_member_with_role,
+)
 from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.forms import CommentForm, HandOverForm
 from harness_site.review.reader_decisions import has_reader_answered, may_member_decide_call
@@ -42,8 +46,10 @@ def release_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member_with_role(Role.APPROVER)
 def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
-    form = CommentForm(request.POST)
+    names = list_active_usernames_with_role_or_higher(request.membership.workspace, Role.AUDITOR)
+    form = CommentForm(request.POST, member_names=set(names))
     if not form.is_valid():
+        form.fields["text"].widget.attrs["autofocus"] = True
         return render_decision_card(request, call, comment_form=form, status=422)
     add_comment.add_comment(call, form.cleaned_data["text"], by=request.membership, request=request)
     return redirect("harness_review:card", pk)

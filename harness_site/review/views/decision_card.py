@@ -38,7 +38,7 @@ from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallbac
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.notifications.models import Event
-from harness_site.notifications.recipients import find_email_recipient, list_email_recipients
+from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import (
     claim_services,
     claims_and_presence,
@@ -66,6 +66,7 @@ from harness_site.review.forms import (
     build_bound_decision_form,
 )
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
+from harness_site.review.models import Comment
 from harness_site.review.queue_filters import load_call_filters_of_list, parse_order_of_list
 from harness_site.review.reader_decisions import may_member_decide_call
 from harness_site.review.record_decision import (
@@ -75,6 +76,7 @@ from harness_site.review.record_decision import (
     restore_original_arguments,
 )
 from harness_site.review.selectors import call_evidence, copied_calls_of_forks, pending_calls_by_eligible_decider
+from harness_site.review.selectors.mentions_in_comments import list_mentionable_members
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.upload_limits import was_oversized_upload_discarded
@@ -300,10 +302,10 @@ def render_decision_card(
         "keeps_form": bool(kept_revision),
         "has_changed": kept_revision not in {"", str(call.revision)},
         "comment_form": comment_form or CommentForm(),
-        "mentions_sent": _list_mentions_sent_by_email(request.membership),
         "withdraw_form": withdraw_form,
         "restore_form": restore_form,
     }
+    context |= _build_mentions_context(request.membership, context["comments"])
     context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
     if context["leads_onward"] or context["may_approve_own_change"]:
         context |= _find_next_call_of_list_left_by_reader(request, call)
@@ -390,12 +392,20 @@ def build_people_context(
     }
 
 
-def _list_mentions_sent_by_email(reader: Membership) -> list[str]:
-    """List the mentions of which other members get an e-mail; none for a reader who has no form for comments."""
-    if not reader.has_role(Role.APPROVER):
-        return []
-    users = [recipient.user for recipient in list_email_recipients(reader.workspace_id, Event.MENTIONED)]
-    return sorted(f"@{user.get_username()}" for user in users if user is not None and user.pk != reader.user_id)
+def _build_mentions_context(reader: Membership, comments: Sequence[Comment]) -> dict[str, Any]:
+    """Build whom the reader can mention in a comment, and the names that are marked in the comments.
+
+    There are none for a reader who has no form for comments, while no comment mentions anybody.
+    """
+    has_form = reader.has_role(Role.APPROVER)
+    if not has_form and not any("@" in comment.text for comment in comments):
+        return {"mentionable": [], "mentions_sent": [], "member_names": frozenset()}
+    members = list_mentionable_members(reader)
+    return {
+        "mentionable": members if has_form else [],
+        "mentions_sent": [f"@{member.name}" for member in members if member.gets_email],
+        "member_names": {reader.user.get_username(), *(member.name for member in members)},
+    }
 
 
 def _describe_handover_by_reader(company: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:

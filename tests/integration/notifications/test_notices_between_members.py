@@ -43,7 +43,9 @@ def bob(db: None) -> User:
 
 
 def write(author: Client, call: ToolCall, text: str) -> None:
-    assert author.post(f"/review/calls/{call.pk}/comment/", {"text": text}).status_code == 302
+    accepted = "@nobody @erin @frank @dora.k"  # known to be no members
+    sent = author.post(f"/review/calls/{call.pk}/comment/", {"text": text, "accepted": accepted})
+    assert sent.status_code == 302
 
 
 def list_recipients() -> list[str]:

@@ -51,6 +51,35 @@ def test_web_addresses_in_comments_are_links(people: dict[str, Client]) -> None:
     assert "sk-live" not in comments
 
 
+def test_mention_of_nobody_is_recorded_only_by_an_author_who_was_told(people: dict[str, Client]) -> None:
+    call = lost_call()
+    text = "@Bob, @nobody and @bo.b: mail a@bank.example."
+    refused = people["alice"].post(f"{url(call)}comment/", {"text": text})
+    assert (refused.status_code, Comment.objects.count()) == (422, 0)
+    assert "No members of this workspace have the names @nobody, @bo.b. Nothing was recorded." in visible_text(refused)
+    page = refused.content.decode()
+    assert re.search(rf"<textarea[^>]* autofocus[^>]*>\s*{re.escape(text)}</textarea>", page)
+    (accepted,) = re.findall('name="accepted" value="(.*?)"', page)
+    again = people["alice"].post(f"{url(call)}comment/", {"text": f"{text} @other", "accepted": accepted})
+    assert again.status_code == 422
+    assert people["alice"].post(f"{url(call)}comment/", {"text": text, "accepted": accepted}).status_code == 302
+    for name in ("alice", "carol"):
+        shown = people[name].get(url(call)).content.decode()
+        assert "<b>@Bob</b>, @nobody and @bo.b: mail a@bank.example." in shown
+
+
+def test_form_for_comments_names_the_members_and_how_they_hear_of_a_mention(people: dict[str, Client]) -> None:
+    call = lost_call()
+    page = visible_text(people["alice"].get(url(call)))
+    assert "You can mention these members: @bob, @carol, @dora" in page
+    assert "see it in their review queue while the call waits. Nobody gets an e-mail about it." in page
+    ToolCall.objects.update(status=CallStatus.COMPLETED)
+    assert "The call is decided, so no review queue shows a mention" in visible_text(people["alice"].get(url(call)))
+    page = visible_text(people["carol"].get(url(call)))
+    assert "You can read comments but not write them." in page
+    assert "@bob" not in page
+
+
 def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     call = lost_call()
     page = people["alice"].get(url(call)).content.decode()
