@@ -26,7 +26,7 @@ from harness_site.search.copied_amounts_of_forks import CopiedAmounts, load_copi
 from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums
 from harness_site.search.models import SESSION_COUNTS, Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
-#: Number of days that are kept up to date.
+#: Number of days that are kept up to date. Older ones are counted again while none of their sessions is deleted.
 KEPT_DAYS: Final = 180
 #: Number of days that are recounted every hour, as deleted sessions leave no change behind. Older days keep what
 #: was spent on sessions that retention has deleted since.
@@ -78,10 +78,19 @@ def _list_changed_or_uncounted_days(workspace: int, since: datetime | None, now:
     start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_FULL_RECOUNT_THRESHOLD])
     first = now.date() - timedelta(days=KEPT_DAYS - 1)
     start_times += _list_start_times_of_newly_imported_sessions(workspace, since)
-    days = {moment.date() for moment in start_times if moment.date() >= first}
+    changed_days = {moment.date() for moment in start_times}
+    days = {day for day in changed_days if day >= first or not _has_day_lost_counted_sessions(workspace, day)}
     if len(start_times) >= _FULL_RECOUNT_THRESHOLD:
         return days | _list_recent_days_to_recount(workspace, now)
     return days
+
+
+def _has_day_lost_counted_sessions(workspace: int, day: date) -> bool:
+    """Return whether a day has fewer sessions than its sums, which keep what was spent on deleted ones."""
+    start = datetime.combine(day, time.min, UTC)
+    sums = SessionSums.objects.filter(workspace=workspace, hourly=False, start=start)
+    counted = sums.aggregate(number=Sum("sessions"))["number"] or 0
+    return _query_sessions_of_day(workspace, start).count() < counted
 
 
 def _list_days_without_model_sums(workspace: int) -> set[date]:
@@ -121,31 +130,29 @@ def _list_recent_days_to_recount(workspace: int, now: datetime) -> set[date]:
     """List the recent days that have sessions, or sums of sessions that may be deleted."""
     agents, models = (rows.filter(workspace=workspace) for rows in (SessionSums.objects, ModelSums.objects))
     counted = _list_days_with_sums(agents) | _list_days_with_sums(models)
-    return (counted & _list_newest_days(now, _HOURLY_DAYS)) | _list_newest_days_with_sessions(
-        workspace, now, _HOURLY_DAYS
-    )
+    recent = {now.date() - timedelta(days=offset) for offset in range(_HOURLY_DAYS)}
+    return (counted & recent) | _list_days_with_sessions(workspace, min(recent), now.date())
 
 
 def _list_uncounted_days(workspace: int, now: datetime) -> set[date]:
+    """List the days that have sessions and no sums, such as those of imported sessions, however old these are."""
     counted = SessionSums.objects.filter(workspace=workspace)
-    return _list_newest_days_with_sessions(workspace, now, KEPT_DAYS) - _list_days_with_sums(counted)
+    return _list_days_with_sessions(workspace, date.min, now.date()) - _list_days_with_sums(counted)
 
 
-def _list_newest_days_with_sessions(workspace: int, now: datetime, number: int) -> set[date]:
-    """List those of the newest days on which sessions have started: one look into an index for each of them."""
+def _list_days_with_sessions(workspace: int, first: date, last: date) -> set[date]:
+    """List the days of a range on which sessions have started: one look into an index for each of them."""
     start_times = (
         Session.objects.filter(workspace=workspace).order_by("created_at").values_list("created_at", flat=True)
     )
     days: set[date] = set()
-    first = now.date() - timedelta(days=number - 1)
     while (found := start_times.filter(created_at__gte=datetime.combine(first, time.min, UTC)).first()) is not None:
-        days.add(found.astimezone(UTC).date())
-        first = found.astimezone(UTC).date() + timedelta(days=1)
-    return days & _list_newest_days(now, number)
-
-
-def _list_newest_days(now: datetime, number: int) -> set[date]:
-    return {now.date() - timedelta(days=offset) for offset in range(number)}
+        day = found.astimezone(UTC).date()
+        if day > last:
+            break
+        days.add(day)
+        first = day + timedelta(days=1)
+    return days
 
 
 def recount_session_sums_of_day(workspace: int, day: date) -> None:

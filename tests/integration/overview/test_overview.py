@@ -33,7 +33,7 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import AuditEvent, Decision, Session, ToolCall
+from checkpoints.models import AuditEvent, Decision, ImportedFile, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.accounts.models import Membership
 from harness_site.core.time_range_parameters import TimeRange
@@ -919,6 +919,34 @@ def test_changed_day_is_counted_again() -> None:
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
     daily_session_sums_recount.recount_changed_days_and_record_models(since)
     assert set(SessionSums.objects.values_list("agent", "sessions", "cost")) == {("mail", 1, Decimal(5))}
+
+
+def test_sessions_of_transcripts_of_any_age_are_counted() -> None:
+    begun(400, "1", agent="desk")
+    since = daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    # A session of the same day and one of another day are imported later.
+    later = [begun(400, "2", agent="desk"), begun(500, "4", agent="desk")]
+    Session.objects.filter(pk__in=[session.pk for session in later]).update(updated_at=F("created_at"))
+    ImportedFile.objects.create(
+        workspace=make_workspace(),
+        path_digest="0" * 64,
+        path="/old.jsonl",
+        size=1,
+        modified_ns=1,
+        sessions=to_canonical_json([session.session_id for session in later]),
+    )
+    daily_session_sums_recount.recount_changed_days_and_record_models(since)
+    sums = SessionSums.objects.filter(hourly=False).order_by("start")
+    assert list(sums.values_list("sessions", "cost")) == [(1, Decimal(4)), (2, Decimal(3))]
+
+
+def test_old_day_keeps_the_cost_of_its_deleted_sessions() -> None:
+    kept, deleted = begun(400, "1", agent="desk"), begun(400, "2", agent="desk")
+    since = daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    Session.objects.filter(pk=deleted.pk).update(has_times=False)  # counts on no day
+    Session.objects.filter(pk=kept.pk).update(budget_spent_usd=5, updated_at=since)
+    daily_session_sums_recount.recount_changed_days_and_record_models(since)
+    assert list(SessionSums.objects.filter(hourly=False).values_list("sessions", "cost")) == [(2, Decimal(3))]
 
 
 def test_deleted_sessions_are_removed_from_the_sums() -> None:
