@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from checkpoints.enums import DecisionKind
 from harness_site.review.bulk_decisions import CallAnswer
-from harness_site.review.decision_options import APPROVALS, OUTCOMES
+from harness_site.review.decision_options import APPROVALS, OUTCOME_KINDS, OUTCOMES
 from harness_site.review.forms import build_answer_choices, build_evidence_from_text
 from harness_site.review.selectors.outage_groups import PAGE
 
@@ -21,9 +21,8 @@ from harness_site.review.selectors.outage_groups import PAGE
 _ANSWERS_FOR_SEVERAL: Final = (DecisionKind.APPROVE, DecisionKind.REJECT)
 
 
-def _build_shared_text_field(label: Any, default_for: str, placeholder: Any, *, max_length: int) -> forms.CharField:
-    """Build a field of a text that counts for all fields whose name ends with `default_for` and that are empty."""
-    attrs = {"rows": 2, "data-default": default_for, "aria-required": "true", "placeholder": placeholder}
+def _build_shared_text_field(label: Any, placeholder: Any, *, max_length: int, **attrs: Any) -> forms.CharField:
+    attrs = {"rows": 2, "aria-required": "true", "placeholder": placeholder, **attrs}
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.Textarea(attrs=attrs))
 
 
@@ -50,16 +49,19 @@ class SharedAnswerForm(forms.Form):
         label=gettext_lazy("Result for all"),
         widget=forms.TextInput(attrs={"class": "input mono"}),
     )
-    evidence = _build_shared_text_field(
-        gettext_lazy("Evidence for all"), "-evidence", gettext_lazy("Link or text"), max_length=2000
-    )
+    evidence = _build_shared_text_field(gettext_lazy("Evidence for all"), gettext_lazy("Link or text"), max_length=2000)
+    #: Its text also counts for all fields whose name ends with `data-default` and that are empty.
     reason = _build_shared_text_field(
-        gettext_lazy("Reason for all"), "-reason", gettext_lazy("Recorded with your name"), max_length=4000
+        gettext_lazy("Reason for all"),
+        gettext_lazy("Recorded with your name"),
+        max_length=4000,
+        **{"data-default": "-reason"},
     )
 
-    def __init__(self, data: QueryDict | None = None, *, is_about_one_call: bool = False) -> None:
+    def __init__(self, data: QueryDict | None = None, *, call_count: int = 1) -> None:
+        """`call_count` is the number of calls without an answer of their own: those that get this one."""
         super().__init__(data, prefix="shared")
-        self.is_about_one_call = is_about_one_call
+        self.call_count = call_count
 
     def build_form_for_only_remaining_call(self, own: CallAnswerForm) -> SharedAnswerForm:
         """Build the form for the only call that is left of several, from what was sent for it.
@@ -75,7 +77,7 @@ class SharedAnswerForm(forms.Form):
                 data[self.add_prefix(name)] = value or texts.get(name, "")
         else:
             data[self.add_prefix("answer")] = ""
-        form = SharedAnswerForm(data, is_about_one_call=True)
+        form = SharedAnswerForm(data)
         if not data[self.add_prefix("answer")]:
             form.add_error("answer", _("Choose an answer."))
         return form
@@ -94,9 +96,9 @@ class SharedAnswerForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
         answer = data.get("answer")
-        is_evidence_missing = not data.get("evidence") and not self.is_about_one_call
-        if answer and is_evidence_missing and "evidence" not in self.errors:
-            self.add_error("evidence", _("Enter the evidence for these calls."))
+        needs_evidence = answer in OUTCOME_KINDS and self.call_count > 1
+        if needs_evidence and not data.get("evidence") and "evidence" not in self.errors:
+            self.add_error("evidence", _("Enter evidence: this answer says what happened to several calls."))
         if answer and not data.get("reason") and "reason" not in self.errors:
             self.add_error("reason", _("Enter a reason. It is recorded with your name for each call."))
         return data
@@ -106,7 +108,7 @@ class CallAnswerForm(forms.Form):
     """Answer about one of several calls.
 
     Without an answer of its own the call is decided like `shared`. With one, it has the evidence and the reason of
-    `shared` if it has none, unless these are about a different answer.
+    `shared` if it has none, unless these are about a different answer. Only the reason is required.
     """
 
     LEAVE_UNDECIDED: Final = "undecided"
@@ -147,16 +149,13 @@ class CallAnswerForm(forms.Form):
         answer = data.get("answer")
         if answer in ("", None, self.LEAVE_UNDECIDED):
             return data
-        if self._is_other_choice_than_shared(answer):
-            evidence_missing = _("Enter evidence for this answer. The evidence for all is about another answer.")
-            reason_missing = _("Enter a reason for this answer. The reason for all is about another answer.")
-        else:
-            evidence_missing = _("Enter evidence here, or the evidence for all calls.")
-            reason_missing = _("Enter a reason here, or one for all calls.")
-        if self._must_report_missing_text("evidence", data):
-            self.add_error("evidence", evidence_missing)
-        if self._must_report_missing_text("reason", data):
-            self.add_error("reason", reason_missing)
+        if self._must_report_missing_reason(data):
+            problem = (
+                _("Enter a reason for this answer. The reason for all is about another answer.")
+                if self._is_other_choice_than_shared(answer)
+                else _("Enter a reason here, or one for all calls.")
+            )
+            self.add_error("reason", problem)
         return data
 
     def _is_other_choice_than_shared(self, answer: str) -> bool:
@@ -164,13 +163,13 @@ class CallAnswerForm(forms.Form):
         shared = "" if self.shared is None else self.shared.cleaned_data.get("answer", "")
         return bool(answer and shared) and answer != shared
 
-    def _must_report_missing_text(self, name: str, data: dict[str, Any]) -> bool:
-        """Return whether no form has the text of this answer, and no form has an error that says so."""
-        if data.get(name) or name in self.errors:
+    def _must_report_missing_reason(self, data: dict[str, Any]) -> bool:
+        """Return whether no form has the reason of this answer, and no form has an error that says so."""
+        if data.get("reason") or "reason" in self.errors:
             return False
         if self.shared is None or self._is_other_choice_than_shared(data["answer"]):
             return True
-        return name not in self.shared.errors and not self.shared.cleaned_data.get(name)
+        return "reason" not in self.shared.errors and not self.shared.cleaned_data.get("reason")
 
     def build_answer(self) -> CallAnswer | None:
         """Build the answer to record; None if the call stays undecided."""

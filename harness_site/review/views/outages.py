@@ -208,7 +208,8 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
     """Record the answers of a person about calls whose outcome no evidence shows."""
     window = parse_outage_window(request.POST)
     pks = parse_call_keys(request.POST, "pk")
-    shared_form = SharedAnswerForm(request.POST, is_about_one_call=len(pks) == 1)
+    without_own_answer = [pk for pk in pks if not request.POST.get(f"call-{pk}-answer")]
+    shared_form = SharedAnswerForm(request.POST, call_count=len(without_own_answer))
     forms_by_pk = {pk: CallAnswerForm(request.POST, pk=pk, shared=shared_form) for pk in pks}
     answers: list[CallAnswer] = []
     if all([shared_form.is_valid(), *(form.is_valid() for form in forms_by_pk.values())]):

@@ -39,5 +39,5 @@ document.addEventListener("chosen-by-key", ({ target }) => {
     const shared = target.form.elements[`shared-${field.name.split("-").at(-1)}`];
     return !field.value && (!shared.value || hasOtherAnswer(target.form, field));
   };
-  [...target.closest(".answer-row").querySelectorAll(":is(.evidence, .reason) :is(input, [aria-required])")].find(isMissing)?.focus();
+  [...target.closest(".answer-row").querySelectorAll(".reason input, [aria-required]")].find(isMissing)?.focus();
 });

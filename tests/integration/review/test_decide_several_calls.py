@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.conf import settings
 from django.test import Client
 from django.utils.html import escape
@@ -67,7 +68,7 @@ def test_page_says_what_each_answer_causes(people: dict[str, Client], lost: Lost
     for_one = "Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice."
     assert (text.count(for_all), text.count(for_one)) == (1, 2)
     assert "people give the same answer" not in text
-    assert "Evidence for all required, because one answer says what happened to several calls" in text
+    assert "Evidence for all required if this answer says what happened to several calls" in text
     assert f'id="answer-{first.pk}" data-amount="40.000000" data-currency="EUR"' in page.content.decode()
 
     ToolCall.objects.filter(pk=second.pk).update(approvals=2)
@@ -92,13 +93,12 @@ def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Cl
     text = visible_text(page)
     assert page.status_code == 422
     for problem in (
-        "Enter evidence here, or the evidence for all calls.",
         "Enter a reason here, or one for all calls.",
         "Nothing was recorded. Correct the marked fields, then send them again.",
     ):
         assert problem in text
     focused = re.findall(r"<(?:input|textarea|select)[^>]* autofocus", page.content.decode())
-    assert [f'name="call-{second.pk}-evidence"' in field for field in focused] == [True]
+    assert [f'name="call-{second.pk}-reason"' in field for field in focused] == [True]
     assert Decision.objects.count() == 0
 
 
@@ -122,23 +122,22 @@ def test_calls_without_an_answer_get_the_one_for_all(people: dict[str, Client], 
         **shared,
         **answer(calls[0]),
         **answer(calls[1], answer="", evidence="Typed before the answer was taken back.", reason="So was this."),
-        **answer(calls[2], answer="mark_failed", reason="Row 3 of the report."),
+        **answer(calls[2], answer="mark_failed"),
         **answer(calls[3], answer="undecided"),
     }
     page = people["alice"].post(ADDRESS, data)
-    problem = "Enter evidence for this answer. The evidence for all is about another answer."
+    problem = "Enter a reason for this answer. The reason for all is about another answer."
     assert "send them again. Show the first error" in visible_text(page)
     assert visible_text(page).count(problem) == 1
-    assert "Enter the evidence for these calls." in visible_text(page)
+    assert "Enter evidence: this answer says what happened to several calls." in visible_text(page)
     assert page.content.decode().count("errorlist") == 2
     (focused,) = re.findall(r"<(?:input|textarea|select)[^>]* autofocus", page.content.decode())
-    assert f'name="call-{calls[2].pk}-evidence"' in focused  # it is above the answer for all
+    assert f'name="call-{calls[2].pk}-reason"' in focused  # it is above the answer for all
 
     data["shared-evidence"] = "Report 17"
-    page = people["alice"].post(ADDRESS, data)  # the evidence that it happened is none that it did not happen
+    page = people["alice"].post(ADDRESS, data)  # the reason why it happened is none why it did not happen
     assert "send them again. Show the first error" in visible_text(page)
     assert page.content.decode().count("errorlist") == 1
-    assert 'value="Row 3 of the report."' in page.content.decode()
     assert Decision.objects.count() == 0
 
     people["alice"].post(
@@ -238,7 +237,7 @@ def test_answer_for_all_is_not_carried_over_to_the_last_call(people: dict[str, C
         **answer(first),
         **answer(second),
     }
-    page = people["alice"].post(ADDRESS, data)  # the evidence is missing
+    page = people["alice"].post(ADDRESS, data | {"shared-answer": "confirm_landed"})  # the evidence is missing
     assert page.status_code == 422
     form = page.context["shared_form"]
     assert [form[name].value() or "" for name in ("answer", "evidence", "reason")] == ["", "", "Customers wait."]
@@ -247,12 +246,37 @@ def test_answer_for_all_is_not_carried_over_to_the_last_call(people: dict[str, C
     assert f'id="id_answer-{second.pk}"' in page.content.decode()
 
     own = answer(second, answer="mark_failed", reason="Void.")
-    form = people["alice"].post(ADDRESS, data | {"shared-evidence": "Report 17"} | own).context["shared_form"]
+    shared = {"shared-evidence": "Report 17", "shared-reason": ""}
+    form = people["alice"].post(ADDRESS, data | shared | own).context["shared_form"]
     assert [form[name].value() for name in ("answer", "evidence", "reason")] == ["mark_failed", "", "Void."]
     own = answer(second, answer="approve_rerun", evidence="Row 3")
     form = people["alice"].post(ADDRESS, data | {"shared-reason": ""} | own).context["shared_form"]
     assert [form[name].value() for name in ("answer", "evidence", "reason")] == ["approve_rerun", "Row 3", ""]
     assert Decision.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "needs_evidence"),
+    [
+        (["mark_failed", "", ""], False),  # an answer of its own is about one call
+        (["", "mark_failed", "approve_rerun"], False),  # one call is left for the answer for all
+        (["", "", "approve_rerun"], True),
+    ],
+)
+def test_evidence_is_required_where_one_answer_says_what_happened_to_several_calls(
+    people: dict[str, Client], lost: Lost, answers: list[str], needs_evidence: bool
+) -> None:
+    calls = [lost(second) for second in range(3)]
+    shared_answer = "" if answers[1:] == ["", ""] else "confirm_landed"
+    data = {**WINDOW, "pk": [call.pk for call in calls], "shared-answer": shared_answer, "shared-reason": "Seen."}
+    for call, own in zip(calls, answers, strict=True):
+        data |= answer(call, answer=own, reason="Seen here.")
+    page = people["alice"].post(ADDRESS, data)
+    assert page.status_code == (422 if needs_evidence else 302)
+    problem = "Enter evidence: this answer says what happened to several calls."
+    assert (problem in visible_text(page)) == needs_evidence
+    if needs_evidence:  # one more run says nothing about what happened
+        assert people["alice"].post(ADDRESS, data | {"shared-answer": "approve_rerun"}).status_code == 302
 
 
 def test_evidence_about_one_call_is_optional(people: dict[str, Client], lost: Lost) -> None:
