@@ -259,8 +259,6 @@ class PendingRowBuilder:
             if comments is not None:
                 mentioned_by = mask_and_reveal_hidden(comments.mentioned_by)
                 row = replace(row, comments=describe_comments(comments), mentioned_by=mentioned_by)
-            if self._query.get("tab") == "interrupted" and not agreements and call.approvals <= 1:
-                row = replace(row, status=_describe_who_finds_out(call, hook_could_not_tell=hook_could_not_tell))
             if original is None:
                 return row
             session_id = mask_and_reveal_hidden(original.session.session_id)
@@ -450,6 +448,8 @@ def _describe_unknown_outcome_or_changes(
         words.append(status_labels.format_interrupt_reason(call.reason))
         if call.verifiable:
             words.append(status_labels.explain_verify_hook_ability(True, hook_could_not_tell=hook_could_not_tell))
+            if hook_could_not_tell:
+                words.append(gettext("The tool can check it again"))
     if changes.withdrawal:
         name = mask_and_reveal_hidden(changes.withdrawal.actor)
         words.append(gettext("%(name)s withdrew the decision") % {"name": name})
@@ -529,13 +529,6 @@ def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement
     if asking:
         return gettext("Awaiting answer") if call.is_question else ""
     return str(translate_label(CallStatus(call.status)))
-
-
-def _describe_who_finds_out(call: ToolCall, *, hook_could_not_tell: bool) -> str:
-    """Say who can find out whether an interrupted call happened, which differs from call to call."""
-    if call.verifiable and not hook_could_not_tell:
-        return gettext("The tool can check")
-    return gettext("A person must look")
 
 
 def _explain_risk(risk: str, *, is_usual: bool) -> str:
