@@ -29,7 +29,7 @@ _AMOUNT: Final = re.compile(
     r"(?P<after>[A-Z]{3}|€)?"
 )
 #: A number in a sentence, with separators of any language.
-_GROUPED_NUMBER: Final = re.compile(r"\d+(?:[.,\u00a0\u202f]\d+)*")
+GROUPED_NUMBER: Final = re.compile(r"\d+(?:[.,\u00a0\u202f]\d+)*")
 _CURRENCY_AT_END: Final = re.compile(r"(?:\b[A-Z]{3} ?|[€£$] ?)\Z")
 _CURRENCY_AT_START: Final = re.compile(r" ?(?:[A-Z]{3}\b|[€£$])")
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
@@ -52,7 +52,7 @@ def is_amount_in_sentence(amount: Amount | None, sentence: str) -> bool:
     if amount is None or amount.currency not in sentence:
         return False
     digits = re.sub(r"\D", "", str(amount))
-    return any(re.sub(r"\D", "", number) == digits for number in _GROUPED_NUMBER.findall(sentence))
+    return any(re.sub(r"\D", "", number) == digits for number in GROUPED_NUMBER.findall(sentence))
 
 
 def _format_number(number: Decimal) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules,
     use_masking_rules_with_extra_values,
 )
+from harness_site.core.money_amounts_in_call_arguments import GROUPED_NUMBER
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 #: Largest number of rows that can be found.
@@ -47,6 +49,8 @@ class FoundRows:
 
 def find_rows_with_words(rows: Iterable[Any], text: str, *, are_all_rows: bool) -> FoundRows:
     """Find the rows in whose visible text each of the words of `text` occurs; one query, for secrets.
+
+    A word that is a number is found as a whole number, in whatever way its thousands are separated.
 
     Args:
         rows: Named tuples with `SEARCHED_COLUMNS`, and other texts after them.
@@ -80,7 +84,30 @@ def select_arguments_to_search(column: str) -> Case:
 
 def _has_all_words(call: Any, words: Sequence[str], secrets: Collection[str]) -> bool:
     text = "\n".join(_iterate_visible_texts(call, secrets)).replace(MASK, "\n").casefold()
-    return all(word in text for word in words)
+    numbers = [word for word in words if GROUPED_NUMBER.fullmatch(word)]
+    if not all(word in text for word in words if word not in numbers):
+        return False
+    found = {reading for number in GROUPED_NUMBER.findall(text) for reading in _read_number(number)} if numbers else ()
+    return all(not _read_number(number).isdisjoint(found) for number in numbers)
+
+
+def _read_number(text: str) -> set[str]:
+    """Return the numbers that `text` may be, without separators of thousands and zeros at the end of a fraction.
+
+    `12.480` is one with a fraction, or one with thousands. What is no such number, such as `1.5.2`, is itself.
+    """
+    readings = {text}
+    *thousands, last = re.split(r"\D", text)
+    if _are_groups_of_thousands([*thousands, last]):
+        readings.add("".join([*thousands, last]))
+    if thousands and _are_groups_of_thousands(thousands):
+        fraction = last.rstrip("0")
+        readings.add("".join(thousands) + (f".{fraction}" if fraction else ""))
+    return readings
+
+
+def _are_groups_of_thousands(groups: Sequence[str]) -> bool:
+    return all(len(group) == 3 for group in groups[1:])
 
 
 def _iterate_visible_texts(call: Any, secrets: Collection[str]) -> Iterator[str]:

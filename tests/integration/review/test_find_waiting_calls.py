@@ -34,6 +34,36 @@ def test_words_are_found_in_each_text_that_the_reader_sees_of_a_call(text: str) 
     assert find_waiting_calls_with_words(call.workspace, f"{text} absent") == FoundRows()
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("5.00", ["5.00"]),
+        ("25", ["25.00"]),
+        ("5", ["5.00"]),
+        ("148500", ["148500.00"]),
+        ("148,500.00", ["148500.00"]),
+        ("148", []),
+        ("1485", []),
+        ("5.00 25.00", []),
+        ("5.0 credit", ["5.00"]),
+        ("cc-1", ["5.00", "25.00", "148500.00"]),
+    ],
+)
+def test_number_is_found_as_a_whole_number(text: str, found: list[str]) -> None:
+    session = make_session(session_id="desk")
+    calls = {
+        amount: make_call(
+            session=session,
+            step=step,
+            sentence="Give a credit",
+            args={"amount": amount, "account": f"acc-17{step}"},
+            status=CallStatus.AWAITING_APPROVAL,
+        )
+        for step, amount in enumerate(("5.00", "25.00", "148500.00"), start=1)
+    }
+    assert find_waiting_calls_with_words(session.workspace, text).pks == {calls[amount].pk for amount in found}
+
+
 def test_names_of_arguments_are_found_only_where_the_sentence_says_them() -> None:
     session = make_session(session_id="order-7")
     args = {"recipient": "ann", "lines": [{"quantity": 3, "options": {"colour": "red"}}]}
