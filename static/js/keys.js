@@ -90,9 +90,15 @@ function customAction(key) {
     ? () => element.click()
     : () => {
         for (let fold = element.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-        element.focus();
+        element.focus({ preventScroll: isInView(element) });
         element.select?.();
       };
+}
+
+/** Return whether all of an element is in sight. A field of a sticky bar is, wherever its page is scrolled. */
+function isInView(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return top >= 0 && bottom <= window.innerHeight;
 }
 
 /**

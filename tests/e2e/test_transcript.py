@@ -113,6 +113,18 @@ def test_keyboard_stops_at_folded_messages_and_opens_them(open_page: OpenPage, l
     expect(page.locator("#m-1199")).to_be_in_viewport()
 
 
+def test_key_of_the_find_field_in_sight_does_not_scroll(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
+    page.goto(f"{long_session}?at=600#m-600")
+    expect(page.locator("#m-600")).to_be_in_viewport()
+    page.wait_for_load_state()
+    page_actions.wait_until(page, "window.scrollY > 0")
+    place = page.evaluate("window.scrollY")
+    page.keyboard.press("/")
+    expect(page.locator("#find")).to_be_focused()
+    assert page.evaluate("window.scrollY") == place
+
+
 def test_enter_goes_on_from_match_to_match(open_page: OpenPage, long_session: str) -> None:
     page = open_page("carol")
     page.goto(long_session)
