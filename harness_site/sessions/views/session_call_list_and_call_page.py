@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from checkpoints.formats.parse_message_parts import CallPart
+from checkpoints.formats.parse_message_parts import CallPart, parts_to_text
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
@@ -18,9 +18,10 @@ from harness_site.sessions.call_row_display import (
     build_session_call_lines,
     format_run_of_call,
 )
-from harness_site.sessions.selectors import call_records, find_words_errors_and_decisions
+from harness_site.sessions.selectors import call_records, conversation_window, find_words_errors_and_decisions
 from harness_site.sessions.selectors.call_records import CallRecord
-from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
+from harness_site.sessions.selectors.find_words_errors_and_decisions import CallSpot
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_formatting import (
     get_call_result_parts,
@@ -77,9 +78,11 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         for record in call_records.load_calls_with_ids_and_open_or_since_step(pk, [call.call_id])
         if record.step == call.step
     ]
+    spot = find_words_errors_and_decisions.find_message_of_call(head.stored, call.call_id, call.step)
+    saved = _load_saved_result_if_log_has_none(head, call, spot)
     card = CallCard(
         CallPart(call.call_id, call.tool, asked_args),
-        None,
+        None if saved is None else saved.result,
         None,
         (call,),
     )
@@ -100,12 +103,29 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "run_name": _format_run_name(head, call),
         "attempts": attempts,
         "neighbours": call_records.find_previous_and_next_call(pk, call.pk),
-        "spot": find_words_errors_and_decisions.find_message_of_call(head.stored, call.call_id, call.step),
+        "spot": spot,
+        "saved_result_position": None if saved is None else saved.result_position,
         "step_shift": _load_step_shift_of_copied_calls(head, [call]),
         "card": card,
         "words": words,
     }
     return render(request, "sessions/call.html", context)
+
+
+def _load_saved_result_if_log_has_none(head: SessionHead, call: CallRecord, spot: CallSpot | None) -> CallCard | None:
+    """Load the call as the transcript has it, if the log has no text of its result and the transcript has one."""
+    if spot is None or call.answered_version is None or (call.result or "").strip():
+        return None
+    version = max(spot.shown_version, call.answered_version)
+    at = conversation_window.find_transcript_version(head.stored, version)
+    if at is None:
+        return None
+    window = conversation_window.load_conversation_window(head.stored, at, first=spot.position, upto=spot.position + 1)
+    parts = (part for item in window.items if isinstance(item, MessageEntry) for part in item.parts)
+    for part in parts:
+        if isinstance(part, CallCard) and part.newest_attempt is not None and part.newest_attempt.pk == call.pk:
+            return part if part.result is not None and parts_to_text(part.result.parts).strip() else None
+    return None
 
 
 def _format_run_name(head: SessionHead, call: CallRecord) -> str:

@@ -17,6 +17,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.sessions.selectors import call_records, events_and_decisions
+from tests.integration.sessions.conversation_samples import answers, asks, logged
 from tests.support.factories import (
     THEN,
     make_call,
@@ -76,6 +77,34 @@ def test_shell_command_is_shown_without_the_folder_that_it_changes_to(session: S
         shown = page.content.decode()
         assert f'title="{escape(command)}"' in shown
         assert 'title="/srv/work/platform/services/billing/src/main"' in shown
+
+
+def _add_call_and_its_message(session: Session, call_id: str, result: str) -> ToolCall:
+    """Add a call that the log has with an empty result, and its messages, with this result."""
+    args = {"command": "kubectl get pods"}
+    step = session.latest_version + 1
+    call = logged(session, call_id, tool="Bash", args=args, step=step)
+    ToolCall.objects.filter(pk=call.pk).update(result=to_canonical_json(""), answered_version=step + 1)
+    asks(session, call_id, args=args, tool="Bash")
+    make_checkpoint(session=session)
+    answers(session, call_id, result)
+    make_checkpoint(session=session)
+    return call
+
+
+def test_call_whose_logged_result_is_empty_shows_the_result_of_the_transcript(session: Session, reader: Client) -> None:
+    silent = _add_call_and_its_message(session, "c1", "")
+    call = _add_call_and_its_message(session, "c2", "accounts-6c9f 1/1 Running")
+    response = reader.get(f"/sessions/{session.pk}/calls/{call.pk}/")
+    words = visible_text(response)
+    assert "$ kubectl get pods accounts-6c9f 1/1 Running" in words
+    assert "No output." not in words
+    assert "The result in the log is empty. The one above is in the transcript: v4, message 4" in words
+    assert f'href="/sessions/{session.pk}/?v=4&amp;at=3#m-3"' in response.content.decode()
+
+    words = visible_text(reader.get(f"/sessions/{session.pk}/calls/{silent.pk}/"))
+    assert "No output." in words
+    assert "The result in the log is empty." not in words
 
 
 def test_exit_code_of_a_failed_command_is_the_status_of_its_call(session: Session, reader: Client) -> None:
