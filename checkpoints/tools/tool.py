@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, TypedDict, Unpack, overload
 
 from checkpoints.calls.ambiguous_errors import AmbiguousErrors, is_outcome_unknown
+from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
@@ -40,7 +41,8 @@ class Tool:
         decide_within: Time in seconds for a decision; afterwards only an admin may decide. None: no deadline.
         ambiguous_errors: Exception types, or a function of the exception, that leave the effect unknown.
         timeout: Longest run time in seconds. None: no limit.
-        sentence: Format string over the arguments that says what a call does, for the person who decides.
+        sentence: Format string over the arguments that says what a call does, for the person who decides. A field of
+            one element of a list, such as `{to[0]}`, also says how many more there are.
         risk: Risk people sort by. None: derived from the side effects (`enums.get_default_risk`).
         codec: Encoder of the values that the tool returns, so that a replayed value equals the first one. None: only
             the text for the model is stored.
@@ -146,7 +148,7 @@ class Tool:
             The sentence; empty where the tool has none that fits.
         """
         try:
-            return self.sentence.format_map(dict(args))
+            return format_sentence(self.sentence, args)
         except Exception:  # a user's format string; without it the page builds a sentence
             return ""
 

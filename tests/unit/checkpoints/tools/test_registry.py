@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Tool, ToolRegistry, ToolResult, tool
+from checkpoints.calls.sentence_templates import format_sentence_if_harmless
 from checkpoints.calls.tool_result_and_verify_answer_types import NotLanded, Unknown
 from checkpoints.exceptions import InvalidArguments, InvalidIdentifier, InvalidInput, RegistryNotBound
 
@@ -143,6 +144,33 @@ def test_sentence_is_formatted_and_one_with_unknown_placeholders_is_omitted(sent
     made: Tool = tool(sentence=sentence)(anything)
 
     assert made.describe_call({"order": 17, "items": [1], "count": 1204}) == said
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("Mail {to[0]} about {subject}", "Mail ann and 3 more about {{K}}"),
+        ("Mail {to[0]!r:>6}", "Mail  'ann' and 3 more"),
+        ("Mail {to[0]}: {{dear {to[0]}}}", "Mail ann and 3 more: {dear ann}"),
+        ("Mail {to[0]} and {to[1]}", "Mail ann and bob"),
+        ("Mail {to[0]} of {to}", "Mail ann of ['ann', 'bob', 'cem', 'dora']"),
+        ("Copy {cc[0]}", "Copy eve"),
+        ("Order {lines[0][item]} for {order[id]}", "Order desk and 1 more for 17"),
+        ("Begin with {subject[0]}", "Begin with {"),
+    ],
+)
+def test_sentence_that_names_one_element_of_a_list_says_how_many_more_there_are(template: str, said: str) -> None:
+    made: Tool = tool(sentence=template)(anything)
+    args = {
+        "to": ["ann", "bob", "cem", "dora"],
+        "cc": ["eve"],
+        "subject": "{{K}}",
+        "lines": [{"item": "desk"}, {"item": "lamp"}],
+        "order": {"id": 17},
+    }
+    assert made.describe_call(args) == said
+    if "!r" not in template:
+        assert format_sentence_if_harmless(template, args) == said
 
 
 def test_second_tool_with_the_same_name_is_refused() -> None:
