@@ -37,9 +37,17 @@ _PARTS_STEPS = 20_000_000
 @require_GET
 @require_member_and_handle_page_not_found
 def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
+    """List the versions. `a` and `b` are those selected on another page of the list, which keep their selection."""
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    page = version_list.load_version_page(pk, before=parse_number_parameter_or_none(request, "before"))
+    before = parse_number_parameter_or_none(request, "before")
+    page = version_list.load_version_page(pk, before=before)
     texts = prompt_outline.load_summary_of_each_version(head.stored, page.rows)
+    shown = [row.version.version for row in page.rows]
+    selected = {
+        "a": _parse_selected_version(request, "a", head) or next(iter(shown[1:] or shown), None),
+        "b": _parse_selected_version(request, "b", head) or next(iter(shown), None),
+    }
+    elsewhere = sorted({number for number in selected.values() if number is not None} - set(shown), reverse=True)
     context = {
         "head": head,
         "tab": "versions",
@@ -49,9 +57,18 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
             cost for row in page.rows for cost in (row.version.cost, row.cost_delta)
         ),
         "has_milliseconds": _have_equal_seconds([row.version.at for row in page.rows]),
-        "first_page": parse_number_parameter_or_none(request, "before") is None,
+        "first_page": before is None,
+        "selected": selected,
+        "newer_selected": [number for number in elsewhere if before is not None and number >= before],
+        "older_selected": [number for number in elsewhere if before is None or number < before],
     }
     return render(request, "sessions/versions.html", context)
+
+
+def _parse_selected_version(request: MemberRequest, name: str, head: SessionHead) -> int | None:
+    """Return the version that is selected in the list; None if it cannot be one of this session."""
+    number = parse_number_parameter_or_none(request, name)
+    return number if number is not None and 0 < number <= head.row.version else None
 
 
 @require_GET

@@ -72,7 +72,7 @@ PARAMETERS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "/sessions/{session}/jump/?to=day": {"day": DAYS, "at": NUMBERS},
     "/sessions/{session}/jump/?to=error": {"at": NUMBERS, "v": NUMBERS},
     "/sessions/{session}/messages/0/": {"v": NUMBERS},
-    "/sessions/{session}/versions/": {"before": NUMBERS},
+    "/sessions/{session}/versions/": {"before": NUMBERS, "a": NUMBERS, "b": NUMBERS},
     "/sessions/{session}/compare/": dict.fromkeys(("a", "b", "with", "open", "other"), NUMBERS),
     "/sessions/{session}/calls/": {"before": NUMBERS},
     "/sessions/{session}/timeline/": {"from": MOMENTS, "to": MOMENTS, "row": NUMBERS},

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -215,10 +216,29 @@ def test_pages_are_consecutive(session: Session, reader: Client) -> None:
         make_checkpoint(session=session)
     first = reader.get(f"/sessions/{session.pk}/versions/").content.decode()
     assert first.count('<tr id="v-') == version_list.PAGE
-    assert 'href="?before=3"' in first
+    assert 'name="before" value="3"' in first
     second = reader.get(f"/sessions/{session.pk}/versions/?before=3").content.decode()
     assert second.count('<tr id="v-') == 2
-    assert 'rel="next"' not in second
+    assert 'name="before"' not in second
+
+
+def test_versions_selected_for_comparison_stay_selected_on_another_page(session: Session, reader: Client) -> None:
+    for _ in range(version_list.PAGE + 5):
+        make_checkpoint(session=session)
+
+    def read_selected_versions(query: str) -> dict[str, str]:
+        page = reader.get(f"/sessions/{session.pk}/versions/?{query}").content.decode()
+        return dict(re.findall(r'type="radio" name="(\w)" value="(\d+)"[^>]* checked', page))
+
+    newest = version_list.PAGE + 5
+    assert read_selected_versions("") == {"a": str(newest - 1), "b": str(newest)}
+    assert read_selected_versions("before=6") == {"a": "4", "b": "5"}
+    assert read_selected_versions(f"before=6&a=2&b={newest}") == {"a": "2", "b": str(newest)}
+    assert read_selected_versions("a=2&b=9") == {"a": "2", "b": "9"}
+    assert read_selected_versions("before=6&a=9999&b=x") == {"a": "4", "b": "5"}
+    assert read_selected_versions("before=1&a=2&b=3") == {}
+    words = visible_text(reader.get(f"/sessions/{session.pk}/versions/?before=6&a=2&b={newest}"))
+    assert f"v{newest} Selected on another page of this list v5" in words
 
 
 @pytest.mark.parametrize("count", [2, 4])
