@@ -55,6 +55,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.shell_command_results import find_exit_code
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.models.decision import ARGS_BEFORE_EDIT
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import take_and_release_ownership
@@ -214,7 +215,9 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         )
         final = rule.by_one or len(people) >= call.approvals
         if verdict.kind == DecisionKind.EDIT:
-            evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
+            evidence = to_canonical_json(
+                {ARGS_BEFORE_EDIT: call.args, **_evidence_to_dict(verdict.evidence)}, "evidence"
+            )
             changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
             changes["sentence"] = format_sentence_if_harmless(call.sentence_template, parse_json(changes["args"]))
         if "result" in changes:

@@ -1,6 +1,6 @@
 """Table of decisions about tool calls."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from django.db import models
 from django.db.models import Q
@@ -13,6 +13,9 @@ from checkpoints.models.tool_call import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals.decision_keys import SIGNATURE_SIZE
 from checkpoints.seals.sealed_model import SealedModel
+
+#: Key of the evidence of an edit for the arguments before it, as JSON text.
+ARGS_BEFORE_EDIT: Final = "args_before"
 
 
 class Decision(SealedModel):
@@ -82,7 +85,7 @@ class Decision(SealedModel):
     def has_given_evidence(self) -> bool:
         """Whether somebody gave evidence; the arguments before an edit, which are stored with it, are none."""
         stored = parse_json_or_return_text(self.evidence or "")
-        return bool(stored.keys() - {"args_before"} if isinstance(stored, dict) else stored)
+        return bool(stored.keys() - {ARGS_BEFORE_EDIT} if isinstance(stored, dict) else stored)
 
     @property
     def result_text(self) -> str | None:
@@ -92,5 +95,5 @@ class Decision(SealedModel):
 def get_args_json_before_edit(evidence: str | None) -> str | None:
     """Return the arguments that an edit changed, as JSON text, from its evidence; None if that does not have them."""
     stored = parse_json_or_return_text(evidence or "")
-    before = stored.get("args_before") if isinstance(stored, dict) else None
+    before = stored.get(ARGS_BEFORE_EDIT) if isinstance(stored, dict) else None
     return before if isinstance(before, str) else None

@@ -93,7 +93,7 @@ def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery)
                 who=_get_role_tool_or_actor(row),
                 at=_find_row_time(row),
                 stretches=build_excerpt_parts(
-                    _strip_leading_ids_and_tool_name(passage, row, query), query.highlight_pattern
+                    _strip_leading_ids_and_name_of_source(passage, row, query), query.highlight_pattern
                 ),
                 is_question=call is not None and call.is_question,
                 is_copied=call is not None and call.is_copied,
@@ -136,10 +136,10 @@ def _find_messages_that_repeat_calls(
     return found
 
 
-def _strip_leading_ids_and_tool_name(
+def _strip_leading_ids_and_name_of_source(
     passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery
 ) -> str:
-    """Return the text without the leading ids of a message or call, and the name of the tool that the hit shows anyway.
+    """Return the text without the leading ids of a message or call, and the name of the tool or person that is shown.
 
     The text of a tool's message begins with the id of the call that it answers. A name stays if nothing behind it
     matches the query. In another message, the ids of its calls are left out, unless only they match.
@@ -149,6 +149,8 @@ def _strip_leading_ids_and_tool_name(
         names = (row.call_id, row.tool)
     elif isinstance(row, Message):
         names = (row.message_id,)
+    elif isinstance(row, Decision):
+        names = (row.actor,)
     text = passage.text
     for name in filter(None, names):
         rest = text.removeprefix(f"{name}\n")

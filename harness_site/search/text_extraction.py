@@ -21,6 +21,7 @@ from checkpoints.formats.parse_message_parts import (
     TextPart,
 )
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.models.decision import ARGS_BEFORE_EDIT, get_args_json_before_edit
 from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core.call_sentences import (
     build_masked_call_sentence,
@@ -93,12 +94,19 @@ def extract_masked_call_text(call: ToolCall) -> ExtractedText:
 
 
 def extract_masked_decision_text(decision: Decision) -> ExtractedText:
-    words = _TextCollector()
-    words.add_text(decision.actor)
-    words.add_text(decision.reason)
-    words.add_value(parse_json_or_return_text(decision.evidence or "null"))
-    words.add_value(parse_json_or_return_text(decision.result or "null"))
-    return words.build_masked_text()
+    evidence = parse_json_or_return_text(decision.evidence or "null")
+    args_json = get_args_json_before_edit(decision.evidence)
+    args_before = None if args_json is None else parse_json_or_return_text(args_json)
+    if args_json is not None and isinstance(evidence, dict):
+        evidence = {name: value for name, value in evidence.items() if name != ARGS_BEFORE_EDIT}
+    with mask_values_of_secret_fields_in_context(args_before):
+        words = _TextCollector()
+        words.add_text(decision.actor)
+        words.add_text(decision.reason)
+        words.add_value(evidence)
+        words.add_value(args_before)
+        words.add_value(parse_json_or_return_text(decision.result or "null"))
+        return words.build_masked_text()
 
 
 def extract_masked_session_text(session: Session) -> ExtractedText:

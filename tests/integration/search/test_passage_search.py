@@ -12,8 +12,10 @@ from django.db import connection
 from django.db.models import F
 from django.test import Client
 
-from checkpoints.enums import UNANSWERED_RESULT, CallStatus, CostBasis, Role, SessionStatus
+from checkpoints.enums import UNANSWERED_RESULT, CallStatus, CostBasis, DecisionKind, Role, SessionStatus
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
+from checkpoints.models.decision import ARGS_BEFORE_EDIT
 from harness_site.accounts.models import MaskingSettings, TokenRole
 from harness_site.search import indexer, passage_search
 from harness_site.search.models import Passage, Progress
@@ -26,6 +28,7 @@ from tests.support.client_login import record_reauthentication
 from tests.support.factories import (
     make_call,
     make_checkpoint,
+    make_decision,
     make_message,
     make_run,
     make_session,
@@ -755,3 +758,17 @@ def test_open_page_keeps_a_session_that_no_longer_matches_the_filters(reader: Cl
     Session.objects.update(status=SessionStatus.COMPLETED)
     again = reader.get("/sessions/" + unescape(refreshed)).content.decode()
     assert _list_shown_sessions(again) == [session.pk]
+
+
+def test_hit_of_a_decision_names_the_person_once_and_the_arguments_before_an_edit_by_their_fields(
+    reader: Client,
+) -> None:
+    before = to_canonical_json({"amount": "12300.00", "iban": "DE02 1203"})
+    evidence = to_canonical_json({ARGS_BEFORE_EDIT: before, "text": "Scan."})
+    call = make_call(session=make_session(), tool="pay")
+    make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", reason="Typo.", evidence=evidence)
+    complete()
+    text = visible_text(reader.get("/sessions/?q=DE02"))
+    assert "Decision of alice Typo. · text: Scan. · amount: 12300.00 · iban: DE02 1203" in text
+    assert "1 session" in visible_text(reader.get("/sessions/?q=alice"))
+    assert "No results" in visible_text(reader.get(f"/sessions/?q={ARGS_BEFORE_EDIT}"))
