@@ -69,6 +69,11 @@ class ArgumentField:
     warnings: tuple[str, ...] = ()
 
     @property
+    def is_changed(self) -> bool:
+        """Whether another value is typed than the argument has."""
+        return self.typed.replace("\r\n", "\n") != self.stored.replace("\r\n", "\n")
+
+    @property
     def mask(self) -> str:
         """What the page displays in place of a secret; empty for any other value."""
         return MASK if self.kind == "secret" else ""

@@ -182,6 +182,8 @@ class ApprovalForm(DecisionForm):
         self.digest = ""
         #: Whether an edit leaves all arguments as they are.
         self.is_unchanged = False
+        #: In how many arguments the sender has typed another value than the call has, with an answer other than Edit.
+        self.unrecorded_change_count = 0
 
     def _get_json_of_fields(self) -> str:
         """Return the stored arguments of which each has a field, as JSON text."""
@@ -210,7 +212,26 @@ class ApprovalForm(DecisionForm):
             self.add_error_if_text_missing(data, respond, "answer", answer_missing)
         if data.get("kind") == DecisionKind.EDIT:
             self._validate_and_set_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
+        else:
+            self._count_and_refuse_unrecorded_changes(data)
         return data
+
+    def _count_and_refuse_unrecorded_changes(self, data: dict[str, Any]) -> None:
+        """Count the changes that no edit has recorded. An approval with some is refused: it would drop them.
+
+        The arguments in a form about an earlier state of the call are not compared: it is refused anyway.
+        """
+        if self.call.status != CallStatus.AWAITING_APPROVAL or data.get("revision") != self.call.revision:
+            return
+        self.unrecorded_change_count = self._count_changed_fields() + self._count_changes_in_json(data.get("args", ""))
+        if self.unrecorded_change_count and data.get("kind") == DecisionKind.APPROVE:
+            self.add_error(
+                None,
+                forms.ValidationError(
+                    _("The arguments have changes that are not recorded. Record or discard them before you approve."),
+                    code="unrecorded_changes",
+                ),
+            )
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
         if self._has_changes_on_both_sides(text):
@@ -250,11 +271,20 @@ class ApprovalForm(DecisionForm):
 
     def _has_changes_on_both_sides(self, text: str) -> bool:
         """Return whether both fields and JSON were changed, so that one would be lost, as only without JavaScript."""
+        return self._count_changes_in_json(text) > 0 and self._count_changed_fields() > 0
+
+    def _count_changed_fields(self) -> int:
+        return sum(field.is_changed for field in self.argument_fields)
+
+    def _count_changes_in_json(self, text: str) -> int:
+        """Return in how many arguments the typed JSON differs from the call; 1 for a text that has no arguments."""
         stored, typed = map(formatting.parse_json_or_text, (self.stored_arguments_text, text))
-        is_text_changed = bool(text) and json.dumps(typed, sort_keys=True) != json.dumps(stored, sort_keys=True)
-        return is_text_changed and any(
-            field.typed.replace("\r\n", "\n") != field.stored.replace("\r\n", "\n") for field in self.argument_fields
-        )
+        if not text or json.dumps(typed, sort_keys=True) == json.dumps(stored, sort_keys=True):
+            return 0
+        if not isinstance(typed, dict) or not isinstance(stored, dict):
+            return 1
+        written = [{name: json.dumps(args[name], sort_keys=True) for name in args} for args in (stored, typed)]
+        return sum(written[0].get(name) != written[1].get(name) for name in stored.keys() | typed.keys())
 
     def _list_differences_of_valid_fields(self) -> None:
         valid = [field for field in self.argument_fields if not field.error]
@@ -328,6 +358,36 @@ def build_bound_decision_form(
     about_approval = call.status == CallStatus.AWAITING_APPROVAL if option is None else option in APPROVALS
     about_approval = about_approval or call.is_question
     return ApprovalForm(data, files, call=call) if about_approval else OutcomeForm(data, files)
+
+
+def discard_typed_arguments(data: QueryDict, call: ToolCall) -> None:
+    """Remove the arguments that were typed from submitted data: its form has those of the call again."""
+    for name in [name for name in data if name.startswith("argument-") or name in {"shown", "written_as"}]:
+        del data[name]
+    stored = parse_edited_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order)
+    data["args"] = stored or ""
+    data["written_as"] = "fields"
+
+
+def keep_only_changed_arguments(data: QueryDict, call: ToolCall, before: str) -> None:
+    """Remove the arguments from submitted data that their sender has left as they were `before` the call changed.
+
+    The form then has the current ones in their place, so that they do not look like changes that the sender has typed.
+    """
+    sent = data.copy()
+    text = sent.get("args", "")
+    is_text_changed = formatting.parse_json_or_text(text) != formatting.parse_json_or_text(
+        parse_edited_arguments.format_masked_arguments_if_editable(before) or ""
+    )
+    earlier_fields = argument_form_fields.build_argument_fields(before, {name: str(sent[name]) for name in sent})
+    changed = {field.name: field.typed for field in earlier_fields if field.is_changed}
+    discard_typed_arguments(data, call)
+    for field in argument_form_fields.build_argument_fields(call.args_json_in_caller_order, {}):
+        if field.name in changed:
+            data[field.key] = changed[field.name]
+    data["written_as"] = sent.get("written_as", "")
+    if text and is_text_changed:
+        data["args"] = text
 
 
 class CommentForm(forms.Form):

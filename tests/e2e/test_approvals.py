@@ -95,6 +95,7 @@ def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartP
     expect(bob.get_by_text("Your answer and your text are kept.")).to_have_count(0)
     expect(page_actions.reason_field(bob)).to_have_value("I am still reading.")
     expect(bob.get_by_role("radio", name="Approve")).to_be_checked()
+    expect(bob.locator("[data-argument='amount']")).to_have_value("1230.00")
     approve(bob, "The contract says so.")
     approval_line = re.compile(r"^\s*bob( \(you\))? approved at [:0-9]+\s*The contract says so\.\s*$")
     expect_heading(bob, "You approved: 1 more person has to approve")
@@ -206,6 +207,58 @@ def test_reason_of_an_edit_is_not_among_the_unrecorded_texts(start_payer: StartP
     expect(editor.get_by_role("alert").filter(has_text="bob decided first, at")).to_be_visible()
     expect(editor.get_by_role("textbox", name="Why")).to_have_value("Nothing is due.")
     expect(editor.get_by_role("textbox", name="Your text")).to_be_hidden()
+
+
+def test_call_is_approved_only_once_a_typed_change_is_recorded_or_discarded(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    note = page.locator("[data-unrecorded-changes]")
+    amount = page.get_by_role("textbox", name="amount")
+    page_actions.choose_answer(page, "Edit")
+    amount.fill("1230.00")
+    expect(note).to_be_hidden()
+    approve(page, "The contract says so.")
+    expect(note).to_contain_text("1 change of the arguments is not recorded")
+    expect(note).to_be_focused()
+    page_actions.reason_field(page).press("Control+Enter")
+    expect(note).to_be_focused()
+    assert payer.payments == []
+
+    note.get_by_role("button", name="Check and record the changes").click()
+    expect(page.get_by_role("radio", name="Edit")).to_be_checked()
+    expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
+    page_actions.choose_answer(page, "Reject")
+    expect(note).to_contain_text("A rejection does not contain them.")
+    note.get_by_role("button", name="Discard the changes").click()
+    expect(note).to_be_hidden()
+    page_actions.choose_answer(page, "Edit")
+    expect(amount).to_have_value("12300.00")
+    expect(page.get_by_text("No argument is changed yet.")).to_be_visible()
+    approve(page, "The contract says so.")
+    expect_heading(page, "Approved: it has run")
+    assert payer.payments == [EXPECTED_PAYMENT.replace("1230.00", "12300.00")]
+
+
+@only_exhaustive
+def test_call_is_approved_only_once_a_typed_change_is_recorded_or_discarded_without_javascript(
+    start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    page = open_page("alice", java_script_enabled=False)
+    page_monitors[0].ignore("status of 422")
+    page_actions.open_payment_card(page, start_payer().session_id)
+    edit_arguments(page, "12300.00", "1230.00")
+    page_actions.choose_answer(page, "Approve")
+    page.get_by_role("button", name="Record decision").click()
+    note = page.get_by_role("alert").filter(has_text="1 change of the arguments is not recorded")
+    expect(note).to_be_visible()
+    note.get_by_role("button", name="Discard the changes").click()
+    expect(note).to_have_count(0)
+    expect(page_actions.reason_field(page)).to_have_value("Only the first tenth is due.")
+    page.get_by_role("button", name="Record decision").click()
+    expect(page.get_by_role("heading", level=1, name=re.compile("^Approved"))).to_be_visible()
 
 
 @only_exhaustive

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -64,6 +64,8 @@ from harness_site.review.forms import (
     RestoreForm,
     WithdrawForm,
     build_bound_decision_form,
+    discard_typed_arguments,
+    keep_only_changed_arguments,
 )
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
 from harness_site.review.models import Comment
@@ -93,11 +95,14 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
                 call, by=request.membership, mine=people.mine is not None
             )
         return render_decision_card(request, call, people=people)
-    form = build_bound_decision_form(request.POST, call, request.FILES)
+    data, is_sent_to_record = _read_sent_form(request, call)
+    form = build_bound_decision_form(data, call, request.FILES)
     form.too_large = was_oversized_upload_discarded(request)
     if not request.membership.has_role(Role.APPROVER):
         problem = DecisionProblem(403, _("Your role cannot decide calls."), str(NOTHING))
         return render_decision_card(request, call, form=form, problem=problem)
+    if not is_sent_to_record:
+        return render_decision_card(request, call, form=form)
     if not form.is_valid():
         return render_decision_card(request, call, form=form, status=422)
     if (
@@ -109,6 +114,22 @@ def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpRespons
         response["HX-Reswap"] = "outerHTML"  # the page scrolls to the changes, not to its top
         return response
     return _record_decision_and_redirect(request, call, form)
+
+
+def _read_sent_form(request: MemberRequest, call: ToolCall) -> tuple[QueryDict, bool]:
+    """Return what was sent, and whether to record it: a button of the form only discards changes that are not recorded.
+
+    Another button records these changes in place of the chosen answer, after they were shown. The scripts of the page
+    do both themselves.
+    """
+    about_changes = request.POST.get("unrecorded", "")
+    data = request.POST.copy()
+    if about_changes == "discard":
+        discard_typed_arguments(data, call)
+    elif about_changes == "record":
+        data["kind"] = DecisionKind.EDIT.value
+        data["shown"] = ""
+    return data, about_changes != "discard"
 
 
 def _record_decision_and_redirect(
@@ -449,7 +470,7 @@ def _build_decision_form_or_deciders_context(
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
     elif problem:
-        form = _rebind_form_to_current_revision(request, call)
+        form = _rebind_form_to_current_revision(request, call, card["known"].decisions)
     reasons = call_evidence.load_earlier_reasons_of_person(call, membership.user.get_username())
     more_choices = sum(answer["is_choice"] and answer["is_secondary"] for answer in answers)
     return {
@@ -489,20 +510,31 @@ def _find_last_decision_since(decisions: Sequence[Decision], revision: int) -> D
     return made[-1] if made else None
 
 
+def _find_arguments_before_edits_since(decisions: Sequence[Decision], revision: int) -> str | None:
+    """Return the arguments that a call had at this revision, as JSON; None if nobody has edited them since."""
+    edits = [each for each in decisions if each.kind == DecisionKind.EDIT and each.revision >= revision]
+    return get_args_json_before_edit(edits[0].evidence) if edits else None
+
+
 def _list_argument_changes_since(
     call: ToolCall, decisions: Sequence[Decision], revision: int
 ) -> Sequence[ValueDifference]:
     """List how the arguments of a call differ from those that it had at this revision."""
-    edits = [each for each in decisions if each.kind == DecisionKind.EDIT and each.revision >= revision]
-    before = get_args_json_before_edit(edits[0].evidence) if edits else None
+    before = _find_arguments_before_edits_since(decisions, revision)
     if before is None:
         return []
     now = formatting.parse_json_or_text(call.args_json_in_caller_order)
     return list_value_differences(formatting.parse_json_or_text(before), now)
 
 
-def _rebind_form_to_current_revision(request: MemberRequest, call: ToolCall) -> OutcomeForm | ApprovalForm:
+def _rebind_form_to_current_revision(
+    request: MemberRequest, call: ToolCall, decisions: Sequence[Decision]
+) -> OutcomeForm | ApprovalForm:
     """Bind the typed data to the current revision of the call."""
     data = request.POST.copy()
+    sent = data.get("revision", "")
+    before = _find_arguments_before_edits_since(decisions, int(sent)) if sent.isdecimal() else None
+    if before is not None:
+        keep_only_changed_arguments(data, call, before)
     data["revision"] = str(call.revision)
     return build_bound_decision_form(data, call)

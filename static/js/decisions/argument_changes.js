@@ -1,7 +1,7 @@
 // Arguments that are edited by field: each changed field has a way back. The list of changes beside the button comes from the
 // server.
 
-import "./arguments_as_json.js";
+import { countChangesInJson, discardChanges } from "./arguments_as_json.js";
 import "./list_items.js";
 import { ngettext } from "../translations.js";
 
@@ -20,7 +20,51 @@ export function markChangedArguments(form) {
   for (const area of form.querySelectorAll(".long-text textarea")) countLines(area);
   const changed = listChangedFields(form);
   for (const was of form.querySelectorAll("[data-was]")) was.hidden = !changed.some((field) => was.closest(".field").contains(field));
+  showUnrecordedChanges(form);
 }
+
+/** Return how many arguments have another value in the form than in the call, which only an edit records. */
+const countChanges = (form) => (form.elements.args ? listChangedFields(form).length + countChangesInJson(form) : 0);
+
+const findAnswer = (form) => form.querySelector("[name='kind']:checked")?.value;
+
+/** Say beside the button how many changes the chosen answer does not record. */
+function showUnrecordedChanges(form) {
+  const note = form.querySelector("[data-unrecorded-changes]");
+  if (!note) return;
+  const count = countChanges(form);
+  note.hidden = !count || [undefined, "edit"].includes(findAnswer(form));
+  if (count) note.querySelector("[data-change-count]").textContent = ngettext("%(count)s change of the arguments is not recorded", "%(count)s changes of the arguments are not recorded", count);
+}
+
+// A call never runs without changes that were typed and not recorded: who approves it records or discards them first.
+document.addEventListener(
+  "submit",
+  (event) => {
+    const form = event.target;
+    if (!form.matches("form[data-decide]") || findAnswer(form) !== "approve" || !countChanges(form)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const note = form.querySelector("[data-unrecorded-changes]");
+    note.setAttribute("role", "alert");
+    note.focus();
+  },
+  true,
+);
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button[name='unrecorded']");
+  if (!button) return;
+  event.preventDefault();
+  const { form } = button;
+  if (button.value === "record") {
+    form.querySelector("[name='kind'][value='edit']").click();
+    document.getElementById("sign-off").focus();
+  } else {
+    discardChanges(form);
+    form.querySelector("[name='kind']:checked").focus();
+  }
+});
 
 /** Have the server list the changes of a draft that is back, as after typing. */
 export function listChangesOfDraft(form) {

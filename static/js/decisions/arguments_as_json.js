@@ -125,6 +125,24 @@ function readTextsOfFields(form) {
   return texts;
 }
 
+/** Return in how many arguments the JSON differs from the call; 1 for JSON that cannot be read. */
+export function countChangesInJson(form) {
+  if (!isJsonChanged(form)) return 0;
+  const stored = parseArguments(storedText(form.elements.args));
+  try {
+    const args = readArguments(form.elements.args.value);
+    return Object.keys({ ...stored, ...args }).filter((name) => writeJson(stored[name]) !== writeJson(args[name])).length;
+  } catch (error) {
+    if (!(error instanceof NotShownInFields)) throw error;
+    return 1;
+  }
+}
+
+/** Give the fields and the JSON the arguments of the call again. */
+export function discardChanges(form) {
+  for (const field of [...listFields(form), form.elements.args]) setValue(field, storedText(field));
+}
+
 /** Set the value of a field as if it had been typed. */
 function setValue(field, value) {
   if (field.value === value) return;

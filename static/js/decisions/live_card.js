@@ -19,7 +19,9 @@ document.body.addEventListener("htmx:configRequest", ({ detail }) => {
 
 let places = [];
 let headingBefore = "";
+let unchangedArguments = [];
 document.body.addEventListener("htmx:beforeSwap", ({ target, detail }) => {
+  unchangedArguments = findForm() ? listUnchangedArguments(findForm()) : [];
   const isHandOver = detail.requestConfig.elt.matches("[data-hand-over]"); // what it says above the form is to be read
   places = target.id === "main" || isHandOver ? [] : measureForm();
   if (target.id !== "call-events") return;
@@ -32,6 +34,7 @@ document.body.addEventListener("htmx:beforeSwap", ({ target, detail }) => {
   }
 });
 document.body.addEventListener("htmx:afterSwap", () => {
+  for (const field of unchangedArguments) takeOverStoredArgument(field);
   markTextsToKeep();
   restorePlace(places);
 });
@@ -65,6 +68,21 @@ function restorePlace(places) {
   if (place) window.scrollBy({ top: place.element.getBoundingClientRect().top - place.top, behavior: "instant" });
   const note = document.querySelector(".decided-elsewhere");
   if (note?.checkVisibility()) note.scrollIntoView({ block: "nearest", behavior: "instant" });
+}
+
+const storedArgument = ({ dataset }) => dataset.stored.replaceAll("\r\n", "\n");
+
+function listUnchangedArguments(decide) {
+  return [...decide.querySelectorAll("[data-stored]")].filter((field) => field.value === storedArgument(field));
+}
+
+/** Give a field that its reader has not changed the argument that the call has now, as if the page was opened now. */
+function takeOverStoredArgument(field) {
+  const stored = storedArgument(field);
+  if (!field.isConnected || field.value === stored) return;
+  if (field.matches("select")) for (const option of field.options) option.defaultSelected = option.value === stored;
+  else field.defaultValue = stored;
+  field.value = stored;
 }
 
 /** Keep the texts of a form that gets new initial values. */

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
 from harness_site.review.argument_form_fields import build_argument_fields
@@ -342,6 +343,54 @@ def test_late_edit_keeps_its_input(people: dict[str, Client]) -> None:
     assert response.status_code == 409
     assert "bob decided first, at " in visible_text(response)
     assert "Arguments order: 18 payee: Northwind" in visible_text(response)
+
+
+@pytest.mark.parametrize(
+    "typed", [{"argument-0": "18"}, {"args": '{"order": 18, "payee": "Northwind"}'}, {"args": "{"}]
+)
+def test_approval_with_changes_that_are_not_recorded_is_refused_and_keeps_them(
+    people: dict[str, Client], typed: dict[str, str]
+) -> None:
+    call = awaiting(args={"order": 17, "payee": "Northwind"})
+    form = {**sent(call, people["alice"]), "kind": "approve", **typed}
+    response = people["alice"].post(url(call), form)
+    assert response.status_code == 422
+    page = visible_text(response)
+    assert "1 change of the arguments is not recorded" in page
+    assert all(unescape(text) in unescape(response.content.decode()) for text in (*typed.values(), "Less."))
+    call.refresh_from_db()
+    assert (call.status, Decision.objects.count()) == (CallStatus.AWAITING_APPROVAL, 0)
+
+    discarded = people["alice"].post(url(call), {**form, "unrecorded": "discard"})
+    assert discarded.status_code == 200
+    assert "not recorded" not in visible_text(discarded)
+    assert shown(discarded.content.decode()) == {"argument-0": "17", "argument-1": "Northwind"}
+    assert Decision.objects.count() == 0
+
+
+def test_changes_that_an_approval_does_not_record_can_be_recorded_instead(people: dict[str, Client]) -> None:
+    call = awaiting(args={"order": 17})
+    form = {**sent(call, people["alice"], order="18"), "kind": "approve", "unrecorded": "record"}
+    response = people["alice"].post(url(call), form)
+    assert "Not recorded yet. Check the changes below, then record them." in visible_text(response)
+    assert Decision.objects.count() == 0
+    assert record(people["alice"], call, {**form, "kind": "edit", "unrecorded": ""}) == {"order": 18}
+
+
+def test_form_about_an_earlier_state_of_the_call_has_only_the_changes_of_its_sender(people: dict[str, Client]) -> None:
+    call = awaiting(args={"order": 17, "payee": "Northwind", "text": "a"})
+    form = {**sent(call, people["bob"], payee="Contoso"), "kind": "approve"}
+    record(people["alice"], call, sent(call, people["alice"], order="18"))
+    response = people["bob"].post(url(call), form)
+    assert response.status_code == 409
+    assert shown(response.content.decode()) == {"argument-0": "18", "argument-1": "Contoso", "argument-2": "a"}
+    assert "1 change of the arguments is not recorded" in visible_text(response)
+
+
+def test_rejection_with_changes_that_are_not_recorded_is_recorded(people: dict[str, Client]) -> None:
+    call = awaiting(args={"order": 17})
+    form = {**sent(call, people["alice"], order="18"), "kind": "reject", "message": "No."}
+    assert people["alice"].post(url(call), form).status_code == 302
 
 
 def test_many_arguments_are_edited_as_json(people: dict[str, Client]) -> None:
