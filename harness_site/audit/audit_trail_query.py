@@ -184,6 +184,11 @@ class ChainIntegrity:
     def entry_count(self) -> int:
         return self.number + self.waiting
 
+    @property
+    def unverified_count(self) -> int:
+        """Number of the entries since the last verification, which is itself one of them."""
+        return self.entry_count - self.verified_number
+
 
 @dataclass(frozen=True, slots=True)
 class RowsCheck:
