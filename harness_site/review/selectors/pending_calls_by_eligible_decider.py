@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from itertools import count, islice
@@ -65,6 +65,8 @@ class CallsByDecider:
     pks_of_others: frozenset[int] = frozenset()
     #: Keys of the counted calls that the member has answered: they wait for others, or people disagree.
     pks_answered: frozenset[int] = frozenset()
+    #: The same numbers of the calls of each status; empty if there are more calls than were counted.
+    by_status: Mapping[str, CallsByDecider] = field(default_factory=dict)
 
     @property
     def has_calls_of_other_deciders(self) -> bool:
@@ -107,6 +109,18 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     answered = _map_calls_answered_by_reader_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
     groups = {call.pk: _choose_decider_group(call, reader, answered, now) for call in calls}
+    by_status: dict[str, CallsByDecider] = {}
+    for status in () if has_more else UNDECIDED_CALL_STATUSES:
+        of_status = [call for call in calls if call.status == status]
+        by_status[status] = _build_calls_by_decider(of_status, groups, answered)
+    all_calls = _build_calls_by_decider(calls, groups, answered, has_more=has_more)
+    return replace(all_calls, by_status=by_status)
+
+
+def _build_calls_by_decider(
+    calls: Sequence[Any], group_by_pk: Mapping[int, Decider], answered: Mapping[int, bool], *, has_more: bool = False
+) -> CallsByDecider:
+    groups = {call.pk: group_by_pk[call.pk] for call in calls}
     numbers = Counter(groups.values())
     return CallsByDecider(
         BoundedCount(numbers["reader"], has_more),
@@ -116,7 +130,7 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
         None if has_more else Counter(call.status for call in calls),
         {call.pk: call.claim__member__user__username for call in calls if groups[call.pk] == "receiver"},
         frozenset(pk for pk, group in groups.items() if group != "reader"),
-        frozenset(answered),
+        frozenset(pk for pk in answered if pk in groups),
     )
 
 

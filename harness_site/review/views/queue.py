@@ -112,6 +112,8 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "is_search_of_decisions_incomplete": found_decisions is not None and not found_decisions.is_complete,
         "decision_search_limits": {"searched": find_decisions.SEARCHED_DECISIONS, "found": MOST_FOUND},
         "pending": waiting,
+        "pending_of_tab": _get_calls_of_tab_by_decider(tab, waiting),
+        "shown": counts.get(tab),
         "waiting_calls": waiting.own,
         "handed": len(handed),
         "is_filtered": query_filters.has_filters,
@@ -168,6 +170,12 @@ def _count_calls_by_tab(
     return {
         name: sum((counts[status] for status in statuses), BoundedCount(0)) for name, statuses in STATUSES_OF.items()
     }
+
+
+def _get_calls_of_tab_by_decider(tab: str, waiting: CallsByDecider) -> CallsByDecider | None:
+    """Return who may decide the calls of a tab; None if more calls wait than were counted."""
+    statuses = STATUSES_OF.get(tab, ())
+    return waiting.by_status.get(statuses[0]) if len(statuses) == 1 else waiting
 
 
 def _list_first_due_calls_and_count_urgent(request: MemberRequest, filters: CallFilters) -> DueCalls:

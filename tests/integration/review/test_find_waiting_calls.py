@@ -115,7 +115,7 @@ def test_queue_lists_the_calls_with_the_words_and_names_the_filter(people: dict[
     assert [row.pk for row in people["alice"].get("/review/?tab=interrupted&q=lamp").context["rows"]] == [
         interrupted.pk
     ]
-    assert "2 of 3 waiting calls match the filters" in visible_text(page)
+    assert "1 of 2 waiting calls matches the filters" in visible_text(page)
     assert "Filtered by: text “LAMP”" in visible_text(page)
     assert 'name="q" value="LAMP"' in page.content.decode()
     assert f"/review/calls/{other.pk}/" not in page.content.decode()

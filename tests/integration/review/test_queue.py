@@ -334,6 +334,27 @@ def test_filters_are_applied_and_shown(reader: Client) -> None:
     assert "Send email" not in page
 
 
+def test_heading_counts_the_calls_of_the_tab(people: dict[str, Client], monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(tab: str, name: str = "alice", **filters: str) -> str:
+        return visible_text(people[name].get("/review/", {"tab": tab, **filters})).partition(" All ")[0]
+
+    interrupted(0)
+    assert "No call awaits an approval or an answer" in read("awaiting")
+    for minute in (1, 2):
+        interrupted(minute, decide_within=timedelta(hours=1))
+    for approver in range(4):
+        make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, tool="pay", step=approver)
+    assert "5 calls need your decision 2 more need an admin" in read("all")
+    assert "1 call needs your decision 2 more need an admin" in read("interrupted")
+    assert "4 calls need your decision" in read("awaiting")
+    assert "more need" not in read("awaiting")
+    assert "3 calls need a decision" in read("interrupted", "carol")
+    assert "4 of 4 waiting calls match the filters" in read("awaiting", tool="pay")
+    assert "No call of this tab matches the filters" in read("interrupted", tool="pay")
+    monkeypatch.setattr(pending_calls_by_eligible_decider, "COUNT_LIMIT", 3)
+    assert "3 calls need a decision" in read("interrupted")  # which of them alice may decide is not counted
+
+
 def test_navigation_count_ignores_filters(reader: Client) -> None:
     interrupted(0, tool="send_email")
     interrupted(1)
@@ -347,7 +368,7 @@ def test_filter_without_results_is_reported(reader: Client) -> None:
     assert "The filters hide 1 call. Search all waiting calls for “nothing” Clear filters" in page
     make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, tool="pay")
     page = visible_text(reader.get("/review/?tool=pay&tab=interrupted"))
-    assert "1 of 2 waiting calls matches the filters" in page
+    assert "No call of this tab matches the filters" in page
     assert "No interrupted call matches the filters. Show 1 call awaiting approval Clear filters" in page
     page = visible_text(reader.get("/review/?tool=refund_card&tab=awaiting"))
     assert "No call that awaits approval matches the filters. Show 1 interrupted call Clear filters" in page
