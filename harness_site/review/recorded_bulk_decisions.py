@@ -1,7 +1,7 @@
 """Bulk decisions after they were recorded: what has become of each decision, and the withdrawal of those that no run
 has used, with one reason, each in its own transaction."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -78,6 +78,11 @@ class RecordedBulkDecision:
     author: str
     created_at: datetime
     decisions: tuple[RecordedDecision, ...]
+
+    @property
+    def numbers_by_run_since(self) -> dict[tuple[str, str], int]:
+        """Number of the calls that have run since, wait to run and so on, by shape and label of the chip."""
+        return dict(Counter(run_since for each in self.decisions if (run_since := each.run_since) is not None))
 
     @property
     def unused(self) -> list[RecordedDecision]:

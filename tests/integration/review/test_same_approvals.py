@@ -94,9 +94,11 @@ def test_outcome_says_whether_the_approved_calls_have_run() -> None:
     sent["call"] = [f"{pk}.{revision}" for pk, revision in revisions]
     page = alice.post(PAGE, sent, follow=True)
     assert visible_text(page).count("Approved Not run yet") == 2
+    assert "Not run yet: 2 2 decisions recorded" in visible_text(page)
     ToolCall.objects.filter(pk=calls[0].pk).update(status=CallStatus.COMPLETED)
     outcome = visible_text(alice.get(page.redirect_chain[-1][0]))
     assert (outcome.count("Approved Has run"), outcome.count("Approved Not run yet")) == (1, 1)
+    assert "Has run: 1 Not run yet: 1 2 decisions recorded" in outcome
 
 
 def test_votes_deadlines_and_roles_hold_as_on_the_decision_page() -> None:
