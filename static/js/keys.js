@@ -34,7 +34,6 @@ function chooseAnswer(number) {
     if (!option) return;
     select.value = option.value;
     select.dispatchEvent(new Event("change", { bubbles: true }));
-    select.dispatchEvent(new Event("chosen-by-key", { bubbles: true }));
   } else if (row.matches("input[data-row]")) chooseAnswerForSelectedCalls(row.form, number);
   else if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
 }

@@ -281,9 +281,12 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("2")
     answers = page.locator("li .answer select")
     expect(answers.first).to_have_value("mark_failed")
+    row = page.get_by_role("link", name="Ship parcel 0", exact=True)
+    expect(row).to_be_focused()
+    page.keyboard.press("Tab")
     expect(page.get_by_label("Reason: Ship parcel 0")).to_be_focused()
     page.keyboard.press("Escape")
-    expect(page.get_by_role("link", name="Ship parcel 0", exact=True)).to_be_focused()
+    expect(row).to_be_focused()
     page.keyboard.press("Control+Enter")  # records the answer instead of opening the call
     expect(page.get_by_text("Nothing was recorded. Correct the marked fields")).to_be_visible()
     assert len(page.context.pages) == 1
@@ -295,7 +298,7 @@ def test_outage_is_decided_by_keyboard(
 
     page.keyboard.press("j")
     page.keyboard.press("2")
-    page.keyboard.press("Escape")
+    page.keyboard.press("j")  # no text
     page.keyboard.press("a")
     expect(page.get_by_label("Answer for all")).to_be_focused()
     page.keyboard.type("run it 3 times")  # a text chooses no answer, neither by its letters nor by its digit
@@ -305,6 +308,7 @@ def test_outage_is_decided_by_keyboard(
     page.keyboard.press("3")
     expect(page.get_by_text("What you typed was ignored")).to_be_hidden()
     expect(page.get_by_label("Answer for all")).to_have_value("approve_rerun")
+    page.keyboard.press("Tab")
     expect(page.get_by_label("Evidence for all")).to_be_focused()
     expect(page.get_by_role("button", name="Record 3 decisions")).to_be_visible()
     expect(page.get_by_text("1 did not happen · 2 run once more")).to_be_visible()
@@ -477,6 +481,9 @@ def test_selection_of_calls_comes_back_and_its_outcome_leaves_the_other_calls_in
     page.reload()
     expect(page.get_by_role("checkbox", checked=True)).to_have_count(8)
     expect(page.get_by_role("button", name="Reject 8 calls")).to_be_visible()
+
+    select_all = page.get_by_role("checkbox", name="Select all 20 calls")
+    assert select_all.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
 
     page.get_by_role("textbox", name="Reason").fill(REASON)
     page.get_by_role("button", name="Reject 8 calls").click()

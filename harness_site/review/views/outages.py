@@ -1,5 +1,6 @@
 """Page of the calls interrupted by one outage: each gets its own decision."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting, status_labels
+from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.core.repeated_hook_answers import fold_repeated_hook_answers
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
@@ -372,7 +374,10 @@ def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> out
 
 
 def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCallPage) -> list[OutageCallRow]:
-    """Build the rows of a page with the known facts about each call; five queries, more with votes or next attempts."""
+    """Build the rows of a page with the known facts about each call; five queries, more with votes or next attempts.
+
+    They are sorted by their titles, numbers in these by their value, as in the lists with which people compare them.
+    """
     calls, reader = page.calls, request.membership
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
     probe_requests = takeovers_and_requests_from_audit_trail.load_probe_requests({call.session_id for call in calls})
@@ -384,7 +389,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     next_statuses = load_statuses_of_next_attempts(calls)
     for late_result in LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk"):
         late_results[late_result.tool_call_id].append(late_result)
-    return [
+    rows = [
         OutageCallRow(
             call,
             tuple(decisions[call.pk]),
@@ -400,3 +405,13 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
         )
         for call in calls
     ]
+    return sorted(
+        rows,
+        key=lambda row: _build_natural_sort_key(format_call_sentence(row.call)),
+    )
+
+
+def _build_natural_sort_key(text: str) -> list[tuple[int, str]]:
+    """Build a key by which texts are sorted as people read them: “parcel 9” is before “parcel 10”."""
+    pieces = re.split(r"(\d+)", text.casefold())
+    return [(int(piece), "") if number % 2 else (0, piece) for number, piece in enumerate(pieces)]

@@ -1,4 +1,4 @@
-// The keys 1 to 9 choose an answer, Ctrl+Enter records it, and Escape leaves a field.
+// The keys 1 to 9 choose an answer, Ctrl+Enter records it, Tab leads from a call to the texts of its answer, and Escape leaves a field.
 
 import { focusNeededField, isBesideUnfoldedText } from "./focus.js";
 import { findForm, onlyForm } from "./forms.js";
@@ -33,11 +33,19 @@ document.addEventListener("keydown", (event) => {
   else event.target.blur();
 });
 
-// The number of an answer leads to the first text that this answer needs and that the texts for all do not give.
-document.addEventListener("chosen-by-key", ({ target }) => {
+// The number of an answer leaves the focus on its call. From there, Tab leads to the first text that this answer needs and that
+// the texts for all do not give.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Tab" || event.shiftKey || !event.target.matches?.(".answer-row :is([data-row], .answer select)")) return;
+  const row = event.target.closest(".answer-row");
+  const answer = row.querySelector(".answer select").value;
+  if (!answer || answer === "undecided") return;
   const isMissing = (field) => {
-    const shared = target.form.elements[`shared-${field.name.split("-").at(-1)}`];
-    return !field.value && (!shared.value || hasOtherAnswer(target.form, field));
+    const shared = field.form.elements[`shared-${field.name.split("-").at(-1)}`];
+    return !field.value && (!shared.value || hasOtherAnswer(field.form, field));
   };
-  [...target.closest(".answer-row").querySelectorAll(".reason input, [aria-required]")].find(isMissing)?.focus();
+  const missing = [...row.querySelectorAll(".reason input, [aria-required]")].find(isMissing);
+  if (!missing) return;
+  event.preventDefault();
+  missing.focus();
 });

@@ -416,6 +416,11 @@ def test_auditor_sees_no_steps_of_a_decision(people: dict[str, Client], lost: Lo
     assert all(step in shown["alice"] for step in steps)
     assert not any(step in shown["carol"] for step in steps)
     assert "Your role is auditor; deciding needs an approver." in shown["carol"]
+    assert "j k move · Enter open · ? keys" in shown["carol"]
+    pages = {name: people[name].get(address).content.decode() for name in ("alice", "carol")}
+    # There are no fields that a live update could send along, and no answers to choose by their numbers.
+    sent_by = {name: ("hx-include" in page, "data-answers" in page) for name, page in pages.items()}
+    assert sent_by == {"alice": (True, True), "carol": (False, False)}
 
 
 def test_decided_call_has_the_time_of_its_decision(people: dict[str, Client], lost: Lost) -> None:
@@ -460,6 +465,14 @@ def test_decided_call_says_its_outcome_once(
     assert words in row.partition("</summary>")[0]
     shown = row.partition('<p class="chips">')[2].partition("</p>")[0]
     assert " ".join(re.sub("<[^>]*>", " ", shown).split()) == chips
+
+
+def test_calls_are_sorted_by_their_titles(people: dict[str, Client], lost: Lost) -> None:
+    for second, number in enumerate((10, 9, 100)):
+        lost(second, sentence=f"Ship parcel {number}")
+    page = people["alice"].get(PAGE)
+    assert [row.call.sentence for row in page.context["rows"]] == [f"Ship parcel {number}" for number in (9, 10, 100)]
+    assert "Each call may have happened. The calls are sorted by their titles." in visible_text(page)
 
 
 def test_calls_that_look_alike_say_when_each_was_interrupted(people: dict[str, Client], lost: Lost) -> None:
