@@ -13,8 +13,9 @@ from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from checkpoints.enums import ActorKind, CallStatus, CostBasis
+from checkpoints.enums import ActorKind, CallStatus, CostBasis, SessionStatus
 from checkpoints.models import Session
+from checkpoints.sessions import agent_and_label_suggestions
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort, get_order_fields, select_sessions_by_filter
 from harness_site.saved_views.filterable_lists import FILTERS
 from harness_site.search import indexer
@@ -285,7 +286,7 @@ def test_query_count_is_independent_of_rows_and_filters(
     for _ in range(rows):
         make_call(session=make_session(labels='["vip"]', agent="desk", budget_spent_usd=3))
     complete()
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         address = (
             "/sessions/?label=vip&agent=desk&tool=refund_card&interrupted=1&least=1&most=9&sort=cost&status=running"
             "&first=2025-03-04"
@@ -341,6 +342,17 @@ def test_labels_link_to_sessions_with_them(reader: Client) -> None:
     page = reader.get("/sessions/?agent=desk").content.decode()
     assert 'href="?agent=desk&amp;label=v+%26+p">v &amp; p</a>' in page
     assert "&lt;i&gt;</a>" in page
+
+
+def test_agents_of_finished_sessions_of_any_age_are_suggested(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_and_label_suggestions, "_RECENT_SESSIONS", 1)
+    for agent in ("gemini-cli", "codex", "codex", ""):
+        make_session(agent=agent, status=SessionStatus.COMPLETED)
+    make_session(agent="elsewhere", status=SessionStatus.FAILED, workspace=make_workspace(slug="other"))
+    make_session(agent="desk")
+    page = reader.get("/sessions/").content.decode()
+    suggestions = page.partition('<datalist id="agents">')[2].partition("</datalist>")[0]
+    assert re.findall(r'<option value="([^"]*)">', suggestions) == ["codex", "desk", "gemini-cli"]
 
 
 def test_values_of_deleted_sessions_are_not_suggested(reader: Client) -> None:
