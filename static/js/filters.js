@@ -30,7 +30,8 @@ function offerComparison() {
   if (!link) return;
   const picked = [...document.querySelectorAll(".pick [name]:checked")].map((box) => box.value);
   link.hidden = picked.length !== 2;
-  document.querySelector("[data-compare-hint]").hidden = picked.length !== 1;
+  document.querySelector('[data-compare-hint="one"]').hidden = picked.length !== 1;
+  document.querySelector('[data-compare-hint="several"]').hidden = picked.length < 3;
   if (!link.hidden) link.href = `${link.dataset.compare}${picked[1]}/compare/?with=${picked[0]}`;
 }
 

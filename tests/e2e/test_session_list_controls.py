@@ -1,4 +1,4 @@
-"""The head of the session list selects all its rows, and its order applies at once."""
+"""The head of the session list selects all its rows, and its order and status apply at once."""
 
 import re
 
@@ -24,15 +24,19 @@ def open_list(page: Page, site: Site, *sessions: str) -> None:
     page.goto("/sessions/")
 
 
-def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, open_page: OpenPage) -> None:
+def test_all_rows_are_selected_and_a_chosen_order_or_status_applies(private_site: Site, open_page: OpenPage) -> None:
     page = open_page("alice", private_site, viewport={"width": 1366, "height": 768})
-    open_list(page, private_site, "inv-1", "inv-2")
+    open_list(page, private_site, "inv-1", "inv-2", "inv-3")
     everything = page.get_by_role("checkbox", name="Select all sessions on this page")
     rows = page.locator("tbody .pick input")
-    expect(rows).to_have_count(2)
+    expect(rows).to_have_count(3)
     everything.check()
     expect(page.locator("tbody .pick :checked")).to_have_count(rows.count())
     comparison = page.get_by_role("link", name="Compare sessions")
+    expect(page.get_by_text("Two sessions can be compared, not more.")).to_be_visible()
+    expect(comparison).to_be_hidden()
+    rows.last.uncheck()
+    expect(page.get_by_text("Two sessions can be compared, not more.")).to_be_hidden()
     expect(comparison).to_have_attribute("href", re.compile(r"^/sessions/\d+/compare/\?with=\d+$"))
     rows.first.uncheck()
     expect(comparison).to_be_hidden()
@@ -46,6 +50,8 @@ def test_all_rows_are_selected_and_a_chosen_order_applies(private_site: Site, op
     expect(page).to_have_url(re.compile(r"/sessions/\?sort=cost-asc$"))
     page.get_by_role("columnheader", name="Cost").get_by_role("link").click()
     expect(page).to_have_url(re.compile(r"/sessions/\?sort=cost$"))
+    page.get_by_label("Status").select_option("Running")
+    expect(page).to_have_url(re.compile(r"[?&]status=running(&|$)"))
 
 
 @only_exhaustive
