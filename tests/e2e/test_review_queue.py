@@ -351,7 +351,11 @@ def test_outage_on_a_phone_is_accessible_and_its_form_survives_errors_and_a_dead
 ) -> None:
     page = open_page("alice", parcel_site, viewport=PHONE_VIEWPORT)
     page.goto("/review/?sort=risk")
-    page.get_by_text("Filter and sort").click()
+    filters = page.get_by_text("Filter and sort")
+    place = filters.bounding_box()
+    filters.click()
+    expect(page.get_by_label("Tool", exact=True)).to_be_visible()
+    assert filters.bounding_box() == place
     assert axe.list_accessibility_violations(page) == []
     open_outage(page, 50)
     expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
