@@ -34,6 +34,11 @@ class WordMatches:
     counts: tuple[WordCount, ...]
     is_complete: bool
 
+    @property
+    def has_any_word(self) -> bool:
+        """Whether any session has one of the words."""
+        return any(count.sessions for count in self.counts)
+
 
 def search_sessions_with_all_words(
     workspace: int,
@@ -45,20 +50,26 @@ def search_sessions_with_all_words(
 ) -> WordMatches | None:
     """Search the sessions in which each term of a query occurs somewhere; None if the search took too long.
 
-    Reads one page of sessions for each term. Of a term that is in more sessions, only the newest ones are compared.
+    Reads one page of sessions for each term. Of a term that is in more sessions, only the newest ones are compared. If
+    the search of one term took too long, another one that is in no session still tells that none has all terms.
     """
     limits = passage_search.load_sequential_read_limits()
     pages: list[tuple[SearchTerm, SearchPage]] = []
+    is_one_slow = False
     for term in query.terms:
         page = passage_search.search_sessions(
             workspace, SearchQuery((term,)), wanted=wanted, sessions=sessions, times=times, limits=limits
         )
-        if page.slow:
+        if page.slow and is_one_slow:
             return None
-        pages.append((term, page))
+        is_one_slow = is_one_slow or page.slow
+        if not page.slow:
+            pages.append((term, page))
     counts = tuple(
         WordCount(SearchQuery((term,)), len(_list_sessions(page)), page.next is not None) for term, page in pages
     )
+    if is_one_slow and all(count.sessions or count.is_more for count in counts):
+        return None
     _rarest, rarest_page = min(pages, key=lambda entry: (entry[1].next is not None, len(_list_sessions(entry[1]))))
     common = _list_sessions(rarest_page)
     matching: list[tuple[SearchQuery, SearchPage]] = []

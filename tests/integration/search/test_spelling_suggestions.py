@@ -1,5 +1,7 @@
 """Suggestions of similar words, and results spread over several sessions."""
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -7,6 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search import passage_search
+from harness_site.search.passage_search import SearchPage
+from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import Search, complete
 from tests.support.factories import make_message, make_session, make_workspace
 from tests.support.page_text import visible_text
@@ -130,6 +134,28 @@ def test_words_of_which_no_session_has_all_are_offered_one_by_one(
     assert (
         '<a class="btn" href="?q=amount"><bdi>amount</bdi> <span class="muted">more than 1 session</span></a>' in html
     )
+
+
+def test_words_that_no_session_has_are_named_before_the_rules_of_searching(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_message(session=make_session(), text="The amount.")
+    complete()
+    rules = "All words have to occur in the same message or call"
+    text = visible_text(reader.get("/sessions/", {"q": "zzqqxx"}))
+    assert f"Nothing contains “zzqqxx”. {rules}" in text
+    assert "Nothing contains" not in visible_text(reader.get("/sessions/", {"q": "amount", "agent": "desk"}))
+    text = visible_text(reader.get("/sessions/", {"q": "zzqqxx qqzzxx"}))
+    assert f"No session contains any of these words: zzqqxx in no session qqzzxx in no session {rules}" in text
+    search_sessions = passage_search.search_sessions
+
+    def search_amount_too_slowly(workspace: int, query: SearchQuery, **options: Any) -> SearchPage:
+        page = search_sessions(workspace, query, **options)
+        return SearchPage((), slow=True) if str(query) == "amount" else page
+
+    monkeypatch.setattr(passage_search, "search_sessions", search_amount_too_slowly)
+    text = visible_text(reader.get("/sessions/", {"q": "amount zzqqxx"}))
+    assert f"No session contains any of these words: zzqqxx in no session {rules}" in text
 
 
 @pytest.mark.parametrize("typed", ["src/app/models.py", "app/models.py", "git status --short", '"status --short"'])
