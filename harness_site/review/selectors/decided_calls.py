@@ -137,7 +137,10 @@ def _query_decisions(workspace: Workspace, filters: CallFilters, condition: Q) -
         decisions = decisions.filter(tool_call__tool=filters.tool)
     if filters.agent:
         decisions = decisions.filter(session__agent=filters.agent)
-    return decisions if filters.risk is None else decisions.filter(tool_call__risk=filters.risk)
+    if filters.risk is None:
+        return decisions
+    question = ToolCall.objects.filter(IS_QUESTION, pk=OuterRef("tool_call"))  # which has no risk
+    return decisions.filter(~Exists(question), tool_call__risk=filters.risk)
 
 
 def _build_decision_condition(wanted: DecisionFilters) -> Q:

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
 from checkpoints.models import Decision, Session, ToolCall, Workspace
+from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
@@ -291,4 +292,4 @@ def _filter_by_tool_agent_and_risk(calls: QuerySet[ToolCall], filters: CallFilte
         calls = calls.filter(tool=filters.tool)
     if filters.agent:
         calls = calls.filter(session__agent=filters.agent)
-    return calls if filters.risk is None else calls.filter(risk=filters.risk)
+    return calls if filters.risk is None else calls.filter(risk=filters.risk).exclude(IS_QUESTION)  # which has none

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -11,12 +12,13 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Risk
 from checkpoints.models import ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.review.models import Comment
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.saved_views.models import SavedView
 from tests.integration.review.conftest import Lost
-from tests.support.factories import THEN, make_decision
+from tests.support.factories import THEN, make_call, make_decision, make_session
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +51,16 @@ def test_order_by_risk(people: dict[str, Client], lost: Lost) -> None:
     low, high, medium = lost(risk=Risk.LOW), lost(1, risk=Risk.HIGH), lost(2, risk=Risk.MEDIUM)
     assert listed(people["carol"], "risk=high") == [high.pk]
     assert listed(people["carol"], "sort=risk") == [high.pk, medium.pk, low.pk]
+    question: dict[str, Any] = {
+        "tool": INTERRUPT_TOOL,
+        "call_id": "q1",
+        "idempotency_key": f"{INTERRUPT_KEY_PREFIX}q1:0",
+    }
+    asked = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, risk=Risk.LOW, **question)
+    make_decision(call=make_call(session=make_session(), status=CallStatus.COMPLETED, risk=Risk.LOW, **question))
+    assert listed(people["carol"], "risk=low") == [low.pk]  # a question has no risk
+    assert not people["carol"].get("/review/?tab=decided&risk=low").context["decisions"]
+    ToolCall.objects.filter(pk=asked.pk).delete()
     assert listed(people["carol"], "risk=enormous") == [low.pk, high.pk, medium.pk]
     assert "Filtered by: high risk Clear filters" in visible_text(people["carol"].get("/review/?risk=high"))
 
