@@ -112,13 +112,20 @@ class OutageGroupRow:
 
 
 def format_outage_title(outage: Outage) -> str:
-    """Format what happened to the calls of an outage, masked. It claims no common cause, which nobody knows."""
+    """Format what happened to the calls of an outage, masked. It claims no common cause, which nobody knows.
+
+    The duration is that between its first and its last time as pages show them, in whole seconds.
+    """
     words = {"number": outage.number, "tool": mask_and_reveal_hidden(outage.tool)}
-    seconds = max((outage.last - outage.first).total_seconds(), 1)
-    words["time"] = formatting.format_duration_rounded_up(seconds)
+    seconds = (outage.last.replace(microsecond=0) - outage.first.replace(microsecond=0)).total_seconds()
+    words["time"] = formatting.format_duration_rounded_up(max(seconds, 1))
+    if not seconds and not outage.error_type:
+        return gettext("{number} calls of {tool} interrupted in the same second").format(**words)
     if not outage.error_type:
         return gettext("{number} calls of {tool} interrupted within {time}").format(**words)
     words["error"] = mask_and_reveal_hidden(outage.error_type)
+    if not seconds:
+        return gettext("{number} calls of {tool} interrupted by {error} in the same second").format(**words)
     return gettext("{number} calls of {tool} interrupted by {error} within {time}").format(**words)
 
 

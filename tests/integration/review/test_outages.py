@@ -15,7 +15,7 @@ from checkpoints.models import AuditEvent, ToolCall, Workspace
 from harness_site.review.selectors import outage_groups
 from harness_site.review.views import outages
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
-from tests.support.factories import make_call, make_decision, make_late_result, make_session, make_workspace
+from tests.support.factories import THEN, make_call, make_decision, make_late_result, make_session, make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -78,12 +78,25 @@ def test_newest_of_many_interruptions_are_grouped(lost: Lost, monkeypatch: pytes
 def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second / 10) for second in range(3)]
     page = people["carol"].get("/review/")
-    assert "3 calls of refund_card interrupted within 1 s" in visible_text(page)
+    assert "3 calls of refund_card interrupted in the same second" in visible_text(page)
     filtered = visible_text(people["carol"].get("/review/?tool=refund_card"))
-    assert filtered.count("Part of a group: 3 calls of refund_card interrupted within 1 s") == 3
+    assert filtered.count("Part of a group: 3 calls of refund_card interrupted in the same second") == 3
     assert "Interrupted together first, then longest waiting." in visible_text(page)
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [(0.2, 0.9, "in the same second"), (0.9, 2.1, "within 2 s"), (0, 22.6, "within 22 s")],
+)
+def test_duration_of_an_outage_is_that_between_the_times_beside_it(
+    people: dict[str, Client], lost: Lost, first: float, last: float, told: str
+) -> None:
+    second = THEN.microsecond / 1e6
+    for moment in (first, last):
+        lost(moment - second)
+    assert f"2 calls of refund_card interrupted {told}" in visible_text(people["carol"].get("/review/"))
 
 
 def test_calls_that_failed_with_the_same_error_have_a_page(people: dict[str, Client], lost: Lost) -> None:
@@ -122,12 +135,12 @@ def test_outage_names_and_counts_all_agents_of_its_calls(
     people["carol"].get("/review/")
     with CaptureQueriesContext(connection) as queries:
         page = people["carol"].get("/review/")
-    assert "within 1 s shipping (3), returns (2) · 2025-03-04 " in visible_text(page)
+    assert "in the same second shipping (3), returns (2) · 2025-03-04 " in visible_text(page)
     for _ in range(6):
         lost(0, agent="a")
     with django_assert_num_queries(len(queries) + 1):
         page = people["carol"].get("/review/")
-    assert "within 1 s a (6), shipping (3), returns (2) · 2025-03-04 " in visible_text(page)
+    assert "in the same second a (6), shipping (3), returns (2) · 2025-03-04 " in visible_text(page)
     assert 'href="?agent=returns" aria-label="Only the agent returns"' in page.content.decode()
     for number in range(3):
         lost(0, agent=f"b{number}")
@@ -137,7 +150,7 @@ def test_outage_names_and_counts_all_agents_of_its_calls(
 def test_agent_of_a_large_outage_is_named_without_a_doubt(people: dict[str, Client], lost: Lost) -> None:
     for _ in range(13):
         lost(0, agent="shipping")
-    assert "within 1 s shipping · 2025-03-04 " in visible_text(people["carol"].get("/review/"))
+    assert "in the same second shipping · 2025-03-04 " in visible_text(people["carol"].get("/review/"))
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_altered_call_of_an_outage_is_not_shown(reader: Client, sealed: Any) -> 
     altered, _ = (interrupted(0, reason=InterruptReason.RUN_LOST) for _ in range(2))
     QuerySet(ToolCall).filter(pk=altered.pk).update(args='{"order":18}')
     page = visible_text(reader.get("/review/"))
-    assert "2 calls of refund_card interrupted within 1 s" in page
+    assert "2 calls of refund_card interrupted in the same second" in page
     assert "A call is not shown, because its data are not as they were written" in page
     assert "order 18" not in page
 
