@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -156,6 +157,13 @@ def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | Decid
         else:
             grouped.append(DecidedBatch(tuple(group)))
     return grouped
+
+
+def find_times_of_neighbours_in_one_minute(rows: Sequence[DecidedRow | DecidedBatch]) -> set[datetime]:
+    """Find the times of the rows that only seconds tell apart from a neighbour."""
+    times = [row.created_at for row in rows]
+    pairs = [pair for pair in pairwise(times) if len({time.replace(second=0, microsecond=0) for time in pair}) == 1]
+    return set(chain.from_iterable(pairs))
 
 
 def _is_of_same_batch(later: DecidedRow, row: DecidedRow) -> bool:

@@ -34,6 +34,7 @@ from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import (
     build_decided_row,
     find_decision_or_withdrawn_decision,
+    find_times_of_neighbours_in_one_minute,
     group_equal_decisions,
 )
 from harness_site.review.find_rows_with_visible_words import MOST_FOUND, FoundRows
@@ -95,6 +96,11 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         if tab == "decided"
         else _load_pending_context(request, tab, filters, query_filters, counts, due, handed, waiting)
     )
+    decided = tab_context.get("matching_calls")
+    if decided is None:
+        decided = decided_calls.count_decided_calls(
+            request.membership.workspace, filters, wanted, limit=pending_calls.COUNT_LIMIT
+        )
     context = {
         **tab_context,
         **CHOICES,
@@ -102,9 +108,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         "wanted": query_filters,
         "active_filters": query_filters.list_active_filters(tab, request.GET),
         "counts": counts,
-        "decided": decided_calls.count_decided_calls(
-            request.membership.workspace, filters, wanted, limit=pending_calls.COUNT_LIMIT
-        ),
+        "decided": decided,
         "urgent": due.urgent_count,
         "found": counts["all"],
         "is_search_incomplete": found is not None and not found.is_complete,
@@ -385,12 +389,14 @@ def _load_decided_context(
     requests = load_answered_requests([each.matching for each in decided])
     next_statuses = load_statuses_of_next_attempts(calls)
     rows = [build_decided_row(each, bulk_pks, requests, next_statuses) for each in decided]
+    shown_rows = rows if is_filtered else group_equal_decisions(rows)
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
         "matching_decisions": decided_calls.count_decisions(*counted) if is_filtered else None,
         "decisions": rows,
         "person_prefix": PERSON_PREFIX,
-        "decided_rows": rows if is_filtered else group_equal_decisions(rows),
+        "decided_rows": shown_rows,
+        "times_with_seconds": find_times_of_neighbours_in_one_minute(shown_rows),
         "secrets": _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in calls}),
         "more": _build_next_page_url(request.GET, next_key),
         "following": following,

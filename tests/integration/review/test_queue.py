@@ -500,6 +500,28 @@ def test_waiting_calls_with_a_vote_a_change_or_a_withdrawn_decision_are_among_th
     assert "Approved · one of 2" in text
 
 
+def test_decisions_of_one_minute_have_seconds(reader: Client) -> None:
+    for minute, second in ((0, 5), (7, 9), (7, 40)):
+        call = interrupted(minute, status=CallStatus.FAILED, sentence=f"Refund order {second}")
+        decision = make_decision(call=call, actor="bob", reason=f"Row {second}.")
+        Decision.objects.filter(pk=decision.pk).update(
+            created_at=datetime(2026, 11, 28, 12, minute, second, tzinfo=UTC)
+        )
+    page = visible_text(reader.get("/review/?tab=decided"))
+    assert re.findall(r"12:0\d(?::\d\d)?", page) == ["12:07:40", "12:07:09", "12:00"]
+
+
+def test_filtered_list_of_decisions_has_one_count_in_its_tab_and_heading(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending_calls, "COUNT_LIMIT", 1)
+    for minute in range(3):
+        make_decision(call=interrupted(minute, status=CallStatus.FAILED), actor="bob", reason=f"Row {minute}.")
+    page = visible_text(reader.get("/review/?tab=decided&by=people"))
+    assert "Decisions about 3 calls match the filters" in page
+    assert "Decisions 3 " in page
+
+
 def test_filtered_decision_is_shown_with_its_time_and_with_what_followed(reader: Client) -> None:
     call, other = interrupted(1), interrupted(2, status=CallStatus.FAILED)
     recorded = make_decision(call=call, actor="alice", kind=DecisionKind.MARK_FAILED, reason="Not there.", revision=1)
