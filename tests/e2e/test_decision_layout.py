@@ -179,14 +179,18 @@ def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
 
 def test_list_is_edited_item_by_item(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer("--with-memo")
-    page = open_page("alice")
+    page = open_page("alice", has_touch=True)
     page_actions.open_payment_card(page, payer.session_id)
     page_actions.choose_answer(page, "Edit")
     item = page.get_by_role("textbox", name="copies, item")
     item.nth(1).fill("bob")
     item.nth(1).press("Enter")
     page.keyboard.type("dora")
-    page.get_by_role("button", name="Remove item 1 of copies").click()
+    remove = page.get_by_role("button", name="Remove item 1 of copies")
+    box = remove.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= 44
+    remove.click()
     expect(item.first).to_be_focused()
     expect(page.locator("#change dl")).to_have_text(re.compile(r"ana → now bob\s+copies\[2\]\s+before ben → now dora"))
     assert axe.list_accessibility_violations(page) == []
