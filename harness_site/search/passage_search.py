@@ -36,6 +36,8 @@ from harness_site.search.trigram_search_conditions import (
 PAGE: Final = 20
 #: Newest matches of one session that a page of sessions has.
 PER_SESSION: Final = 4
+#: Newest matching calls that a search of the calls finds.
+MOST_CALLS: Final = 300
 #: Numbers of the newest matches that are read at once to find their sessions, until these fill a page: at most, and
 #: those that are enough.
 _MATCHES: Final = ((100, 25), (400, 100), (400, 100), (1600, 1600))
@@ -112,6 +114,16 @@ class ReadLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundCalls:
+    """Keys of the newest calls with all words of a query. `has_more` says that older ones may have them too, and `slow`
+    that the search took too long."""
+
+    pks: frozenset[int] = frozenset()
+    has_more: bool = False
+    slow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SearchPage:
     """Passages that contain all terms, by session; both sessions and passages are newest first.
 
@@ -165,6 +177,20 @@ def search_sessions(
     except OperationalError:
         return SearchPage((), slow=True)
     return _keep_verified_sources_of_page(page, query)
+
+
+def search_calls(workspace: int, query: SearchQuery, *, times: TimeRange | None = None) -> FoundCalls:
+    """Search the newest `MOST_CALLS` logged calls in a workspace, of these times, whose texts have all terms."""
+    calls = _filter_by_time_of_source(Passage.objects.filter(workspace=workspace, kind=Kind.CALL), times)
+    try:
+        with limit_search_time():
+            limits = load_sequential_read_limits()
+            matches, has_more = _load_newest_matches(calls, query, limits, MOST_CALLS, MOST_CALLS, before=None)
+            found = list(Passage.objects.filter(pk__in=[pk for pk, _session in matches]))
+    except OperationalError:
+        return FoundCalls(slow=True)
+    page = _keep_verified_sources_of_page(_build_masked_search_page(found, query), query)
+    return FoundCalls(frozenset(passage.source for passage in page.passages), has_more)
 
 
 def load_newest_passages_of_sessions(

@@ -27,6 +27,7 @@ from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.call_and_decision_sums import ANSWERED_CALLS, COUNTED_INTERRUPTIONS
+from harness_site.search.passage_search import FoundCalls
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord
 
@@ -59,13 +60,16 @@ _NEWEST_FIRST: Final = ("-issued_at", "-pk")
 class CallLogFilter:
     """Filters of the call list: `calls` as for one session; `agent` is an exact name; `times` are of the calls.
 
-    `interrupted` selects the calls that were interrupted, whatever has become of them since.
+    `interrupted` selects the calls that were interrupted, whatever has become of them since. `words` are those of a
+    search, and `found` is what it has found; None without words.
     """
 
     calls: CallFilter = field(default_factory=CallFilter)
     agent: str = ""
     times: TimeRange = field(default_factory=TimeRange)
     interrupted: bool = False
+    words: str = ""
+    found: FoundCalls | None = None
 
     def __bool__(self) -> bool:
         return bool(self.has_filters_besides_times or self.times)
@@ -78,7 +82,7 @@ class CallLogFilter:
     @property
     def has_filters_ignored_by_rates(self) -> bool:
         """Return whether there is a filter that the rates of the tools do not apply: they apply agent and times."""
-        return bool(self.calls or self.interrupted)
+        return bool(self.calls or self.interrupted or self.found is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +211,8 @@ def load_call_log_page(
         matches = _filter_by_agent(matches, wanted)
     if wanted.interrupted:
         matches = matches.filter(COUNTED_INTERRUPTIONS)
+    if wanted.found is not None:
+        matches = matches.filter(pk__in=wanted.found.pks)
     call_rows = list(matches.only("pk")[: size + 1])
     rows = _load_logged_calls([call_row.pk for call_row in call_rows[:size]])
     total = _count_matches(matches, call_rows, size) if wanted.has_filters_ignored_by_rates and after is None else None

@@ -16,6 +16,9 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt
 from harness_site.core.page_links import build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
+from harness_site.search import passage_search
+from harness_site.search.index_status import load_index_status
+from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import call_log_csv_export, session_formatting
 from harness_site.sessions.call_row_display import (
     build_workspace_call_lines,
@@ -33,7 +36,7 @@ _MAX_FILTER_LENGTH = 255
 @require_member_and_handle_page_not_found
 def show_call_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
-    filters = _parse_log_filter(request.GET)
+    filters = _parse_log_filter(workspace, request.GET)
     after = Cursor.parse(request.GET.get("after", ""))
     page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
     session_pks = {row.session_pk for row in page.rows if isinstance(row, LoggedCall)}
@@ -58,6 +61,8 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         ),
         "later": after is not None,
         "looked_at": workspace_call_log.LOOKED_AT,
+        "most_found": passage_search.MOST_CALLS,
+        "standing": None if filters.found is None else load_index_status(),
         "exported": _build_export_url_with_filters(request),
     }
     return render(request, "sessions/workspace_calls.html", context)
@@ -69,13 +74,16 @@ def export_call_log(request: MemberRequest) -> HttpResponseBase:
     """Stream a CSV file of every call that matches the filters of the list."""
     membership = request.membership
     query = request.GET.copy()
-    if query.get("key"):
-        query["key"] = "*"  # may be confidential, as words of a search
+    for name in ("key", "q"):
+        if query.get(name):
+            query[name] = "*"  # may be confidential, as words of a search
     filters = query.urlencode(safe="*")[:_MAX_FILTER_LENGTH]
     audit_events.record_member_event(
         membership, AuditKind.EXPORTED, request=request, what="tool calls", filters=filters
     )
-    pages = workspace_call_log.iterate_call_log_pages(membership.workspace_id, _parse_log_filter(request.GET))
+    pages = workspace_call_log.iterate_call_log_pages(
+        membership.workspace_id, _parse_log_filter(membership.workspace_id, request.GET)
+    )
     name = f"tool-calls-{membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(call_log_csv_export.generate_csv_lines(pages), CSV, name)
 
@@ -90,13 +98,16 @@ def parse_call_filter(asked: QueryDict) -> CallFilter:
     )
 
 
-def _parse_log_filter(query: QueryDict) -> CallLogFilter:
+def _parse_log_filter(workspace: int, query: QueryDict) -> CallLogFilter:
     agent = decrypt_name_if_encrypted(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
+    times, words = TimeRange.parse_query(query), SearchQuery.parse(query.get("q", ""))
     return CallLogFilter(
         calls=parse_call_filter(query),
         agent=agent,
-        times=TimeRange.parse_query(query),
+        times=times,
         interrupted=bool(query.get("interrupted")),
+        words=str(words),
+        found=passage_search.search_calls(workspace, words, times=times) if words else None,
     )
 
 

@@ -18,7 +18,9 @@ from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Role
 from checkpoints.models import AuditEvent, Decision, LateResult, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.search.models import ToolSums
+from harness_site.search import indexer, passage_search
+from harness_site.search.models import Progress, ToolSums
+from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage, LoggedCall
@@ -82,6 +84,50 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     assert "not ours" not in words
     assert "Success and duration by tool Tool Calls" in words
     assert " 3 calls What it does" in words
+
+
+def _index_all() -> None:
+    Progress.objects.all().delete()
+    while indexer.index_next_batch_of_each_kind():
+        pass
+
+
+def test_calls_are_found_by_words_of_what_they_do_and_of_their_results(session: Session, reader: Client) -> None:
+    make_call(session=session, call_id="rossi", args={"to": "sofia.rossi@example.com"}, status=CallStatus.COMPLETED)
+    make_call(session=session, call_id="weber", args={"to": "weber@example.com"}, status=CallStatus.FAILED, result="No")
+    make_call(session=session, call_id="secret", args={"to": "weber@example.com", "password": "lamp-1452"})
+    _index_all()
+
+    def find(query: str) -> list[str]:
+        page = visible_text(reader.get(f"/calls/?{query}"))
+        return [call_id for call_id in ("rossi", "weber", "secret") if f"refund_card {call_id}" in page]
+
+    assert find("q=sofia.rossi") == ["rossi"]
+    assert find("q=weber+example") == ["weber", "secret"]
+    assert find("q=weber&status=failed") == ["weber"]
+    assert find("q=lamp-1452") == []
+    assert find("q=") == ["rossi", "weber", "secret"]
+    page = reader.get("/calls/?q=nothing-has-this")
+    assert "No call matches the filters. All words have to occur in one call" in visible_text(page)
+    assert 'href="/sessions/?q=nothing-has-this"' in page.content.decode()
+    lines = b"".join(reader.get("/calls/export/?q=sofia.rossi")).decode().splitlines()
+    assert [row["call"] for row in csv.DictReader(lines[:-1])] == ["rossi"]
+    assert json.loads(AuditEvent.objects.get(kind="exported").details)["filters"] == "q=*"
+
+
+def test_search_of_calls_says_that_it_found_only_the_newest(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_search, "MOST_CALLS", 2)
+    make_calls(session, 3)
+    _index_all()
+    assert found(session, found=passage_search.search_calls(session.workspace_id, SearchQuery.parse("EUR"))) == [
+        "c2",
+        "c1",
+    ]
+    sentence = "The list and the export have only the newest 2 calls with these words."
+    assert sentence in visible_text(reader.get("/calls/?q=EUR"))
+    assert sentence not in visible_text(reader.get("/calls/?q=c2"))
 
 
 def test_call_with_a_sentence_is_listed_with_it_in_place_of_its_arguments(session: Session, reader: Client) -> None:
