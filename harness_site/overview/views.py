@@ -129,6 +129,7 @@ def _draw_charts_by_name(period: Period, sums: PeriodTotals) -> dict[str, Any]:
 
 def _build_sums_and_changes_context(period: Period, sums: PeriodTotals) -> dict[str, str]:
     """Put the totals of a period in words, and compare them with the period before."""
+    preceding_cost = sums.preceding.cost.quantize(Decimal("0.01"))  # without a cent, there is nothing to compare with
     return {
         "failed_words": _describe_failed_share_and_change(sums.total, sums.preceding),
         "failed_trend": _get_trend_of_failures(sums.total, sums.preceding),
@@ -138,9 +139,9 @@ def _build_sums_and_changes_context(period: Period, sums: PeriodTotals) -> dict[
         ),
         "sessions_trend": _classify_trend_as_changed_or_empty(sums.total.sessions, sums.preceding.sessions),
         "cost_change": _describe_change_since_preceding_period(
-            sums.total.cost, sums.preceding.cost, format_money(sums.preceding.cost.quantize(Decimal("0.01")))
+            sums.total.cost, preceding_cost, format_money(preceding_cost)
         ),
-        "cost_trend": _classify_trend_as_changed_or_empty(sums.total.cost, sums.preceding.cost),
+        "cost_trend": _classify_trend_as_changed_or_empty(sums.total.cost, preceding_cost),
         # A line breaks before a number, not between it and its unit.
         "wait_words": _SPACE_BEFORE_UNIT.sub(
             "\N{NO-BREAK SPACE}", _describe_p95_wait_and_change(sums.waits, sums.preceding_waits)

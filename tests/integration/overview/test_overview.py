@@ -1069,6 +1069,16 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     assert "×8, was $1.00" in page
 
 
+def test_cost_is_not_compared_with_less_than_a_cent(reader: Client) -> None:
+    begun(0, "4")
+    begun(15, "0.001")
+    begun(40)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "Sessions started1as before" in page
+    assert "was $" not in page
+
+
 @pytest.mark.parametrize(
     ("failed", "sessions", "failed_before", "sessions_before", "trend"),
     [
