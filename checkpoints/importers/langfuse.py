@@ -21,6 +21,8 @@ _MODEL_TYPES: Final = frozenset({"GENERATION"})
 #: Names of the cached part of the input, by whether it was read or written.
 _CACHE_READ: Final = ("cache_read_input_tokens", "input_cache_read", "input_cached_tokens", "prompt_details.cache_read")
 _CACHE_WRITE: Final = ("cache_creation_input_tokens", "input_cache_creation", "prompt_details.cache_write")
+#: Input of a later request in traces of LangSmith: the names of the two fields of a message, without the message.
+_NAMES_OF_MESSAGE_FIELDS: Final = {"content": "role"}
 _LEFT_OUT: Final = frozenset(
     {"input", "output", "id", "traceId", "parentObservationId", "startTime", "endTime", "name"}
 )
@@ -104,6 +106,9 @@ def _convert_observation_to_span(observation: Body) -> Span:
     costs = observation.get("costDetails")
     cost = costs.get("total") if isinstance(costs, dict) else None
     model = observation.get("model")
+    inputs = _parse_json_if_text(observation.get("input"))
+    has_only_names = inputs == _NAMES_OF_MESSAGE_FIELDS
+    rest = {name: value for name, value in observation.items() if name not in _LEFT_OUT}
     return Span(
         id=observation["id"],
         parent=str(observation.get("parentObservationId") or ""),
@@ -112,7 +117,7 @@ def _convert_observation_to_span(observation: Body) -> Span:
         kind="tool" if kind == "TOOL" else "model" if kind in _MODEL_TYPES else "",
         start=parse_iso_or_unix_time_or_none(observation.get("startTime")),
         end=parse_iso_or_unix_time_or_none(observation.get("endTime")),
-        inputs=_parse_json_if_text(observation.get("input")),
+        inputs=None if has_only_names else inputs,
         outputs=_parse_json_if_text(observation.get("output")),
         model=model if isinstance(model, str) else "",
         tokens=_read_token_counts_without_cached_input(observation.get("usageDetails", observation.get("usage"))),
@@ -120,7 +125,7 @@ def _convert_observation_to_span(observation: Body) -> Span:
         call_id=str(next((attributes[name] for name in ATTRIBUTES["call_id"] if name in attributes), "")),
         tool=str(next((attributes[name] for name in ATTRIBUTES["tool"] if name in attributes), "")),
         failed=observation.get("level") == "ERROR",
-        rest={name: value for name, value in observation.items() if name not in _LEFT_OUT},
+        rest=rest | ({"input": inputs} if has_only_names else {}),
     )
 
 

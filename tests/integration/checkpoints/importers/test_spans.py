@@ -161,6 +161,24 @@ def test_observations_that_langfuse_writes_to_a_storage_are_read(
     ]
 
 
+def test_input_with_only_the_names_of_the_fields_of_a_message_is_no_message(
+    cp: SyncCheckpointer, tmp_path: Path
+) -> None:
+    later = STORED[0] | {
+        "id": "g-2",
+        "start_time": "2025-03-04 10:00:03.000000",
+        "end_time": "2025-03-04 10:00:04.000000",
+        "input": '{"content":"role"}',
+        "output": json.dumps({"role": "assistant", "content": "Take a hat."}),
+    }
+    path = tmp_path / "observations.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*STORED, later])))
+    import_transcripts(cp, path)
+    transcript = read_transcript(cp, "l-7")
+    assert [body["blocks"][0]["text"] for body in transcript] == ["Weather?", "Sunny.", "Take a hat."]
+    assert transcript[-1]["source"]["span"]["input"] == {"content": "role"}
+
+
 @pytest.mark.parametrize(
     "output", ["Sunny.", {"role": "assistant", "text": "Sunny."}, {"role": "assistant", "content": "Sunny."}]
 )
