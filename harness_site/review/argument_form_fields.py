@@ -18,7 +18,13 @@ from harness_site.core.masking.masker import (
     mask_json_value,
     restore_masked_values,
 )
-from harness_site.review.argument_list_lines import LIST_KINDS, find_list_kind, format_list_lines, parse_list_lines
+from harness_site.review.argument_list_lines import (
+    LIST_KINDS,
+    find_list_kind,
+    format_list_lines,
+    has_lists_of_texts_alone,
+    parse_list_lines,
+)
 from harness_site.review.argument_value_warnings import ArgumentWarning
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import (
@@ -161,11 +167,18 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
     arguments = parse_json(stored) if format_masked_arguments_if_editable(stored) is not None else {}
     if len(arguments) > MAX_FIELDS:
         return ()
-    masked_values = (
+    masked_values = [
         (field.key, MASK if field.hidden else mask_json_value(field.value))
         for field in mask_field_names_and_list_all_fields(arguments)
+    ]
+    # Nothing says what an empty list is for. It is taken for a list like the others, as "bcc" is beside "to" and "cc".
+    kind_of_empty_list = "texts" if has_lists_of_texts_alone(value for _name, value in masked_values) else "json"
+    fields = enumerate(
+        (name, kind_of_empty_list, "" if kind_of_empty_list == "texts" else "[]")
+        if value == []
+        else (name, *_choose_field_kind_and_text(value))
+        for name, value in masked_values
     )
-    fields = enumerate((name, *_choose_field_kind_and_text(value)) for name, value in masked_values)
     return tuple(
         ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text), text)
         for index, (name, kind, text) in fields

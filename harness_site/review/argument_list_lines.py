@@ -1,6 +1,7 @@
 """Lists of texts or of numbers as the text of a form field, with one item in each line."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -22,6 +23,12 @@ def find_list_kind(value: Any) -> str:
         return "texts"
     is_numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in value)
     return "numbers" if is_numbers else ""
+
+
+def has_lists_of_texts_alone(values: Iterable[Any]) -> bool:
+    """Return whether these masked values have lists with items, all of which `find_list_kind` takes for `texts`."""
+    kinds = {find_list_kind(value) for value in values if isinstance(value, list) and value}
+    return kinds == {"texts"}
 
 
 def _stays_equal_as_line(text: str) -> bool:
