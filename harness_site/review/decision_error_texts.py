@@ -121,9 +121,7 @@ def _build_already_decided_problem(
 ) -> DecisionProblem:
     if error.by == reader:
         text = _("You have already decided, at {time}: {decision}.")
-        todo = (
-            _("The page of the call says whether it can still be withdrawn.") if _is_decision_withdrawable(call) else ""
-        )
+        todo = _say_where_decision_can_be_withdrawn(call) if _is_decision_withdrawable(call) else ""
     else:
         text = _("{name} decided first, at {time}: {decision}.")
         todo = _advise_about_decision_of_another_person(call)
@@ -242,8 +240,14 @@ def _advise_about_decision_of_another_person(call: ToolCall) -> str:
     tell = _("If that decision is wrong, tell them.")
     if not _is_decision_withdrawable(call):
         return tell
-    # A run may use the decision while the sentence is read, and the page follows that.
-    return f"{tell} {_('The page of the call says whether it can still be withdrawn.')}"
+    return f"{tell} {_say_where_decision_can_be_withdrawn(call)}"
+
+
+def _say_where_decision_can_be_withdrawn(call: ToolCall) -> str:
+    """Name the part of the call's page by its heading. A run may use the decision before it is read."""
+    if call.is_question:
+        return _("Under “Wrong answer?”, the page of the call says whether it can still be withdrawn.")
+    return _("Under “Wrong decision?”, the page of the call says whether it can still be withdrawn.")
 
 
 def _get_decision_label(decision: Decision, call: ToolCall) -> str:

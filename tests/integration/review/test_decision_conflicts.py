@@ -72,7 +72,8 @@ def test_advice_about_a_decision_that_a_run_may_use_meanwhile_stays_true(alice: 
     make_decision(call=call, kind=DecisionKind.APPROVE, actor=name)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED, revision=2)
     page = visible_text(alice.post(url(call), REJECT))
-    assert "The page of the call says whether it can still be withdrawn." in page
+    assert "Under “Wrong decision?”, the page of the call says whether it can still be withdrawn." in page
+    assert page.count("Wrong decision?") == 2  # the heading, too
     assert ("If that decision is wrong, tell them." in page) == (name == "bob")
 
 
