@@ -175,7 +175,7 @@ def test_draft_of_a_call_that_was_changed_meanwhile_chooses_no_answer(
     edit_arguments(editor, "12300.00", "92300.00")
     expect(editor.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.record_decision(editor, "Edit")
-    expect(editor.get_by_text("Your change is recorded")).to_be_visible()
+    expect(editor.get_by_text("Your change was recorded at")).to_be_visible()
 
     page_actions.open_payment_card(writer, payer.session_id)
     note = writer.get_by_role("status").filter(has_text="Your text is from before this change.")
@@ -191,6 +191,53 @@ def test_draft_of_a_call_that_was_changed_meanwhile_chooses_no_answer(
     expect_heading(writer, "Approved: it has run")
 
 
+def test_edit_of_a_draft_is_offered_again_once_somebody_else_has_changed_the_call(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer = start_payer()
+    writer, editor = open_page("bob"), open_page("alice")
+    for page in (writer, editor):
+        page_actions.open_payment_card(page, payer.session_id)
+    amount = writer.get_by_role("textbox", name="amount")
+    page_actions.choose_answer(writer, "Edit")
+    amount.fill("1230.00")
+    page_actions.reason_field(writer).fill("Only a tenth")
+    writer.goto("/review/")
+    edit_arguments(editor, "Northwind GmbH", "Northwind AG")
+    expect(editor.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
+    page_actions.record_decision(editor, "Edit")
+    own_change = editor.get_by_text(re.compile("Your change was recorded at [:0-9]+"))
+    expect(own_change).to_be_visible()
+    page_actions.choose_answer(editor, "Edit")
+    editor.get_by_role("textbox", name="amount").fill("12.00")
+    expect(own_change).to_be_hidden()
+
+    note = writer.locator("[data-earlier-changes]")
+    page_actions.open_payment_card(writer, payer.session_id)
+    for _ in range(2):
+        expect(note).to_contain_text("amount 1230.00")
+        expect(writer.get_by_text("Your draft is back")).to_be_visible()
+        page_actions.reason_field(writer).focus()
+        writer.keyboard.type(".")
+        writer.reload()
+    expect(page_actions.reason_field(writer)).to_have_value("Only a tenth..")
+    note.get_by_role("button", name="Use them again").click()
+    expect(note).to_be_hidden()
+    expect(writer.get_by_role("radio", name="Edit")).to_be_checked()
+    expect(amount).to_have_value("1230.00")
+    expect(writer.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
+    expect(writer.locator("[data-argument='payee']")).to_have_value("Northwind AG")
+    writer.reload()
+    expect(amount).to_have_value("1230.00")
+    writer.get_by_role("button", name="Discard", exact=True).click()
+    expect(writer.locator("[name='kind']:checked")).to_have_count(0)
+    expect(writer.get_by_role("button", name="Record decision")).to_be_visible()
+    page_actions.choose_answer(writer, "Edit")
+    expect(amount).to_have_value("12300.00")
+    expect(writer.get_by_text("No argument is changed yet.")).to_be_visible()
+    expect(note).to_be_hidden()
+
+
 def test_reason_of_an_edit_is_not_among_the_unrecorded_texts(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer()
     editor, decider = open_page("alice"), open_page("bob")
@@ -199,7 +246,7 @@ def test_reason_of_an_edit_is_not_among_the_unrecorded_texts(start_payer: StartP
     edit_arguments(editor, "12300.00", "1230.00")
     expect(editor.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
     page_actions.record_decision(editor, "Edit")
-    expect(editor.get_by_text("Your change is recorded")).to_be_visible()
+    expect(editor.get_by_text("Your change was recorded at")).to_be_visible()
     page_actions.choose_answer(editor, "Reject")
     editor.get_by_role("textbox", name="Why").fill("Nothing is due.")
     decider.reload()

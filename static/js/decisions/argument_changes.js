@@ -33,6 +33,7 @@ function showUnrecordedChanges(form) {
   const note = form.querySelector("[data-unrecorded-changes]");
   if (!note) return;
   const count = countChanges(form);
+  form.toggleAttribute("data-changes-arguments", count > 0);
   note.hidden = !count || [undefined, "edit"].includes(findAnswer(form));
   if (count) note.querySelector("[data-change-count]").textContent = ngettext("%(count)s change of the arguments is not recorded", "%(count)s changes of the arguments are not recorded", count);
 }
@@ -70,7 +71,8 @@ document.addEventListener("click", (event) => {
 export function listChangesOfDraft(form) {
   const isEdit = form.querySelector("[name='kind'][value='edit']")?.checked;
   const text = form.elements.args;
-  if (!isEdit || (!listChangedFields(form).length && text.value === text.defaultValue)) return;
+  const isListed = form.querySelector("#change [name='shown']") !== null;
+  if (!isListed && (!isEdit || (!listChangedFields(form).length && text.value === text.defaultValue))) return;
   const ask = () => form.querySelector(".arguments").dispatchEvent(new Event("input", { bubbles: true }));
   if (document.readyState === "complete") ask();
   else window.addEventListener("load", ask, { once: true }); // nothing listens before

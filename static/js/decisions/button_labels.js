@@ -3,11 +3,11 @@
 import { gettext, ngettext } from "../translations.js";
 import { findCommonAnswer, listDecisions } from "./several_calls.js";
 
-/** Name the chosen answer on the button of a form about one call. */
+/** Name the chosen answer on the button of a form about one call, or none. */
 export function labelButton(form) {
   const chosen = form.querySelector("input[name='kind']:checked");
   const button = form.querySelector("button[type='submit']");
-  if (chosen && button) button.textContent = chosen.dataset.button;
+  if (button) button.textContent = chosen?.dataset.button ?? button.dataset.unchosen;
 }
 
 const DECISION_LABELS = {

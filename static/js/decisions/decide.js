@@ -107,6 +107,7 @@ document.body.addEventListener("harness:draftChanged", () => {
   countAllAnswers();
   const form = findForm();
   if (!form) return;
+  labelButton(form);
   markChangedArguments(form);
   listChangesOfDraft(form);
 });

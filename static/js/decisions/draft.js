@@ -13,6 +13,7 @@ const PAGES = "[data-state], #outage, #same-approvals"; // pages of calls, with 
 const keyOfName = (name) => `${PREFIX}${user}:${name}`;
 const storageKey = (form) => keyOfName(form.dataset.draft);
 const returnedDrafts = new Set(); // keys of the drafts with which the forms of this page were opened
+const earlierChanges = new Map(); // by key of a draft: values by argument that it has of the call before that changed; "args" is the JSON
 const revision = (form) => form.elements.revision?.value;
 
 /** Return whether a field is chosen or not. A selected call is chosen as it was: its value has its revision. */
@@ -37,13 +38,28 @@ function showChangesSince(form, written) {
 
 function saveDraft(form) {
   const values = {};
-  const sent = form.hasAttribute("data-sent"); // its initial values were typed too
+  const changes = {};
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
-    if (isChoice(field) ? field.checked : sent || field.value !== initialValue(field)) values[savedName(field)] = field.value;
+    if (!isFilledIn(field)) continue;
+    values[savedName(field)] = field.value;
+    if (field.dataset.stored !== undefined) changes[argumentName(field)] = field.value;
   }
-  window.sessionStorage.setItem(storageKey(form), JSON.stringify({ revision: revision(form), values }));
-  if (!Object.keys(values).length) returnedDrafts.delete(storageKey(form)); // nothing is left of it
+  const earlier = earlierChanges.get(storageKey(form));
+  window.sessionStorage.setItem(storageKey(form), JSON.stringify({ revision: revision(form), values, changes, earlier }));
+  if (!Object.keys(values).length && !earlier) returnedDrafts.delete(storageKey(form)); // nothing is left of it
 }
+
+/** Return whether a field has input to keep. The initial values of a form that was sent were typed too. */
+function isFilledIn(field) {
+  if (isChoice(field)) return field.checked;
+  if (field.dataset.stored !== undefined) return field.value !== field.dataset.stored.replaceAll("\r\n", "\n");
+  return field.form.hasAttribute("data-sent") || field.value !== initialValue(field);
+}
+
+/** Return under which name the changed value of an argument is kept when the call changes, and the fields with it. */
+const argumentName = (field) => field.dataset.argument ?? field.name;
+
+const findArgumentField = (form, name) => [...form.querySelectorAll("[data-stored]")].find((field) => argumentName(field) === name);
 
 /** Return the value of a field when the page was rendered. */
 function initialValue(field) {
@@ -56,12 +72,18 @@ function restoreDraft(form) {
   if (!stored) return;
   const draft = JSON.parse(stored);
   const same = revision(form) === draft.revision;
+  const earlier = { ...draft.earlier, ...(same ? {} : draft.changes) };
+  if (Object.keys(earlier).length) {
+    earlierChanges.set(storageKey(form), earlier);
+    returnedDrafts.add(storageKey(form));
+  }
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
     const value = draft.values[savedName(field)];
     if (value === undefined || (isBoundToRevision(field.name) && !same)) continue;
     if (!isChoice(field) ? value !== initialValue(field) : field.value === value && !field.defaultChecked) returnedDrafts.add(storageKey(form));
     if (!isChoice(field)) {
       field.value = value;
+      if (field.matches("textarea, input[type='text'], input:not([type])")) field.setSelectionRange(value.length, value.length); // who goes on typing
       if (value && field.matches("textarea, input")) field.closest("details")?.setAttribute("open", "");
     }
     else if (field.value === value && !field.disabled && !isAnswerToEarlierCall(field, same)) field.checked = true;
@@ -83,17 +105,80 @@ function showReturnedDrafts() {
   }
 }
 
+/** List the changes of a draft that were made to the call before that changed, which its writer uses again or discards. */
+function showEarlierChanges() {
+  for (const form of document.querySelectorAll(FORMS)) {
+    const note = form.querySelector("[data-earlier-changes]");
+    if (!note) continue;
+    const earlier = Object.entries(earlierChanges.get(storageKey(form)) ?? {});
+    note.hidden = !earlier.length;
+    note.querySelector("ul").replaceChildren(...earlier.map(([name, value]) => buildEarlierChange(form, name, value)));
+    note.querySelector("[data-use-earlier]").hidden = !earlier.some(([name]) => findArgumentField(form, name));
+  }
+}
+
+function buildEarlierChange(form, name, value) {
+  const field = findArgumentField(form, name);
+  const item = document.createElement("li");
+  const label = document.createElement("b");
+  label.className = "mono";
+  label.textContent = name === "args" ? "JSON" : name;
+  item.append(label, ` ${field?.dataset.mask ?? value}`);
+  return item;
+}
+
+/** Put the changes of a draft into the fields that the call has now. What has no field any more stays in the list. */
+function useEarlierChanges(form) {
+  const left = { ...earlierChanges.get(storageKey(form)) };
+  let first = null;
+  for (const [name, value] of Object.entries(left)) {
+    const field = findArgumentField(form, name);
+    if (!field) continue;
+    if (name === "args") form.querySelector("[name='written_as'][value='json']")?.click();
+    field.value = value;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    delete left[name];
+    first ??= field;
+  }
+  form.querySelector("[name='kind'][value='edit']").click();
+  dropEarlierChanges(form, left);
+  first?.focus();
+}
+
+function dropEarlierChanges(form, left = {}) {
+  if (Object.keys(left).length) earlierChanges.set(storageKey(form), left);
+  else earlierChanges.delete(storageKey(form));
+  saveDraft(form);
+  reportChange();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button:is([data-use-earlier], [data-drop-earlier])");
+  if (!button) return;
+  if (button.matches("[data-use-earlier]")) useEarlierChanges(button.form);
+  else {
+    dropEarlierChanges(button.form);
+    button.form.elements.reason.focus();
+  }
+});
+
 /** Have everything that depends on the input of the forms follow it, as after typing. */
 function reportChange() {
   showReturnedDrafts();
+  showEarlierChanges();
   document.body.dispatchEvent(new CustomEvent("harness:draftChanged"));
+}
+
+function forgetDraft(form) {
+  window.sessionStorage.removeItem(storageKey(form));
+  earlierChanges.delete(storageKey(form));
+  returnedDrafts.delete(storageKey(form));
 }
 
 /** Bring a form back to how the page was rendered, and forget its input. */
 function discardDraft(form) {
   form.reset();
-  window.sessionStorage.removeItem(storageKey(form));
-  returnedDrafts.delete(storageKey(form));
+  forgetDraft(form);
   reportChange();
 }
 
@@ -125,13 +210,16 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const sent = detail.requestConfig?.elt;
   if (sent?.matches?.(FORMS)) {
     const left = [...document.querySelectorAll(FORMS)].find((form) => form.dataset.draft === sent.dataset.draft);
-    if (!left?.hasAttribute("data-sent")) window.sessionStorage.removeItem(storageKey(sent));
+    if (!left?.hasAttribute("data-sent")) forgetDraft(sent);
     returnedDrafts.delete(storageKey(sent));
   }
   restoreDrafts();
 });
 
-document.body.addEventListener("htmx:afterSwap", showReturnedDrafts); // a live update has hidden the remark
+document.body.addEventListener("htmx:afterSwap", () => {
+  showReturnedDrafts(); // a live update has hidden the remark, and the list
+  showEarlierChanges();
+});
 
 if (!live) deleteDrafts();
 else {

@@ -174,6 +174,16 @@ def test_list_of_simple_values_has_one_item_in_each_line(
     assert ".0" not in call.args
 
 
+@pytest.mark.parametrize(
+    ("others", "kind"),
+    [({"to": ["a@example.org"]}, "texts"), ({}, "json"), ({"to": ["a"], "ids": [1]}, "json"), ({"to": "a"}, "json")],
+)
+def test_empty_list_is_edited_like_the_lists_of_texts_beside_it(others: dict[str, Any], kind: str) -> None:
+    fields = build_argument_fields(to_canonical_json({**others, "zbcc": []}, "args"), {})
+    field = next(field for field in fields if field.name == "zbcc")
+    assert (field.kind, field.parse_typed_value(), field.is_changed) == (kind, [], False)
+
+
 def test_item_that_is_no_number_is_named_by_its_place(people: dict[str, Client]) -> None:
     call = awaiting(args=LISTS)
     form = sent(call, people["alice"], ids="12\r\n1.249,5\r\ntrue")
@@ -314,8 +324,11 @@ def test_warnings_about_a_recorded_change_are_shown_to_everybody(people: dict[st
     call = awaiting(args={"api_key": "k-123456", "order": 31877}, approvals=2)
     record(people["alice"], call, sent(call, people["alice"], order="31.877"))
     for reader in ("alice", "bob"):
-        page = visible_text(people[reader].get(url(call)))
-        assert "order was a whole number; the new value is not one." in page
+        response = people[reader].get(url(call))
+        page = visible_text(response)
+        warning = "order was a whole number; the new value is not one."
+        assert warning in page
+        assert warning in response.content.decode().partition('id="sign-off"')[2]  # beside the button, too
         assert "api_key was" not in page
 
 

@@ -45,7 +45,7 @@ def test_masked_argument_gets_back_its_secret(alice: Client) -> None:
     call = awaiting(args=ASKED)
     change(alice, call, CHANGED)
     response = alice.get(url(call))
-    assert "Your change is recorded" in visible_text(response)
+    assert "Your change was recorded at" in visible_text(response)
     assert response.content.decode().count("Restore the original arguments") == 1
 
     response = restore(alice, call)
