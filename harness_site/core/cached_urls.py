@@ -49,7 +49,8 @@ def _reverse_url_template_cached(
 @cache
 def _reverse_url_in_all_languages(view_name: str, urlconf: str, _script_prefix: str) -> tuple[str, ...]:
     paths: dict[str, None] = {}
-    for language, _name in settings.LANGUAGES:
+    # That of the project may have paths without a prefix, and be none of the list: en-us beside en.
+    for language in (settings.LANGUAGE_CODE, *dict(settings.LANGUAGES)):
         with translation.override(language):
             paths[reverse(view_name, urlconf)] = None
     return tuple(paths)
