@@ -211,8 +211,8 @@ def test_entry_of_a_vote_says_that_the_call_still_waits(reader: Client) -> None:
         make_decision(call=call, kind=DecisionKind.APPROVE, actor=actor, final=final, revision=int(final))
         happened(session=call.session, actor=actor, decision="approve", call_id="pay")
     page = visible_text(reader.get("/audit/"))
-    assert re.search("alice voted on .* Approved It still waited: another person had to decide the same.", page)
-    assert re.search("bob voted on “Pay 5 EUR” in order-17: Approved It ran.", page)
+    assert re.search("alice voted on .* Approved\\. It still waited: another person had to decide the same.", page)
+    assert re.search("bob voted on “Pay 5 EUR” in order-17: Approved\\. It ran\\.", page)
 
 
 def test_actor_that_is_nearly_right_is_suggested(reader: Client) -> None:
