@@ -83,7 +83,7 @@ def _add_call_and_its_message(session: Session, call_id: str, result: str) -> To
     """Add a call that the log has with an empty result, and its messages, with this result."""
     args = {"command": "kubectl get pods"}
     step = session.latest_version + 1
-    call = logged(session, call_id, tool="Bash", args=args, step=step)
+    call: ToolCall = logged(session, call_id, tool="Bash", args=args, step=step)
     ToolCall.objects.filter(pk=call.pk).update(result=to_canonical_json(""), answered_version=step + 1)
     asks(session, call_id, args=args, tool="Bash")
     make_checkpoint(session=session)
