@@ -238,6 +238,20 @@ def test_edit_of_a_draft_is_offered_again_once_somebody_else_has_changed_the_cal
     expect(note).to_be_hidden()
 
 
+def test_reason_of_a_draft_goes_on_in_the_field_of_another_answer(start_payer: StartPayer, open_page: OpenPage) -> None:
+    page = open_page("alice")
+    page_actions.open_payment_card(page, start_payer().session_id)
+    page_actions.choose_answer(page, "Approve")
+    page_actions.reason_field(page).fill("Nothing is due")
+    page.reload()
+    expect(page_actions.reason_field(page)).to_have_value("Nothing is due")
+    page_actions.wait_until(page, "document.readyState === 'complete'")
+    page.locator("#heading").click()
+    page.keyboard.press("3")
+    page.keyboard.type(", at all")
+    expect(page.get_by_role("textbox", name="Why")).to_have_value("Nothing is due, at all")
+
+
 def test_reason_of_an_edit_is_not_among_the_unrecorded_texts(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer()
     editor, decider = open_page("alice"), open_page("bob")

@@ -10,7 +10,8 @@ export function findOwnField(option) {
 export function focusNeededField(option) {
   const own = findOwnField(option);
   if (option.value.startsWith("option-")) return option.focus(); // it needs no text
-  const needed = own && (option.value === "edit" || !own.value) ? own : option.form.elements.reason;
+  const { reason } = option.form.elements;
+  const needed = own && (option.value === "edit" || !own.value || !reason.checkVisibility()) ? own : reason;
   needed.focus();
 }
 
