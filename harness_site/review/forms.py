@@ -219,9 +219,9 @@ class ApprovalForm(DecisionForm):
     def _count_and_refuse_unrecorded_changes(self, data: dict[str, Any]) -> None:
         """Count the changes that no edit has recorded. An approval with some is refused: it would drop them.
 
-        The arguments in a form about an earlier state of the call are not compared: it is refused anyway.
+        The arguments in a form from before an edit are not compared: it is refused anyway.
         """
-        if self.call.status != CallStatus.AWAITING_APPROVAL or data.get("revision") != self.call.revision:
+        if self.call.status != CallStatus.AWAITING_APPROVAL or not self._has_current_arguments(data.get("revision")):
             return
         self.unrecorded_change_count = self._count_changed_fields() + self._count_changes_in_json(data.get("args", ""))
         if self.unrecorded_change_count and data.get("kind") == DecisionKind.APPROVE:
@@ -232,6 +232,12 @@ class ApprovalForm(DecisionForm):
                     code="unrecorded_changes",
                 ),
             )
+
+    def _has_current_arguments(self, revision: int | None) -> bool:
+        """Return whether nobody has edited the arguments since this revision of the call."""
+        if revision is None or revision >= self.call.revision:
+            return revision == self.call.revision
+        return not self.call.decisions.filter(kind=DecisionKind.EDIT, revision__gte=revision).exists()
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
         if self._has_changes_on_both_sides(text):

@@ -381,6 +381,18 @@ def test_approval_with_changes_that_are_not_recorded_is_refused_and_keeps_them(
     assert Decision.objects.count() == 0
 
 
+def test_approval_with_changes_is_refused_also_if_somebody_else_has_approved_meanwhile(
+    people: dict[str, Client],
+) -> None:
+    call = awaiting(args={"order": 17}, approvals=2)
+    form = {**sent(call, people["bob"], order="18"), "kind": "approve"}
+    assert people["alice"].post(url(call), {**sent(call, people["alice"]), "kind": "approve"}).status_code == 302
+    assert people["bob"].post(url(call), form).status_code == 422
+    assert Decision.objects.count() == 1
+    assert people["bob"].post(url(call), {**form, "argument-0": "17"}).status_code == 302
+    assert Decision.objects.count() == 2
+
+
 def test_changes_that_an_approval_does_not_record_can_be_recorded_instead(people: dict[str, Client]) -> None:
     call = awaiting(args={"order": 17})
     form = {**sent(call, people["alice"], order="18"), "kind": "approve", "unrecorded": "record"}
