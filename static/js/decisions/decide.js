@@ -3,7 +3,7 @@
 import { addAmounts } from "./amounts.js";
 import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
-import { findOwnField, findUnfoldedText, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
+import { findOwnField, findUnfoldedText, focusInvalid, focusNeededField, focusWhatFollows, isFoldOfText, isInSight, isLinkToFormVisible } from "./focus.js";
 import { markInvalidArguments, removeMendedErrors } from "./form_errors.js";
 import { findForm } from "./forms.js";
 import { continueWithNewState } from "./live_card.js";
@@ -48,6 +48,15 @@ document.addEventListener(
   },
   true,
 );
+
+// The browser tells only later that a part was unfolded, when its reader may have typed already.
+document.addEventListener("click", (event) => {
+  const fold = event.target.closest?.("summary")?.parentElement;
+  if (event.defaultPrevented || !isFoldOfText(fold)) return;
+  event.preventDefault();
+  fold.open = true;
+  findUnfoldedText(fold)?.focus({ preventScroll: true });
+});
 
 // What unfolds below the edge of the window would look as if nothing had happened. Its text, if it has one, gets the focus.
 document.addEventListener(

@@ -23,6 +23,11 @@ export function findUnfoldedText(fold) {
   return [...fold.querySelectorAll(FOLDED_TEXTS)].find((each) => each.checkVisibility());
 }
 
+/** Return whether a part of the page is folded that has such a text field. */
+export function isFoldOfText(fold) {
+  return Boolean(fold?.matches("details:not([open])") && fold.querySelector(FOLDED_TEXTS));
+}
+
 /** Return whether an element is the title or a button of an unfolded text, which its reader is about to type. */
 export function isBesideUnfoldedText(element) {
   const fold = element.closest?.("summary, button")?.closest("details[open]");

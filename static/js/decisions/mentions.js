@@ -19,6 +19,9 @@ document.addEventListener("input", ({ target }) => {
   if (target.matches?.("[data-comment] textarea")) offerNames(target);
 });
 
+// A live update shows all names again.
+document.body.addEventListener("htmx:afterSettle", () => document.querySelectorAll("[data-comment] textarea").forEach(offerNames));
+
 document.addEventListener("click", (event) => {
   const name = event.target.closest?.("[data-mentions] button");
   if (!name) return;
