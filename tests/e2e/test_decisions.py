@@ -198,7 +198,8 @@ def test_names_below_a_comment_complete_a_mention(open_cards: Callable[..., list
     page.locator("summary", has_text="Add a comment").click()
     comment, names = page.get_by_role("textbox", name="Comment"), page.locator("[data-mentions] button:visible")
     page.keyboard.type("Look")  # at once
-    expect(names).to_have_text(["@bob", "@carol", "@dora"])
+    for name in ("@bob", "@carol"):
+        expect(names.filter(has_text=name)).to_be_visible()
     page.keyboard.type(", @Ca")
     expect(names).to_have_text(["@carol"])
     page.evaluate(UPDATE_LIVE_PARTS)
@@ -207,7 +208,7 @@ def test_names_below_a_comment_complete_a_mention(open_cards: Callable[..., list
     expect(comment).to_have_value("Look, @carol ")
     expect(comment).to_be_focused()
     page.keyboard.type("and")
-    names.first.click()
+    names.filter(has_text="@bob").click()
     expect(comment).to_have_value("Look, @carol and @bob ")
 
 

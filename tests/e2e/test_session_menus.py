@@ -62,6 +62,7 @@ def test_label_is_added_and_removed(
     if java_script:
         expect(page.get_by_role("textbox", name="New label")).to_be_focused()  # the menu stays open for the next one
         page_monitors[-1].ignore("status of 422")
+        expect(page.locator(".htmx-settling")).to_have_count(0)  # HTMX sends the new form from then on
         page.keyboard.press("Enter")
         expect(page.locator("#labels")).to_contain_text("Enter a label.")
         assert page.url.endswith(address_of_tab)
