@@ -4,7 +4,7 @@
 // own key: a link is followed, a field gets the focus. On a page without a search field, / opens the list of sessions with its field.
 // Beside a text that was unfolded, no key is a shortcut.
 
-import { isBesideUnfoldedText } from "./decisions/focus.js";
+import { isBesideUnfoldedText } from "./unfolded_texts.js";
 
 const dialog = document.getElementById("keys");
 let focusedRow = null; // the focused row and its index

@@ -1,9 +1,10 @@
 // The forms that record decisions: what follows the input of a reader, a response of the server, and the opening of a page.
 
+import { findUnfoldedText, isFoldOfText } from "../unfolded_texts.js";
 import { addAmounts } from "./amounts.js";
 import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
-import { findOwnField, findUnfoldedText, focusInvalid, focusNeededField, focusWhatFollows, isFoldOfText, isInSight, isLinkToFormVisible } from "./focus.js";
+import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
 import { markInvalidArguments, removeMendedErrors } from "./form_errors.js";
 import { findForm } from "./forms.js";
 import { continueWithNewState } from "./live_card.js";

@@ -1,6 +1,7 @@
 // The keys 1 to 9 choose an answer, Ctrl+Enter records it, Tab leads from a call to the texts of its answer, and Escape leaves a field.
 
-import { focusNeededField, isBesideUnfoldedText } from "./focus.js";
+import { isBesideUnfoldedText } from "../unfolded_texts.js";
+import { focusNeededField } from "./focus.js";
 import { findForm, onlyForm } from "./forms.js";
 import { hasOtherAnswer } from "./several_calls.js";
 
