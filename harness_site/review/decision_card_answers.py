@@ -7,28 +7,17 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from checkpoints.enums import (
-    CallStatus,
-    DecisionKind,
-)
+from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review import decision_effect_texts, parse_edited_arguments
-from harness_site.review.decision_options import (
-    APPROVAL_OF_SEVERAL,
-    AnswerOption,
-    list_answer_options,
-)
+from harness_site.review.decision_options import APPROVAL_OF_SEVERAL, AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
-from harness_site.review.question_choices import (
-    is_question_text_alone,
-)
+from harness_site.review.question_choices import is_question_text_alone
 from harness_site.review.selectors.call_evidence import is_reason_offered
-from harness_site.sessions.selectors.multi_person_approvals import (
-    Agreement,
-)
+from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 
 def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:

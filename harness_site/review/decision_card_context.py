@@ -37,9 +37,7 @@ from harness_site.review.call_event_history import (
     list_call_trace_events,
 )
 from harness_site.review.decision_card_headings import get_card_heading_for_reader
-from harness_site.review.decision_options import (
-    OUTCOME_KINDS,
-)
+from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
     find_question_choice_of_decision,

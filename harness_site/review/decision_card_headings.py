@@ -7,22 +7,14 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from checkpoints.enums import (
-    CallStatus,
-    DecisionKind,
-    Role,
-)
+from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.review.question_choices import (
-    find_question_choice_of_decision,
-)
+from harness_site.review.question_choices import find_question_choice_of_decision
 from harness_site.review.reader_decisions import find_last_own_decision_on_current_arguments, is_overdue
 from harness_site.review.selectors import call_evidence
-from harness_site.sessions.selectors.multi_person_approvals import (
-    Agreement,
-)
+from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 _DECIDED: Final = {
     DecisionKind.APPROVE_RERUN: gettext_lazy("One more run approved"),
