@@ -127,10 +127,10 @@ def test_entries_say_what_a_changed_call_was_to_do_at_their_time(reader: Client)
     )
     happened(AuditKind.APPROVAL_REQUESTED, session=session, call_id="pay")
     for revision, (amount, actor) in enumerate(((51, "alice"), (50, "bob"))):
+        time.sleep(0.002)  # times of the database have milliseconds, and each change is later than the entry before it
         evidence = to_canonical_json({"args_before": to_canonical_json({"amount": amount})})
         make_decision(call=call, kind=DecisionKind.EDIT, evidence=evidence, revision=revision)
         happened(session=session, actor=actor, decision="edit", call_id="pay")
-        time.sleep(0.002)  # times of the database have milliseconds
     happened(AuditKind.COMMENTED, session=session, call_id="pay")
     page = visible_text(reader.get("/audit/"))
     assert "alice asked for the approval of “Pay 51 EUR” in order-17" in page
