@@ -1,0 +1,113 @@
+"""The charts: their series, axes and labels."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+from django.utils import timezone
+
+from checkpoints.enums import SessionStatus
+from harness_site.overview import charts, periods, totals
+from harness_site.search import daily_session_sums_recount
+from tests.integration.overview.started_sessions_and_settled_calls import make_started_session
+from tests.support.factories import make_call, make_session
+from tests.support.page_text import visible_text
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("period", periods.CHOICES)
+def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str) -> None:
+    make_started_session(0, "1.234", status=SessionStatus.COMPLETED)
+    make_call(session=make_session(), issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    response = reader.get(f"/overview/?period={period}")
+    page = response.content.decode()
+    names = ["sessions", "waits", "failures", "interruptions", "costs"]
+    assert re.findall(r'<figure class="plot" aria-labelledby="chart-(\w+)"', page) == names
+    assert all(len({*chart.ticks}) >= 2 and len(chart.labels) >= 2 for chart in response.context["charts"].values())
+    empty = [name for name, chart in response.context["charts"].items() if chart.is_empty]
+    assert empty == ["waits", "failures"]
+    assert page.count("<figcaption") == 2
+    assert ">No session failed in this period.</span></figcaption>" in page
+    steps = {"24h": 24, "7d": 7, "14d": 14, "90d": 13}[period]
+    assert {len(chart.bars) for chart in response.context["charts"].values()} == {steps}
+
+
+def test_axes_name_the_zone_of_their_steps(reader: Client) -> None:
+    make_session()
+    reader.cookies["harness_zone"] = "Asia/Kolkata"
+    days = reader.get("/overview/").content.decode()
+    hours = reader.get("/overview/?period=24h").content.decode()
+    assert set(re.findall(r'class="zone"[^>]*>(\w+)<', days)) == {"IST"}
+    assert set(re.findall(r'class="zone"[^>]*>(\w+)<', hours)) == {"IST"}
+    assert "each day from 00:30 in Asia/Kolkata" in visible_text(reader.get("/overview/"))
+    assert "hours in Asia/Kolkata" in visible_text(reader.get("/overview/?period=24h"))
+
+
+@pytest.mark.parametrize(
+    ("median", "p95", "ticks", "heights"),
+    [
+        (60, 3_600, ("1 h", "10 min", "1 min"), (160, 0)),
+        (600, 600, ("10 min", "5 min", "0"), (0, 0)),
+        (0.2, 5, ("6 s", "3 s", "0"), (154.7, 26.7)),
+        (120, 172_800, ("7 days", "1 day", "6 h", "1 h", "10 min", "1 min"), (150.4, 20.6)),
+        (4e8, 9e8, ("12000 days", "6000 days", "0"), (98.3, 21.1)),
+    ],
+)
+def test_waiting_times_are_at_their_labels_of_the_axis(
+    median: float, p95: float, ticks: tuple[str, ...], heights: tuple[float, ...]
+) -> None:
+    period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
+    steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.step_starts]
+    chart = charts.draw_waiting_times_chart(period, steps)
+    assert chart.ticks == ticks
+    assert chart.line is not None
+    (band,) = chart.bars[0].pieces
+    assert (float(chart.line.points.split()[0].split(",")[1]), band.y) == heights
+    assert chart.is_logarithmic == (ticks[-1] != "0")
+
+
+def test_hours_are_those_of_the_reader(reader: Client) -> None:
+    make_started_session(0)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    reader.cookies["harness_zone"] = "Asia/Kolkata"
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    page = reader.get("/overview/?period=24h").content.decode()
+    local = hour + timedelta(hours=5, minutes=30)
+    assert f'title="{hour:%Y-%m-%d %H}:00:00 UTC">{local:%H:%M}</time>' in page
+    assert f'aria-label="{local:%H:%M}: 1 started;' in page
+
+
+def test_labels_of_the_time_axis_stay_within_the_drawing() -> None:
+    for query in ("period=7d", "period=14d", "period=90d"):
+        period, _problem = periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
+        last = charts.build_time_axis_labels(period)[-1]
+        assert (last.x, last.text_anchor) == ("100%", "end")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+@pytest.mark.parametrize("hour", [0, 3, 11, 22])
+def test_labels_of_hours_are_round_hours_of_the_reader_below_their_steps(zone: str, hour: int) -> None:
+    now = datetime(2026, 3, 2, hour, 20, tzinfo=UTC)
+    with timezone.override(zone):
+        period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), now)
+        labels = charts.build_time_axis_labels(period)
+    *hours, end = labels
+    assert {int(label.text[:2]) % 4 for label in hours} == {0}
+    assert {label.text_anchor for label in hours} == {"middle"}
+    assert len(hours) >= 4
+    assert (end.text, end.x, end.text_anchor) == ("now", "100%", "end")
+    assert end.percent - hours[-1].percent >= charts._LABEL_PERCENT  # the labels do not touch
+
+
+def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: Client) -> None:
+    make_session(status=SessionStatus.CANCELLED)
+    make_session(status=SessionStatus.NEEDS_REVIEW)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/")
+    assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
+    assert "1 cancelled; 0 running, paused or idle" in page.content.decode()
+    assert page.context["sums"].total.other_sessions == 0

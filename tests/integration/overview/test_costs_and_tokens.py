@@ -1,0 +1,207 @@
+"""Sums of costs and tokens, by agent and model, and how they are shown."""
+
+import re
+import tomllib
+from datetime import UTC, datetime
+from decimal import Decimal
+from html import unescape
+from time import sleep
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.enums import CostBasis, Phase, Role
+from checkpoints.formats import to_canonical_json
+from harness_site.overview.templatetags import harness_overview
+from harness_site.search import daily_session_sums_recount
+from harness_site.search.models import ModelSums
+from harness_site.sessions.session_formatting import render_rounded_money
+from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_started_session
+from tests.integration.search.conftest import complete
+from tests.support.factories import make_checkpoint, make_message, make_session, make_user
+from tests.support.page_text import visible_text
+
+pytestmark = pytest.mark.django_db
+
+
+def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) -> None:
+    """The model is named by messages, usage or a phase; a cost is divided only if the parts are stated."""
+    imported = make_started_session(0, "1", title="imported")
+    make_message(session=imported, body={"role": "user", "source": {"context": {"model": "large-1"}}})
+    make_message(session=make_started_session(3, "2", title="answered"), body={"role": "assistant", "model": "large-1"})
+    make_message(session=make_started_session(0, "16", title="quoted"), body={"role": "user", "model": "no-model"})
+    usage = {"by_model": {"large-1": {"cost_usd": "3"}, "small-1": {"cost_usd": 0.5, "output_tokens": 9}}}
+    make_checkpoint(
+        session=make_started_session(0, "4", title="routed", total_tokens=2_000_000), usage=to_canonical_json(usage)
+    )
+    phased, mixed = make_started_session(0, "32", title="phased"), make_started_session(0, "64", title="mixed")
+    make_checkpoint(session=phased, phase=Phase.POST_LLM, payload='{"details":{"finish_reason":"","model":"small-1"}}')
+    make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
+    for model in ("large-1", "small-1"):
+        make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
+        daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    assert load_totals().models == ()  # the messages have not been read yet
+    complete()
+    daily_session_sums_recount.recount_changed_days_and_record_models(datetime.now(UTC))
+    rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load_totals().models}
+    assert rows == {
+        "large-1": (3, Decimal(6)),
+        "small-1": (2, Decimal("32.5")),
+        "several": (2, Decimal("64.5")),
+        "": (1, Decimal(16)),
+    }
+    assert {("several" if row.several else row.name): row.tokens for row in load_totals().models} == {
+        "large-1": 0,
+        "small-1": 9,
+        "several": 1_999_991,
+        "": 0,
+    }
+    page = reader.get("/overview/").content.decode()
+    assert '<span title="1,999,991">2.0 M</span>' in page
+    for link, titles in {
+        "model=large-1": {"imported", "answered", "routed", "mixed"},
+        "model=small-1": {"routed", "mixed", "phased"},
+        "models=several": {"routed", "mixed"},
+        "models=unknown": {"quoted"},
+    }.items():
+        (query,) = re.findall(rf'href="/sessions/\?([^"]*{link})"', page)
+        listed = reader.get("/sessions/?" + query.replace("&amp;", "&")).content.decode()
+        assert set(re.findall(r'dir="auto">(\w+)</a>', listed)) == titles
+
+
+def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader: Client) -> None:
+    """A fork is a session of its own. Its past, which its original has paid, counts there alone."""
+    registry = ToolRegistry()
+
+    @registry.tool(side_effects={"write"})
+    def mail(to: str) -> str:
+        # SQLite stores milliseconds, and a call without a duration has no mean.
+        sleep(0.01)
+        return f"sent to {to}"
+
+    def spend(session_id: str, cost: str, **usage: object) -> None:
+        with cp.session(session_id, "", agent="desk", registry=registry) as session:
+            session.append([{"role": "user", "content": "more"}], budget_spent_usd=Decimal(cost), usage=usage)
+
+    with cp.session("origin", "", agent="desk", registry=registry) as session:
+        session.append([{"role": "user", "content": "hello"}])
+        session.dispatch("mail", {"to": "ana"}, call_id="c1")
+    spend("origin", "4", model="large-1", total_tokens=1_000_000)
+    for name in ("idle", "busy", "pruned", "counts anew", "of two"):
+        cp.fork_session("origin", name)
+    spend("busy", "4.5", model="large-1", total_tokens=1_200_000)
+    spend("pruned", "6", model="large-1", total_tokens=1_400_000)
+    cp.prune("pruned", keep_last=1)
+    spend("counts anew", "0.25", model="large-1", total_tokens=20_000)
+    spend("of two", "5", by_model={"large-1": {"cost_usd": 4}, "small-1": {"cost_usd": 1}}, total_tokens=1_000_500)
+    complete()
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    found = load_totals()
+    assert (found.total.sessions, found.total.tokens) == (6, 1_000_000 + 200_000 + 400_000 + 20_000 + 500)
+    assert found.total.cost == Decimal(4) + Decimal("0.5") + 2 + Decimal("0.25") + 1
+    assert found.total == load_totals("period=24h").total
+    assert {(row.name, row.several): (row.sessions, row.tokens, row.cost) for row in found.models} == {
+        ("large-1", False): (5, 1_620_000, Decimal("6.75")),
+        ("", True): (1, 500, Decimal(1)),
+    }
+    assert [(tool.name, tool.calls) for tool in found.tools] == [("mail", 1)]
+    page = visible_text(reader.get("/overview/"))
+    assert "Sessions started6" in page
+    assert "Cost$7.75" in page
+    assert "Slowest tools Tool Calls Failed Mean mail 1 " in page
+    assert "Cost by model Model Sessions Tokens Cost large-1 5 1.6 M $6.75 several models 1 500 $1.00" in page
+    ModelSums.objects.update(cost=0)
+    page = visible_text(reader.get("/overview/"))
+    assert "Tokens by model Model Sessions Tokens large-1 5 1.6 M several models 1 500" in page
+    ModelSums.objects.update(tokens=0)
+    page = visible_text(reader.get("/overview/"))
+    assert re.search("Sessions by model Model Sessions large-1 5 several models 1(?! –)", page)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [
+        (0, "–"),
+        (999, "999"),
+        (27_566, '<span title="27,566">28 k</span>'),
+        (999_499, '<span title="999,499">999 k</span>'),
+        (999_500, '<span title="999,500">1.0 M</span>'),
+    ],
+)
+def test_large_numbers_of_tokens_are_rounded(tokens: int, shown: str) -> None:
+    assert harness_overview.render_token_sum(tokens) == shown
+
+
+def test_a_cost_says_what_is_estimated_and_what_is_missing(reader: Client) -> None:
+    make_session(agent="desk", budget_spent_usd="2", cost_basis=CostBasis.ESTIMATED)
+    make_session(agent="mail", budget_spent_usd="3")
+    for _ in range(2):
+        make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/")
+    assert "2 have no known cost" in visible_text(page)
+    html = page.content.decode()
+    assert '<abbr title="A part of this is an estimate from the price table">≈</abbr> $5.00' in html
+    assert '<abbr title="An estimate from the price table">≈</abbr> $2.00' in html
+    assert '<td class="number" title="2 have no known cost">$3.00</td>' in html
+    assert "neither their agents nor a price table" not in visible_text(page)  # half of the costs are known
+
+
+def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, client: Client) -> None:
+    make_session(agent="desk", budget_spent_usd="2")
+    for _ in range(2):
+        make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    sentence = "The cost of 2 of 3 sessions is unknown: neither their agents nor a price table state it."
+    page = visible_text(reader.get("/overview/"))
+    assert f"{sentence} An admin sees under Settings, System how to set up a price table." in page
+    assert "2 have no known cost" in visible_text(reader.get("/overview/?agent=mail"))
+    client.force_login(make_user(name="root", role=Role.ADMIN))
+    html = client.get("/overview/").content.decode()
+    assert 'href="/settings/system/#prices">Set up a price table</a>' in html
+    system = client.get("/settings/system/").content.decode()
+    assert 'id="prices"' in system
+    table = re.search(r'<pre[^>]*id="price-table"[^>]*><code>(.*?)</code>', system, re.DOTALL)
+    assert table is not None
+    assert list(tomllib.loads(unescape(table[1]))["models"]) == ["my-model-*"]
+
+
+def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
+    make_started_session(0, agent="desk")
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "desk 1 0 of 1 0 –" in page
+    make_started_session(0, "0.5", agent="desk")
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    assert "desk 2 0 of 2 0 $0.50" in visible_text(reader.get("/overview/"))
+    # As with tools, a share is stated from three on.
+    make_started_session(0, "0.5", agent="desk")
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    assert "desk 3 0 % 0 $1.00" in visible_text(reader.get("/overview/"))
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("0", "$0.00"),
+        ("0.0000004", '<span title="$0.00">&lt; $0.01</span>'),
+        ("0.004", '<span title="$0.004">&lt; $0.01</span>'),
+        ("0.009705", '<span title="$0.009705">$0.01</span>'),
+        ("12.5", "$12.50"),
+        ("1234.567", '<span title="$1,234.567">$1,234.57</span>'),
+    ],
+)
+def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str) -> None:
+    assert render_rounded_money(Decimal(amount)) == shown
+
+
+def test_tokens_stand_where_the_cost_is_unknown(reader: Client) -> None:
+    make_session(agent="desk", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN, total_tokens=1_234_567)
+    make_session(agent="mail", budget_spent_usd="2", total_tokens=8)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    for address in ("/overview/", "/sessions/"):
+        response = reader.get(address)
+        assert "1.2 M tokens" in visible_text(response)
+        assert 'title="1,234,567 tokens, the cost is unknown"' in response.content.decode()
+        assert "8 tokens" not in visible_text(response)
