@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from math import ceil, floor, log, log10
@@ -48,6 +48,16 @@ _LABEL_PERCENT: Final = 18
 _FILLED: Final = 0.72
 #: Minimum height of a bar for a non-zero value.
 _MIN_BAR_HEIGHT: Final = 2.0
+#: Part of the highest bar that the others have to stay below for the axis to be cut above them.
+_PART_THAT_IS_FLAT: Final = 1 / 6
+#: Minimum number of bars with a value that a cut axis shows to scale, and maximum number of bars that it cuts.
+_MIN_BARS_TO_SCALE: Final = 3
+_MAX_CUT_BARS: Final = 3
+#: Heights above the axis of what is drawn of a bar that is cut, of the middle of its gap, of the gap, and of its slope.
+_HEIGHT_OF_CUT_END: Final = 18
+_HEIGHT_OF_GAP_ABOVE_AXIS: Final = 8
+_GAP: Final = 5
+_GAP_SLOPE: Final = 6
 #: Durations in seconds at the lines of a logarithmic axis: most decisions take minutes, and a few take days.
 _DURATIONS: Final = (1, 10, 60, 600, 3_600, 6 * 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400)
 
@@ -63,7 +73,10 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step."""
+    """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step.
+
+    A bar that `is_cut` is higher than the axis. Its last piece is above the axis, with a gap in it.
+    """
 
     step_x: float
     step_width: float
@@ -72,11 +85,20 @@ class Bar:
     pieces: tuple[BarPiece, ...]
     title: str
     query: str
+    is_cut: bool = False
+
+    @property
+    def gap_points(self) -> str:
+        """Corners of the slanted gap of a bar that is cut, which reaches beyond its sides."""
+        left, right = round(self.x - 1, 2), round(self.x + self.width + 1, 2)
+        low, high = (-_HEIGHT_OF_GAP_ABOVE_AXIS + sign * _GAP_SLOPE / 2 for sign in (1, -1))
+        corners = ((left, low), (right, high), (right, high - _GAP), (left, low - _GAP))
+        return " ".join(f"{x:g},{y:g}" for x, y in corners)
 
 
 @dataclass(frozen=True, slots=True)
 class AxisLabel:
-    """Label of the time axis below the step that it names; `percent` is its place in the width."""
+    """Label of a step, below the axis or above a bar that is cut; `percent` is its place in the width."""
 
     percent: float
     text: str
@@ -105,6 +127,8 @@ class Chart:
     """`ticks` are the labels of the value axis from top to bottom, at equal distances; `labels` are those of the time
     axis in `zone`. A logarithmic value axis `is_logarithmic`; `line` is None in a chart of bars alone.
 
+    `cut_labels` are the values of the bars that are higher than the axis.
+
     `list_name` is the URL name of the list that the bars link to.
     """
 
@@ -115,6 +139,7 @@ class Chart:
     zone: str
     line: Line | None = None
     is_logarithmic: bool = False
+    cut_labels: tuple[AxisLabel, ...] = ()
 
     @property
     def view_box(self) -> str:
@@ -307,7 +332,11 @@ def _build_hour_labels(steps: Sequence[datetime]) -> Iterator[AxisLabel]:
 
 
 def _format_dollars(amount: float) -> str:
-    return format_money(Decimal(str(round(amount, 4)))) if amount else _("$%(amount)s") % {"amount": format_number(0)}
+    return (
+        format_money(Decimal(str(round(amount, 2 if amount >= 1 else 4))))
+        if amount
+        else _("$%(amount)s") % {"amount": format_number(0)}
+    )
 
 
 def _draw_bar_chart(
@@ -320,12 +349,50 @@ def _draw_bar_chart(
 ) -> Chart:
     """Draw bars that link to a list; `link` is its URL name and the filter of what the bars count."""
     list_name, query = link
-    sums = [sum(amount for _kind, amount in parts) for parts in amounts]
-    top = _round_up_to_axis_end(float(max(sums, default=0)), whole=format_amount is format_count)
+    sums = [float(sum(amount for _kind, amount in parts)) for parts in amounts]
+    top = _round_up_to_axis_end(_find_highest_value_to_scale(sums), whole=format_amount is format_count)
     pieces = [_stack_bar_pieces(parts, top) for parts in amounts]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
-    bars = _build_positioned_bars(period, steps, pieces, titles, query)
-    return Chart(list_name, bars, ticks, build_time_axis_labels(period), format_axis_zone(period))
+    bars = [
+        _cut_bar_at_axis_end(bar) if value > top else bar
+        for bar, value in zip(_build_positioned_bars(period, steps, pieces, titles, query), sums, strict=True)
+    ]
+    values = [format_amount(_convert_to_int_if_whole(value)) if value > top else "" for value in sums]
+    labels, zone = build_time_axis_labels(period), format_axis_zone(period)
+    return Chart(list_name, tuple(bars), ticks, labels, zone, cut_labels=tuple(_build_cut_labels(values)))
+
+
+def _find_highest_value_to_scale(values: Sequence[float]) -> float:
+    """Return the highest value that the axis has to reach: of all values, or of those without a few far higher ones.
+
+    One day with a hundred times as many sessions as the others would make their bars too flat to be compared.
+    """
+    highest_first = sorted((value for value in values if value > 0), reverse=True)
+    most_cut = min(max(1, len(highest_first) // 10), _MAX_CUT_BARS, len(highest_first) - _MIN_BARS_TO_SCALE)
+    for value in highest_first[1 : most_cut + 1]:
+        if value < highest_first[0] * _PART_THAT_IS_FLAT:
+            return value
+    return max(highest_first, default=0.0)
+
+
+def _cut_bar_at_axis_end(bar: Bar) -> Bar:
+    """Continue a bar above the axis: with a gap, and what is at its upper end."""
+    end = BarPiece(bar.pieces[-1].kind, -float(_HEIGHT_OF_CUT_END), float(_HEIGHT_OF_CUT_END))
+    return replace(bar, pieces=(*(piece for piece in bar.pieces if piece.height), end), is_cut=True)
+
+
+def _build_cut_labels(values: Sequence[str]) -> Iterator[AxisLabel]:
+    """Build labels of the steps whose value is not empty. Labels that would overlap become one, in the same order."""
+    places: list[tuple[list[float], list[str]]] = []
+    for index, value in enumerate(values):
+        percent = (index + 0.5) / len(values) * 100
+        if value and places and percent - places[-1][0][-1] < _LABEL_PERCENT:
+            places[-1][0].append(percent)
+            places[-1][1].append(value)
+        elif value:
+            places.append(([percent], [value]))
+    for percents, texts in places:
+        yield AxisLabel(sum(percents) / len(percents), " · ".join(texts))
 
 
 def _convert_to_int_if_whole(value: float) -> float:

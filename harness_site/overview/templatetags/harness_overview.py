@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 from harness_site.core.formatting import format_iso_time, format_number, format_utc_time
 from harness_site.core.masking.reversible_tokens_for_masked_names import encrypt_name_if_masked
 from harness_site.core.rendering.fast_format_html import build_html, join_html
-from harness_site.overview.charts import Bar, Chart, format_step_of_period
+from harness_site.overview.charts import AxisLabel, Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals
 from harness_site.sessions.session_formatting import format_count, render_cost_or_tokens, render_rounded_money
@@ -118,15 +118,16 @@ def _render_bar_as_link(bar: Bar, hatching: str, address: str) -> str:
         for piece in bar.pieces
     )
     ground = f'<rect class="hit-area" x="{bar.step_x}" y="0" width="{bar.step_width}" height="160"/>'
-    return f'<a href="{escape(address)}" aria-label="{escape(bar.title)}">{ground}{pieces}</a>'
+    gap = f'<polygon class="gap" points="{bar.gap_points}"/>' if bar.is_cut else ""
+    return f'<a href="{escape(address)}" aria-label="{escape(bar.title)}">{ground}{pieces}{gap}</a>'
 
 
 @register.simple_tag
-def render_time_axis_labels(chart: Chart) -> SafeString:
+def render_axis_labels(labels: Sequence[AxisLabel]) -> SafeString:
     return join_html(
         "",
         '<text x="{}" y="12" text-anchor="{}">{}</text>',
-        ((label.x, label.text_anchor, label.text) for label in chart.labels),
+        ((label.x, label.text_anchor, label.text) for label in labels),
     )
 
 

@@ -111,3 +111,64 @@ def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: 
     assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
     assert "1 cancelled; 0 running, paused or idle" in page.content.decode()
     assert page.context["sums"].total.other_sessions == 0
+
+
+def draw_sessions_of_days(*sessions: int) -> charts.Chart:
+    period, _problem = periods.parse_period_and_problem(QueryDict("period=14d"), datetime.now(UTC))
+    assert len(sessions) == len(period.step_starts)
+    steps = [
+        (step, totals.SessionTotals(sessions=number, completed=number))
+        for step, number in zip(period.step_starts, sessions, strict=True)
+    ]
+    return charts.draw_session_outcome_chart(period, steps)
+
+
+def test_axis_is_cut_above_the_other_days_if_one_is_far_higher() -> None:
+    chart = draw_sessions_of_days(4, 7, 4, 3, 14, 2, 5, 3, 900, 6, 6, 5, 3, 2)
+    assert chart.ticks == ("16", "8", "0")
+    assert [index for index, bar in enumerate(chart.bars) if bar.is_cut] == [8]
+    to_scale, end = chart.bars[8].pieces
+    assert (to_scale.y, to_scale.height, end.y + end.height) == (0, 160, 0)  # it goes on above the axis
+    assert end.y < min(float(corner.split(",")[1]) for corner in chart.bars[8].gap_points.split())
+    (label,) = chart.cut_labels
+    assert (label.text, label.x) == ("900", f"{8.5 / 14 * 100:.2f}%")
+    (other,) = chart.bars[4].pieces
+    assert (other.height, chart.bars[4].is_cut) == (140, False)
+
+
+@pytest.mark.parametrize(
+    "sessions",
+    [
+        (4, 7, 4, 3, 14, 2, 5, 3, 80, 6, 6, 5, 3, 2),  # the others are high enough to be compared
+        (0, 0, 0, 0, 0, 0, 0, 0, 900, 6, 6, 0, 0, 0),  # too few others
+        (900, 800, 900, 800, 900, 1, 2, 3, 1, 2, 3, 1, 2, 3),  # too many of them are high
+        (0,) * 14,
+    ],
+)
+def test_axis_reaches_the_highest_bar_if_the_others_can_be_compared_or_are_few(sessions: tuple[int, ...]) -> None:
+    chart = draw_sessions_of_days(*sessions)
+    assert int(chart.ticks[0].replace(",", "")) >= max(sessions)
+    assert not chart.cut_labels
+    assert not any(bar.is_cut for bar in chart.bars)
+
+
+def test_values_of_cut_bars_beside_each_other_are_one_label() -> None:
+    period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
+    sessions = [5] * 22 + [800, 900]
+    steps = [
+        (step, totals.SessionTotals(sessions=number, completed=number))
+        for step, number in zip(period.step_starts, sessions, strict=True)
+    ]
+    chart = charts.draw_session_outcome_chart(period, steps)
+    assert [(label.text, label.text_anchor) for label in chart.cut_labels] == [("800 · 900", "end")]
+
+
+def test_page_shows_the_values_of_bars_that_are_higher_than_the_axis(reader: Client) -> None:
+    for days in range(4):
+        for _number in range(1 if days else 12):
+            make_started_session(days)
+    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/?period=7d").content.decode()
+    assert page.count('<polygon class="gap"') == 1
+    assert re.search(r'<svg class="labels values" aria-hidden="true"><text [^>]+>12</text></svg>', page)
+    assert "higher bars are cut" in page
