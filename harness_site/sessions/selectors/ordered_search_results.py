@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from django.db import OperationalError, connection
@@ -36,100 +36,93 @@ _MAX_RANKED_MATCHES: Final = 1_600
 _MAX_RANKED_SESSIONS: Final = 200
 
 
-def search_sessions_in_order_of_column(
-    workspace: int,
-    query: SearchQuery,
-    wanted: SessionFilter,
-    *,
-    sessions: Collection[int] | None,
-    times: TimeRange,
-    cursor: OrderedSearchCursor | None,
-) -> SearchPage | None:
-    """Search a page of sessions in the order of the filter; None if too many texts would have to be read.
+@dataclass(frozen=True, slots=True)
+class OrderedSearch:
+    """A search of sessions in another order than that of the newest match.
 
-    Args:
+    Attributes:
         workspace: Key of the workspace.
         query: Terms that one text has to contain.
-        wanted: Filter of the sessions, with the order.
+        wanted: Filter of the sessions, with the order of a column.
         sessions: Keys of all sessions that match the filter, if they are few.
         times: Times of the passages.
         cursor: End of the page before.
     """
-    after = session_list_pages.parse_page_cursor(cursor.place, wanted.sort) if cursor else None
+
+    workspace: int
+    query: SearchQuery
+    wanted: SessionFilter
+    sessions: Collection[int] | None
+    times: TimeRange
+    cursor: OrderedSearchCursor | None
+
+
+def search_sessions_in_order_of_column(search: OrderedSearch) -> SearchPage | None:
+    """Search a page of sessions in the order of the filter; None if too many texts would have to be read."""
+    sort, cursor = search.wanted.sort, search.cursor
+    after = session_list_pages.parse_page_cursor(cursor.place, sort) if cursor else None
     try:
         with passage_search.limit_search_time():
-            condition = _build_match_condition(workspace, query, sessions)
+            condition = _build_match_condition(search)
             if condition is None:
                 return None
-            matching = replace(wanted, among=(*wanted.among, condition), keys=None)
-            found = session_list_pages.load_partial_sessions_after_cursor(workspace, matching, PAGE + 1, after=after)
+            matching = replace(search.wanted, among=(*search.wanted.among, condition), keys=None)
+            found = session_list_pages.load_partial_sessions_after_cursor(
+                search.workspace, matching, PAGE + 1, after=after
+            )
     except OperationalError:
         return None
-    last = (
-        session_list_pages.build_cursor_of_session_or_none(found[PAGE - 1], wanted.sort) if len(found) > PAGE else None
-    )
+    last = session_list_pages.build_cursor_of_session_or_none(found[PAGE - 1], sort) if len(found) > PAGE else None
     page = passage_search.load_newest_passages_of_sessions(
-        workspace, query, [session.pk for session in found[:PAGE]], times=times
+        search.workspace, search.query, [session.pk for session in found[:PAGE]], times=search.times
     )
-    return replace(page, next=_build_next_cursor(workspace, query, wanted, sessions, cursor, str(last or "")))
+    return replace(page, next=_build_next_cursor(search, str(last or "")))
 
 
-def search_best_matching_sessions(
-    workspace: int,
-    query: SearchQuery,
-    wanted: SessionFilter,
-    *,
-    sessions: Collection[int] | None,
-    times: TimeRange,
-    cursor: OrderedSearchCursor | None,
-) -> SearchPage | None:
+def search_best_matching_sessions(search: OrderedSearch) -> SearchPage | None:
     """Search a page of the sessions that match best; None if too many match to compare them.
 
     Sessions with all terms in their title, or with the query as their id, come first, then those with the most
     passages. What a fork has copied does not count.
     """
+    cursor = search.cursor
     start = int(cursor.place) if cursor and cursor.place.isascii() and cursor.place.isdigit() else 0
     try:
         with passage_search.limit_search_time():
-            ranked = _rank_sessions_if_few(workspace, query, wanted, sessions)
+            ranked = _rank_sessions_if_few(search)
     except OperationalError:
         return None
     if ranked is None:
         return None
-    page = passage_search.load_newest_passages_of_sessions(workspace, query, ranked[start : start + PAGE], times=times)
+    page = passage_search.load_newest_passages_of_sessions(
+        search.workspace, search.query, ranked[start : start + PAGE], times=search.times
+    )
     place = str(start + PAGE) if len(ranked) > start + PAGE else ""
-    return replace(page, next=_build_next_cursor(workspace, query, wanted, sessions, cursor, place))
+    return replace(page, next=_build_next_cursor(search, place))
 
 
-def _build_next_cursor(
-    workspace: int,
-    query: SearchQuery,
-    wanted: SessionFilter,
-    sessions: Collection[int] | None,
-    cursor: OrderedSearchCursor | None,
-    place: str,
-) -> OrderedSearchCursor | None:
+def _build_next_cursor(search: OrderedSearch, place: str) -> OrderedSearchCursor | None:
     if not place:
         return None
-    if cursor is not None:
-        return OrderedSearchCursor(place, cursor.total)
-    total = passage_search.count_visible_sessions_if_few(workspace, query, wanted, sessions)
+    if search.cursor is not None:
+        return OrderedSearchCursor(place, search.cursor.total)
+    total = passage_search.count_visible_sessions_if_few(search.workspace, search.query, search.wanted, search.sessions)
     return OrderedSearchCursor(place, total)
 
 
-def _select_matches(workspace: int, query: SearchQuery, sessions: Collection[int] | None) -> QuerySet[Passage] | None:
+def _select_matches(search: OrderedSearch) -> QuerySet[Passage] | None:
     """Select the passages that match, by the index; None if that cannot find any of the terms among many texts."""
-    passages = Passage.objects.filter(workspace=workspace)
-    if sessions is not None:
-        passages = passages.filter(session__in=sessions)
-    elif not query.has_term_findable_by_index and passage_search.load_sequential_read_limits().key is not None:
+    passages = Passage.objects.filter(workspace=search.workspace)
+    if search.sessions is not None:
+        passages = passages.filter(session__in=search.sessions)
+    elif not search.query.has_term_findable_by_index and passage_search.load_sequential_read_limits().key is not None:
         return None
-    return filter_passages_by_query_with_index(passages, query)
+    return filter_passages_by_query_with_index(passages, search.query)
 
 
-def _build_match_condition(workspace: int, query: SearchQuery, sessions: Collection[int] | None) -> Q | None:
+def _build_match_condition(search: OrderedSearch) -> Q | None:
     """Build the condition of the sessions with a match: among their keys if they are few, else by their texts."""
-    matches = _select_matches(workspace, query, sessions)
+    matches = _select_matches(search)
     if matches is None:
         return None
     keys = list(matches.values_list("session_id", flat=True)[: _MAX_SORTED_MATCHES + 1])
@@ -137,27 +130,27 @@ def _build_match_condition(workspace: int, query: SearchQuery, sessions: Collect
         return Q(pk__in=set(keys))
     if connection.vendor == "sqlite":  # has no limit of time, and its full-text table lists the matches at once
         return Q(pk__in=matches.values("session_id"))
-    passages = Passage.objects.filter(workspace=workspace, session=OuterRef("pk"))
-    return Q(Exists(filter_passages_by_query_without_index(passages, query)))
+    passages = Passage.objects.filter(workspace=search.workspace, session=OuterRef("pk"))
+    return Q(Exists(filter_passages_by_query_without_index(passages, search.query)))
 
 
-def _rank_sessions_if_few(
-    workspace: int, query: SearchQuery, wanted: SessionFilter, sessions: Collection[int] | None
-) -> list[int] | None:
-    matches = _select_matches(workspace, query, sessions)
+def _rank_sessions_if_few(search: OrderedSearch) -> list[int] | None:
+    matches = _select_matches(search)
     if matches is None:
         return None
     columns = matches.values_list("session_id", "pk", "kind", "source")
     passages = list(columns[: _MAX_RANKED_MATCHES + 1])
     if len(passages) > _MAX_RANKED_MATCHES:
         return None
-    rows = select_sessions_by_filter(workspace, wanted).filter(pk__in={session for session, *_ in passages})
+    sessions = select_sessions_by_filter(search.workspace, search.wanted)
+    rows = sessions.filter(pk__in={session for session, *_ in passages})
     names = {pk: (title, name) for pk, title, name in rows.values_list("pk", "title", "session_id")}
     if len(names) > _MAX_RANKED_SESSIONS:
         return None
     copied_calls = set(ToolCall.objects.filter(COPIED_CALLS, session__in=names).values_list("pk", flat=True))
     newest: defaultdict[int, int] = defaultdict(int)
     own_passages = Counter[int]()
+    query = search.query
     for session, pk, kind, source in passages:
         newest[session] = max(newest[session], pk)
         own_passages[session] += kind != Kind.SESSION and not (kind == Kind.CALL and source in copied_calls)

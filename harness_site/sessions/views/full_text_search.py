@@ -27,6 +27,7 @@ from harness_site.search.sessions_with_all_words import WordMatches, search_sess
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.ordered_search_results import (
+    OrderedSearch,
     search_best_matching_sessions,
     search_sessions_in_order_of_column,
 )
@@ -85,21 +86,15 @@ def show_hits_or_redirect_to_correction(
     )
     apart: WordMatches | None = None
     if not pks and not found.slow and found.next is None and _is_first_page_of_all_sessions(request, cursor):
-        is_typed = not request.GET.get("instead")
-        near = _suggest_query_if_nothing_matches(workspace, query, wanted) if is_typed else None
-        if near is not None and _finds_sessions(request, near, wanted):
-            return redirect(_build_suggestion_url(request, near))
-        apart = _search_words_apart(request, query, wanted)
+        other = _find_correction_or_search_words_apart(request, query, wanted)
+        if isinstance(other, SearchQuery):
+            return redirect(_build_suggestion_url(request, other))
+        apart = other
         pks = apart.sessions if apart else ()
-        others = query.without_words_after_minus if is_typed and query.has_words_after_minus else None
-        if not pks and others and _finds_sessions(request, others, wanted):
-            return redirect(_build_suggestion_url(request, others))
     hits = load_search_hits_by_session(found.passages, query)
     is_reload = bool(request.GET.get("rows"))
     rows = session_rows.load_session_rows_in_order_of_pks(workspace, pks, None if is_reload else wanted)
-    secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
-    for _word, page in apart.pages if apart else ():
-        secrets |= page.secrets
+    secrets = _load_secrets_of_sessions(pks, found, apart)
     line_sort = order if isinstance(order, Sort) else Sort.UPDATED
     lines = session_row_display.build_session_list_lines(rows, secrets, sort=line_sort, since="", query=request.GET)
     limit = None if within is not None else SHOWN
@@ -157,7 +152,7 @@ def _search_or_refresh_displayed_sessions(
     """
     workspace = request.membership.workspace_id
     newest = _parse_passage_key(request.GET.get("newest", ""))
-    times = TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
+    times = _parse_times_of_passages(request, wanted)
     if within is not None:
         found = passage_search.search_passages_of_session(
             workspace, query, within, cursor=_get_cursor_of_newest_match(cursor), newest=newest, times=times
@@ -172,7 +167,7 @@ def _search_or_refresh_displayed_sessions(
     few = _list_matching_session_keys_if_few(workspace, wanted)
     if order and not isinstance(cursor, SearchCursor):
         search = search_best_matching_sessions if order == BEST_MATCH else search_sessions_in_order_of_column
-        ordered = search(workspace, query, wanted, sessions=few, times=times, cursor=cursor)
+        ordered = search(OrderedSearch(workspace, query, wanted, sessions=few, times=times, cursor=cursor))
         if ordered is not None and (ordered.passages or ordered.next or cursor):
             return ordered, _list_sessions_of_passages(ordered), True
     newest_first = _get_cursor_of_newest_match(cursor)
@@ -183,6 +178,11 @@ def _search_or_refresh_displayed_sessions(
     if exact_match is not None and newest_first is None:
         pks = tuple(dict.fromkeys((exact_match, *pks)))
     return found, pks, not order or len(pks) < 2
+
+
+def _parse_times_of_passages(request: HttpRequest, wanted: SessionFilter) -> TimeRange:
+    """Parse the times of the passages to search: all, if the times of the request are those of the sessions' start."""
+    return TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
 
 
 def _parse_cursor(token: str) -> SearchCursor | OrderedSearchCursor | None:
@@ -206,6 +206,28 @@ def _list_matching_session_keys_if_few(workspace: int, wanted: SessionFilter) ->
     return tuple(session.pk for session in sessions) if len(sessions) < size else None
 
 
+def _find_correction_or_search_words_apart(
+    request: MemberRequest, query: SearchQuery, wanted: SessionFilter
+) -> SearchQuery | WordMatches | None:
+    """Find what to show for a query that no text contains.
+
+    Only the query that was typed is corrected: that to which a correction led is not corrected again.
+
+    Returns:
+        A query that finds sessions: the one of known words, or, if no session has the words in different texts either,
+        the one without the words after a minus. Otherwise the result of `_search_words_apart`.
+    """
+    is_typed = not request.GET.get("instead")
+    near = _suggest_query_if_nothing_matches(request.membership.workspace_id, query, wanted) if is_typed else None
+    if near is not None and _finds_sessions(request, near, wanted):
+        return near
+    apart = _search_words_apart(request, query, wanted)
+    if (apart and apart.sessions) or not is_typed or not query.has_words_after_minus:
+        return apart
+    others = query.without_words_after_minus
+    return others if others and _finds_sessions(request, others, wanted) else apart
+
+
 def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted: SessionFilter) -> SearchQuery | None:
     """Suggest a query of known words if not the filters, but the words are the reason that nothing was found."""
     if wanted and passage_search.search_sessions(workspace, query).passages:
@@ -216,7 +238,7 @@ def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted
 def _finds_sessions(request: MemberRequest, query: SearchQuery, wanted: SessionFilter) -> bool:
     """Return whether a search finds sessions with all words, in one text or in different ones."""
     workspace = request.membership.workspace_id
-    times = TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
+    times = _parse_times_of_passages(request, wanted)
     few = _list_matching_session_keys_if_few(workspace, wanted)
     found = passage_search.search_sessions(workspace, query, wanted=wanted, sessions=few, times=times)
     if found.passages or found.next:
@@ -230,7 +252,7 @@ def _search_words_apart(request: MemberRequest, query: SearchQuery, wanted: Sess
     if len(query.terms) < 2:
         return None
     workspace = request.membership.workspace_id
-    times = TimeRange() if wanted.sort.is_by_start else TimeRange.parse_query(request.GET)
+    times = _parse_times_of_passages(request, wanted)
     few = _list_matching_session_keys_if_few(workspace, wanted)
     return search_sessions_with_all_words(workspace, query, wanted=wanted, sessions=few, times=times)
 
@@ -252,10 +274,15 @@ def _build_groups_of_words_apart(
     return groups
 
 
-def _load_secrets_of_sessions_without_passages(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
-    """Load the secrets of the session that is found by its id alone."""
+def _load_secrets_of_sessions(
+    pks: Iterable[int], found: SearchPage, apart: WordMatches | None
+) -> dict[int, frozenset[str]]:
+    """Collect the secrets of the sessions, and load those of one that is found by its id alone."""
     missing = set(pks).difference(passage.session_id for passage in found.passages)
-    return session_secrets_from_call_arguments.load_known_secrets_of_sessions(missing)
+    secrets = {**found.secrets, **session_secrets_from_call_arguments.load_known_secrets_of_sessions(missing)}
+    for _word, page in apart.pages if apart else ():
+        secrets |= page.secrets
+    return secrets
 
 
 def _parse_passage_key(text: str) -> int | None:
