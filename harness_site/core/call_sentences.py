@@ -357,10 +357,12 @@ def describe_arguments_not_in_sentence(args: Any, names: Container[str], sentenc
 
 
 def _is_argument_said_in_sentence(sentence: str, name: str, value: Any) -> bool:
+    """Whether a sentence says as much of an argument as its description would, which shortens a long value."""
     said = _put_argument_in_words(name, value)
     if not isinstance(value, bool | dict | list):
         said = _put_scalar_in_words(format_amount_argument(name, value))
-    return re.search(rf"(?<!\w){re.escape(said)}(?!\w)", sentence) is not None
+    end = "" if said.endswith("…") else r"(?!\w)"
+    return re.search(rf"(?<!\w){re.escape(said.removesuffix('…'))}{end}", " ".join(sentence.split())) is not None
 
 
 def put_tool_in_words(tool: str) -> str:

@@ -87,6 +87,18 @@ def test_amount_with_separators_counts_as_said_in_a_sentence() -> None:
     assert call_sentences.describe_arguments_not_in_sentence(args, ["amount", "order"], sentence) == "order: 17"
 
 
+def test_long_value_that_a_sentence_says_is_not_described_again() -> None:
+    command = "systemctl restart queue-worker &&  sleep 5 && queuectl stats mails && echo done"
+    args = {"command": command, "host": "worker-2"}
+    for sentence in (f"Run “{command}” on the host", f"Run “{command[:70]}…”"):
+        described = call_sentences.describe_arguments_not_in_sentence(args, ["command", "host"], sentence)
+        assert described == "host: worker-2"
+    described = call_sentences.describe_arguments_not_in_sentence(
+        args, ["command"], "Run “systemctl restart queue-worker”"
+    )
+    assert described == "command: systemctl restart queue-worker && sleep 5 && queuectl stats…"
+
+
 def test_each_value_of_an_argument_is_a_piece() -> None:
     args = {"order": 17, "urgent": True, "plan": {"a": 1, "b": 2}, "tags": ["new"], "note": None}
     pieces = call_sentences.list_default_call_sentence_pieces("refund", args)
