@@ -30,7 +30,7 @@ ON_POSTGRES := $(IN_MEMORY) $(RUN) -m tests.support.cluster --
 BESIDE := --numprocesses 4 --dist worksteal
 # What Django itself renders, parses and reads most of. An exhaustive run tries the second list on the newest Django.
 NEWEST_MATTERS := site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions) \
-	$(addprefix review/test_,approve_calls.py decision_card.py outages.py queue.py record_decision.py)
+	$(addprefix review/test_,approve_calls.py decision_card.py outages.py queue.py record_decision_from_form.py)
 NEWEST_LESS_OFTEN := review
 # What reads and writes the database in ways of its own: the pages above it are much the same on every database. An exhaustive run
 # tries the second list on PostgreSQL.

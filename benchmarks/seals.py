@@ -310,7 +310,7 @@ def _simulate_payment(order: int) -> str:
 def _measure_and_print_verification_rate(checkpointer: SyncCheckpointer) -> None:
     """Print how many rows are verified in a second of processor time, of the sessions above and of short ones."""
     from checkpoints.integrity.verification import VerificationCounts
-    from checkpoints.integrity.verify_workspace import verify_sessions_and_quarantine_altered
+    from checkpoints.integrity.verify_workspace import iterate_checked_sessions_and_quarantine_altered
     from checkpoints.models import Session
 
     _switch_seals_on()
@@ -319,7 +319,7 @@ def _measure_and_print_verification_rate(checkpointer: SyncCheckpointer) -> None
     _create_short_sessions(checkpointer)
     for name, some in (("long", long), ("short", list(sessions.filter(pk__gt=long[-1].pk)))):
         counts, start = VerificationCounts(), time.process_time()
-        for checked in verify_sessions_and_quarantine_altered(checkpointer.store.using, some, counts):
+        for checked in iterate_checked_sessions_and_quarantine_altered(checkpointer.store.using, some, counts):
             assert not checked.problems, checked  # noqa: S101 - a benchmark of something broken is worth nothing
         took, each = time.process_time() - start, counts.rows / len(some)
         print(

@@ -72,10 +72,10 @@ HARNESS_STATIC_DIRS = [_env.BASE_DIR / "static"] if _env.IS_CHECKOUT else []
 
 ACCOUNT_ADAPTER = "harness_site.accounts.allauth_adapters.AccountAdapter"
 ACCOUNT_FORMS = {
-    "login": "harness_site.accounts.forms.SignInForm",
-    "reauthenticate": "harness_site.accounts.forms.ReauthenticateWithPasswordForm",
-    "change_password": "harness_site.accounts.forms.ChangePasswordForm",
-    "set_password": "harness_site.accounts.forms.SetPasswordForm",
+    "login": "harness_site.accounts.account_and_login_forms.SignInForm",
+    "reauthenticate": "harness_site.accounts.account_and_login_forms.ReauthenticateWithPasswordForm",
+    "change_password": "harness_site.accounts.account_and_login_forms.ChangePasswordForm",
+    "set_password": "harness_site.accounts.account_and_login_forms.SetPasswordForm",
 }
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
@@ -94,14 +94,14 @@ ACCOUNT_RATE_LIMITS = {
 }
 MFA_ADAPTER = "harness_site.accounts.allauth_adapters.FactorAdapter"
 MFA_FORMS = {
-    "authenticate": "harness_site.accounts.forms.CodeForm",
-    "reauthenticate": "harness_site.accounts.forms.ReauthenticateWithCodeForm",
-    "activate_totp": "harness_site.accounts.forms.FirstCodeForm",
-    "authenticate_webauthn": "harness_site.accounts.forms.PasskeyFactorForm",
-    "reauthenticate_webauthn": "harness_site.accounts.forms.ReauthenticateWithPasskeyForm",
-    "login_webauthn": "harness_site.accounts.forms.PasskeySignInForm",
-    "add_webauthn": "harness_site.accounts.forms.PasskeyForm",
-    "edit_webauthn": "harness_site.accounts.forms.PasskeyNameForm",
+    "authenticate": "harness_site.accounts.account_and_login_forms.CodeForm",
+    "reauthenticate": "harness_site.accounts.account_and_login_forms.ReauthenticateWithCodeForm",
+    "activate_totp": "harness_site.accounts.account_and_login_forms.FirstCodeForm",
+    "authenticate_webauthn": "harness_site.accounts.account_and_login_forms.PasskeyFactorForm",
+    "reauthenticate_webauthn": "harness_site.accounts.account_and_login_forms.ReauthenticateWithPasskeyForm",
+    "login_webauthn": "harness_site.accounts.account_and_login_forms.PasskeySignInForm",
+    "add_webauthn": "harness_site.accounts.account_and_login_forms.PasskeyForm",
+    "edit_webauthn": "harness_site.accounts.account_and_login_forms.PasskeyNameForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_TOTP_ISSUER = "Harness"

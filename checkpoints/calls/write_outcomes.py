@@ -39,7 +39,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 
 
-def write_call_outcome_or_refuse_late_result(
+def write_call_outcome_or_store_late_result_and_raise(
     store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome, *, is_repeated: bool = False
 ) -> None:
     """Write the outcome of a call that this run issued.
@@ -173,13 +173,13 @@ def record_call_result(
             None if owned_session is None or step is not None else owned_session.issued_calls.pop(call_id, None)
         )
         if owned_session is not None and issued_call is not None:
-            write_call_outcome_or_refuse_late_result(store, owned_session, issued_call, outcome)
+            write_call_outcome_or_store_late_result_and_raise(store, owned_session, issued_call, outcome)
             return
         row = look_up_and_lock_rows.get_session(store, session_id)
         call = look_up_and_lock_rows.get_latest_call_attempt(store, row, call_id, step=step)
         if owned_session is None:
             raise store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
-        write_call_outcome_or_refuse_late_result(
+        write_call_outcome_or_store_late_result_and_raise(
             store, owned_session, IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt), outcome
         )
 

@@ -110,7 +110,7 @@ class DatabaseExecution:
 
     def write_outcome(self, outcome: CallOutcome) -> None:
         with quarantine.quarantine_on_integrity_error(self.store, self.session_id):
-            write_outcomes.write_call_outcome_or_refuse_late_result(
+            write_outcomes.write_call_outcome_or_store_late_result_and_raise(
                 self.store, self.owned_session, self.issued_call, outcome
             )
 

@@ -9,8 +9,8 @@ from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_t
 from checkpoints.importers.imported_session_builder import (
     Body,
     TranscriptFormat,
+    find_block_types,
     get_text_field_or_empty,
-    list_block_types,
 )
 from checkpoints.importers.provider_message_reader import (
     Exchange,
@@ -104,7 +104,7 @@ def _score_message(value: Any) -> int:
     ):
         return 0
     content = value["content"]
-    types = list_block_types(content)
+    types = find_block_types(content)
     if value.get("type", "message") != "message":
         return 0
     if "stop_reason" in value:

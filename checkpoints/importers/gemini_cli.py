@@ -177,9 +177,11 @@ class GeminiReader:
             block = build_call_block_or_none(call) if number >= count else None
             if block is not None:
                 body = {"role": "assistant", "blocks": [block]}
-                keys.append(_append_late_call_or_result(builder, body, message, call, "call"))
+                keys.append(_append_call_or_result_at_end_of_chat(builder, body, message, call, "call"))
         results = [(call, result) for call in calls if (result := build_result_message_or_none(call)) is not None]
-        keys += [_append_late_call_or_result(builder, result, message, call, "result") for call, result in results]
+        keys += [
+            _append_call_or_result_at_end_of_chat(builder, result, message, call, "result") for call, result in results
+        ]
         self._last = max(keys, key=lambda each: builder.recorder.find_message_position(each) or 0)
 
     def _choose_predecessor_key(self, builder: TranscriptBuilder, message_id: str) -> str:
@@ -234,7 +236,9 @@ def _get_key_of_last_message_or_start(builder: TranscriptBuilder) -> str:
     return path[-1].key if path else TRANSCRIPT_START
 
 
-def _append_late_call_or_result(builder: TranscriptBuilder, body: Body, message: Body, call: Body, part: str) -> str:
+def _append_call_or_result_at_end_of_chat(
+    builder: TranscriptBuilder, body: Body, message: Body, call: Body, part: str
+) -> str:
     """Add a call that came after its message, or a result, at the end of the chat. Returns its key."""
     message_id = get_valid_message_id_or_empty(message)
     at = parse_iso_or_unix_time_or_none(call.get("timestamp")) or parse_iso_or_unix_time_or_none(

@@ -67,7 +67,7 @@ def get_text_field_or_empty(values: Any, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def list_block_types(content: Any) -> set[str]:
+def find_block_types(content: Any) -> set[str]:
     """Return the types of the blocks of a message's content."""
     return (
         {get_text_field_or_empty(block, "type") for block in content if isinstance(block, dict)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none
-from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, find_block_types
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
@@ -119,7 +119,7 @@ def _score_message(message: Any) -> int:
     if {"tool_calls", "tool_call_id", "function_call"} & message.keys() or message["role"] in {"tool", "function"}:
         return 2
     content = message.get("content")
-    types = list_block_types(content)
+    types = find_block_types(content)
     is_plain = "type" not in message and "parts" not in message and ("content" in message or "refusal" in message)
     return 1 if is_plain and types <= {"text", "image_url", "input_audio", "file", "refusal"} else 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none
-from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, find_block_types
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
@@ -231,7 +231,7 @@ def score_item_match(value: Any) -> int:
     if kind != "message":
         return 2 * (isinstance(kind, str) and kind in _ITEM_TYPES)
     content = value.get("content")
-    types = list_block_types(content)
+    types = find_block_types(content)
     if not isinstance(value.get("role"), str):
         return 0
     return (

@@ -59,7 +59,8 @@ def _wrap_blocks_in_message_list(role: str, blocks: list[Any]) -> list[Body]:
 
 def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     if values and all(
-        isinstance(value, dict) and ("toolCallId" in value or _is_bare_tool_call_part(value)) for value in values
+        isinstance(value, dict) and ("toolCallId" in value or _is_tool_call_part_without_message(value))
+        for value in values
     ):
         return _wrap_blocks_in_message_list("assistant", [build_call_block(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
@@ -92,7 +93,7 @@ def _unwrap_prompt_or_completion(value: Any) -> Any:
     return next((fields[name] for name in ("prompt", "completion") if isinstance(fields.get(name), dict)), value)
 
 
-def _is_bare_tool_call_part(value: Body) -> bool:
+def _is_tool_call_part_without_message(value: Body) -> bool:
     return "role" not in value and get_text_field_or_empty(value, "type") in {"tool_call", "tool-call"}
 
 

@@ -66,7 +66,7 @@ class FolderWatch:
         #: Folders that could not be read at the last look.
         self._unreadable: set[str] = set()
 
-    def _find_files_and_report_unreadable(self) -> list[SourceFile]:
+    def _find_files_and_report_unreadable_folders(self) -> list[SourceFile]:
         """Find the files; none if there are none. A folder that cannot be read is reported once."""
         unreadable: list[OSError] = []
         try:
@@ -80,7 +80,7 @@ class FolderWatch:
 
     def import_existing(self, progress: Progress | None = None) -> None:
         """Import what is there already, without reading unchanged files."""
-        files = self._find_files_and_report_unreadable()
+        files = self._find_files_and_report_unreadable_folders()
         if not files:
             return
         self._known = {file.path: (file.size, file.modified_ns) for file in files}
@@ -96,7 +96,7 @@ class FolderWatch:
 
     def import_changes(self) -> int:
         """Import what has changed since the last look. Returns the number of files that were read."""
-        return self._import_changed_files(self._find_files_and_report_unreadable())
+        return self._import_changed_files(self._find_files_and_report_unreadable_folders())
 
     def import_growing_files(self) -> int:
         """Import what files have got that were growing at the last look, and look for no others. Returns their
@@ -156,7 +156,7 @@ class FolderWatch:
     def reimport_transcripts_that_ended(self) -> int:
         """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""
         now = clock.now()
-        files = self._find_files_and_report_unreadable() if self._live else []
+        files = self._find_files_and_report_unreadable_folders() if self._live else []
         ended = [file for file in files if file.path in self._live and not file.was_changed_recently(now)]
         for file in ended:
             self._open.pop(file.path, None)

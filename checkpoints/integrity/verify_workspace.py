@@ -45,7 +45,7 @@ class CheckedSession:
     is_progress_stored: bool = False
 
 
-def verify_workspace_and_quarantine_sessions(
+def iterate_checked_sessions_of_workspace_and_quarantine_altered(
     using: str,
     workspace_pk: int,
     counts: VerificationCounts,
@@ -76,7 +76,7 @@ def verify_workspace_and_quarantine_sessions(
     keys = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk").values_list("pk", flat=True)
     while batch := list(keys.filter(pk__gt=check.reached)[:BATCH_SIZE]):
         last: CheckedSession | None = None
-        for checked in quarantine_unreadable_and_verify_sessions(using, batch, counts):
+        for checked in iterate_checked_sessions_and_quarantine_unreadable(using, batch, counts):
             if last is not None:
                 yield last
             check.sessions += 1
@@ -112,10 +112,10 @@ def _reset_stored_check_result(using: str, workspace_pk: int) -> IntegrityCheck:
     )
 
 
-def quarantine_unreadable_and_verify_sessions(
+def iterate_checked_sessions_and_quarantine_unreadable(
     using: str, session_pks: Sequence[int], counts: VerificationCounts
 ) -> Iterator[CheckedSession]:
-    """Verify sessions as `verify_sessions_and_quarantine_altered` does, and before it whether their rows can be read.
+    """Verify sessions as `iterate_checked_sessions_and_quarantine_altered` does, if their rows can be read at all.
 
     A session that has a value of another type than its column is put under quarantine, and nothing else of it is read.
 
@@ -136,10 +136,10 @@ def quarantine_unreadable_and_verify_sessions(
         yield CheckedSession(session_pk, str(name), problems)
     readable = [pk for pk in session_pks if pk not in unreadable]
     sessions = list(Session.objects.using(using).filter(pk__in=readable).order_by("pk"))
-    yield from verify_sessions_and_quarantine_altered(using, sessions, counts)
+    yield from iterate_checked_sessions_and_quarantine_altered(using, sessions, counts)
 
 
-def verify_sessions_and_quarantine_altered(
+def iterate_checked_sessions_and_quarantine_altered(
     using: str, sessions: Sequence[Session], counts: VerificationCounts
 ) -> Iterator[CheckedSession]:
     """Verify sessions, as many together as are small, and put those with altered rows under quarantine.
@@ -164,7 +164,7 @@ def verify_sessions_and_quarantine_altered(
                 raise
             counts.rows = rows_before
             for session in group:  # that of the row that cannot be read raises the error again
-                yield from verify_sessions_and_quarantine_altered(using, [session], counts)
+                yield from iterate_checked_sessions_and_quarantine_altered(using, [session], counts)
             continue
         for session in group:
             checked = CheckedSession(session.pk, session.session_id)

@@ -22,7 +22,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from harness_site.accounts import audit_events, field_encryption, first_admin
-from harness_site.accounts.login_age import has_logged_in_recently_or_cannot_reauthenticate
+from harness_site.accounts.recent_login import has_logged_in_recently_or_cannot_reauthenticate
 
 _MISMATCH: Final = _("Wrong name or password. Both are case-sensitive.")
 _PATIENCE: Final = _("Too many attempts. Wait a few minutes and try again.")

@@ -26,8 +26,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.accounts import field_encryption
-from harness_site.accounts.login_age import has_logged_in_recently_or_cannot_reauthenticate
 from harness_site.accounts.permissions import MemberRequest, P, R
+from harness_site.accounts.recent_login import has_logged_in_recently_or_cannot_reauthenticate
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
 
 _PURPOSE: Final = "forms"

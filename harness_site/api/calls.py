@@ -262,7 +262,7 @@ def _settle_call_issued_by_this_process(
         return False
     del owned_session.issued_calls[call_id]
     try:
-        write_outcomes.write_call_outcome_or_refuse_late_result(store, owned_session, issued_call, outcome)
+        write_outcomes.write_call_outcome_or_store_late_result_and_raise(store, owned_session, issued_call, outcome)
     finally:
         store.executing.discard(issued_call.pk)
     return True
@@ -287,7 +287,7 @@ def _settle_stored_call(
         is_stored = call.run_id == owned_session.run_id and write_outcomes.is_outcome_of_call(call, outcome)
         if not (is_repeated and is_stored):
             issued_call = IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt)
-            write_outcomes.write_call_outcome_or_refuse_late_result(
+            write_outcomes.write_call_outcome_or_store_late_result_and_raise(
                 store, owned_session, issued_call, outcome, is_repeated=is_repeated
             )
     finally:

@@ -115,7 +115,7 @@ def prepare_client_store_for_opening(request: HttpRequest, session_id: str, body
 
 def _reattach_run_of_first_attempt(store: Store, session_id: str, first_attempt: ApiWrite) -> None:
     """Hold the run that the first attempt of a request started, so that the repetition starts no other one."""
-    session = _find_session_owned_by_client_or_none(store, session_id)
+    session = _find_session_leased_by_client_or_none(store, session_id)
     if session is not None and session.owner is not None and session.owner.started_at >= first_attempt.created_at:
         reattach_run.reattach_run(store, session_id, session.fence)
 
@@ -124,12 +124,12 @@ def _refuse_unnamed_client_while_run_is_alive(request: HttpRequest, store: Store
     """Require that no other process without a name drives the session: they cannot be told apart by their token."""
     if request.headers.get("Harness-Client") or store.find_owned_session(session_id) is not None:
         return
-    session = _find_session_owned_by_client_or_none(store, session_id)
+    session = _find_session_leased_by_client_or_none(store, session_id)
     if session is not None and session.owner is not None and run_liveness_check.is_run_alive(session.owner):
         raise take_and_release_ownership.build_session_busy_error(session, session.owner)
 
 
-def _find_session_owned_by_client_or_none(store: Store, session_id: str) -> Session | None:
+def _find_session_leased_by_client_or_none(store: Store, session_id: str) -> Session | None:
     """Find the session if a run of this client owns it."""
     sessions = Session.objects.filter(workspace_id=store.workspace_id, session_id=session_id)
     return sessions.filter(owner__owner_token=store.token).select_related("owner").first()

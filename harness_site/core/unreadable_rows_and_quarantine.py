@@ -126,7 +126,7 @@ def _quarantine_session_if_altered(session_pk: int, error: Exception) -> bool:
     )
 
 
-def skip_unreadable_records(rows: Iterable[Read | UnreadableRecord]) -> list[Read]:
+def filter_out_unreadable_records(rows: Iterable[Read | UnreadableRecord]) -> list[Read]:
     """Return the rows that could be read."""
     return [row for row in rows if not isinstance(row, UnreadableRecord)]
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
 from harness_site.core.site_languages import list_languages_to_choose
 from harness_site.display import display_preferences, time_zones

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events
-from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.views.member_settings import InvitationForm
 from harness_site.core.post_only_views import require_post_or_redirect

@@ -96,7 +96,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "undecided": undecided,
         "agents_with_undecided": [(each, undecided_of_agents[each.name]) for each in sums.agents],
         "waiting_calls": waiting.own,
-        "own_share": waiting.own if waiting.has_calls_of_other_deciders and not agent else None,
+        "own_share": waiting.own if waiting.has_calls_member_may_not_decide and not agent else None,
         "first_rows": first_calls.rows,
         "oldest": min((row.since for row in first_calls.rows), default=None),
         "is_one_urgent": any(row.is_urgent for row in first_calls.rows),

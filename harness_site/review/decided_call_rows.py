@@ -107,7 +107,7 @@ class DecidedBatch:
         return self.latest.earlier if len({row.earlier for row in self.rows}) == 1 else ()
 
     @property
-    def has_evidence(self) -> bool:
+    def has_evidence_for_all_calls(self) -> bool:
         return all(row.has_evidence for row in self.rows)
 
     @property

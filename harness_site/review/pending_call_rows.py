@@ -38,7 +38,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     convert_rows_or_mark_unreadable,
-    skip_unreadable_records,
+    filter_out_unreadable_records,
 )
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
@@ -281,7 +281,7 @@ class PendingRowBuilder:
         lines = convert_rows_or_mark_unreadable(
             calls, self._check_integrity_and_build_outage_line, "call", attrgetter("session_id")
         )
-        readable = skip_unreadable_records(lines)
+        readable = filter_out_unreadable_records(lines)
         all_agents = agent_counts or Counter(line.agent for line in readable)
         agents = [(agent, number) for agent, number in all_agents.most_common() if agent]
         shown_risks = {line.risk for line in readable}

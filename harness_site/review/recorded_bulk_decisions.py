@@ -20,12 +20,12 @@ from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import status_labels
-from harness_site.review.bulk_decisions import BulkDecisionResult
 from harness_site.review.decision_effect_texts import advise_after_used_decision, find_live_owner_run
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from harness_site.review.outage_page_url import OutageWindow
-from harness_site.review.record_decision import build_decision_target
+from harness_site.review.record_decision_from_form import build_decision_target
+from harness_site.review.record_each_of_several_decisions import BulkDecisionResult
 from harness_site.review.selectors.calls_awaiting_same_approval import SameApprovalGroup
 from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
 from harness_site.sessions.selectors.multi_person_approvals import has_votes_of_others

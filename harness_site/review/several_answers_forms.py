@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from checkpoints.enums import DecisionKind
-from harness_site.review.bulk_decisions import CallAnswer
 from harness_site.review.decision_options import APPROVALS, OUTCOME_KINDS, OUTCOMES
 from harness_site.review.forms import build_answer_choices, build_evidence_from_text
+from harness_site.review.record_each_of_several_decisions import CallAnswer
 from harness_site.review.selectors.outage_groups import PAGE
 
 #: Answers that can be the same for several calls that await approval.

@@ -171,7 +171,7 @@ def search_sessions(
     if sessions is not None:
         limits = ReadLimits()
     try:
-        with limit_search_time():
+        with limit_search_time_and_force_custom_plan():
             limits = limits or load_sequential_read_limits(cursor.last if cursor else None)
             page = _collect_page_of_sessions(scope, limits, cursor, first)
     except OperationalError:
@@ -183,7 +183,7 @@ def search_calls(workspace: int, query: SearchQuery, *, times: TimeRange | None 
     """Search the newest `MOST_CALLS` logged calls in a workspace, of these times, whose texts have all terms."""
     calls = _filter_by_time_of_source(Passage.objects.filter(workspace=workspace, kind=Kind.CALL), times)
     try:
-        with limit_search_time():
+        with limit_search_time_and_force_custom_plan():
             limits = load_sequential_read_limits()
             matches, has_more = _load_newest_matches(calls, query, limits, MOST_CALLS, MOST_CALLS, before=None)
             found = list(Passage.objects.filter(pk__in=[pk for pk, _session in matches]))
@@ -224,7 +224,7 @@ def search_passages_of_session(
         passages = passages.filter(pk__lte=newest)
     matches = _filter_by_time_of_source(filter_passages_by_query_with_index(passages, query), times)
     try:
-        with limit_search_time():
+        with limit_search_time_and_force_custom_plan():
             found = list(matches.order_by("-pk")[: PAGE + 1])
             newest = cursor.newest if cursor else found[0].pk if found else None
             following = SearchCursor(found[PAGE - 1].pk, newest or 0) if len(found) > PAGE else None
@@ -494,7 +494,7 @@ def list_session_pks_matching_every_term(workspace: int, query: SearchQuery) -> 
 
 
 @contextmanager
-def limit_search_time() -> Iterator[None]:
+def limit_search_time_and_force_custom_plan() -> Iterator[None]:
     """Let PostgreSQL plan for the actual search terms, and set the timeout."""
     if connection.vendor == "sqlite":
         yield

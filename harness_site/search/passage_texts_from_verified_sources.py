@@ -14,8 +14,8 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals
 from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
+    filter_out_unreadable_records,
     load_rows_or_mark_unreadable,
-    skip_unreadable_records,
 )
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Passage
@@ -51,11 +51,11 @@ def _list_verified_source_keys(kind: Kind, keys: Iterable[int]) -> list[int]:
     column = "pk" if kind == Kind.SESSION else "session_id"
     stored: Any = SOURCES[kind]._default_manager.filter(pk__in=keys)
     rows = load_rows_or_mark_unreadable(stored, kind.value, session_column=column)
-    messages = skip_unreadable_records(rows) if kind == Kind.MESSAGE else []
+    messages = filter_out_unreadable_records(rows) if kind == Kind.MESSAGE else []
     chains = version_seals.read_chains_before_messages(connection, messages)
     verify = partial(_verify_source_and_get_key, chains)
     verified = convert_rows_or_mark_unreadable(rows, verify, kind.value, lambda row: getattr(row, column))
-    return skip_unreadable_records(verified)
+    return filter_out_unreadable_records(verified)
 
 
 def _verify_source_and_get_key(chains: Mapping[tuple[int, int], Any], row: Any) -> int:

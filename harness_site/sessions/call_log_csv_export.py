@@ -12,7 +12,7 @@ from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
 )
-from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 
 HEAD: Final = (
@@ -40,7 +40,7 @@ def generate_csv_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]])
     """Yield the header, one line for each call, and a last line that marks the file as complete."""
     yield csv_rows.mask_and_format_csv_line(HEAD)
     for rows in pages:
-        calls = skip_unreadable_records(rows)
+        calls = filter_out_unreadable_records(rows)
         secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in calls})
         for row in rows:
             yield _format_line(row, secrets)

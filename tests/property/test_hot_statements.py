@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.calls.intent_log import issue_call_or_find_live_call
-from checkpoints.calls.write_outcomes import write_call_outcome_or_refuse_late_result
+from checkpoints.calls.write_outcomes import write_call_outcome_or_store_late_result_and_raise
 from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
@@ -102,7 +102,7 @@ class Player:
         if not self.open:
             return "nothing is open"
         store = self.checkpointer.store
-        write_call_outcome_or_refuse_late_result(
+        write_call_outcome_or_store_late_result_and_raise(
             store, store.get_owned_session(self.session_id), self.open.pop(), CallOutcome(status, '"done"')
         )
         return status

@@ -22,7 +22,7 @@ SEAL_KEY, SIGNING_KEY = "5e" * 32, "51" * 32
 
 #: Modules that always run so: the ways of a decision and of a resume, and pages of a session.
 ALWAYS_SEALED = (
-    "tests/integration/review/test_record_decision.py",
+    "tests/integration/review/test_record_decision_from_form.py",
     "tests/integration/checkpoints/resume/test_gate.py",
     "tests/integration/sessions/test_version_list.py",
 )

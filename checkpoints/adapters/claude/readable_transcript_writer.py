@@ -124,26 +124,26 @@ class TranscriptMirror:
         self.written.clear()
         self._transaction.begin_writing_under_callers_lock(row, owned_session)
 
-    def begin_writing_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
+    def begin_optimistic_writing(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to the session as it is known. `exits` ends the transaction if one is needed.
 
         Every method may raise `SessionChanged` from then on.
         """
         self.written.clear()
-        self._transaction.begin_writing_without_lock(known, exits)
+        self._transaction.begin_optimistic_writing(known, exits)
 
     @property
-    def can_write_without_lock(self) -> bool:
+    def can_write_optimistically(self) -> bool:
         """Whether there is no more to write than a version. Otherwise the session is locked."""
-        return self._transaction.can_write_without_lock
+        return self._transaction.can_write_optimistically
 
     def lock_session_and_write_queued_version(self) -> None:
         """Lock the session, if it is not locked yet, and write the version there."""
         self._transaction.lock_session_and_write_queued_version()
 
-    def write_queued_version_and_rows_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
+    def write_queued_version_and_rows_optimistically(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement."""
-        self._transaction.write_queued_version_and_rows_without_lock(rows)
+        self._transaction.write_queued_version_and_rows_optimistically(rows)
 
     @property
     def session_row(self) -> Session:
@@ -218,12 +218,12 @@ class MirrorTransaction:
         self.locked.clear()
         self.locked[row.session_id] = (row, owned_session)
 
-    def begin_writing_without_lock(self, known: CachedSession, exits: ExitStack) -> None:
+    def begin_optimistic_writing(self, known: CachedSession, exits: ExitStack) -> None:
         """Begin to write to a session that is not locked yet."""
         self.begin_writing_under_callers_lock(copy.copy(known.row), None)
         self._known, self._exits = known, exits
 
-    def can_write_version_without_lock(self, session_id: str) -> bool:
+    def can_write_version_optimistically(self, session_id: str) -> bool:
         """Return whether the next version of a session may be written at the end, without a lock."""
         known = self._known
         return known is not None and self._pending is None and known.row.session_id == session_id
@@ -233,11 +233,11 @@ class MirrorTransaction:
         self._pending = pending
 
     @property
-    def can_write_without_lock(self) -> bool:
+    def can_write_optimistically(self) -> bool:
         """Whether the session is not locked."""
         return self._known is not None
 
-    def write_queued_version_and_rows_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
+    def write_queued_version_and_rows_optimistically(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement. Raises `SessionChanged`."""
         known, pending = self._known, self._pending
         self._known = self._pending = None
@@ -318,7 +318,7 @@ class ReadableTranscriptWriter(ImportWriter):
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:
-        if self._transaction.can_write_without_lock:  # a version is noted, and nothing is written
+        if self._transaction.can_write_optimistically:  # a version is noted, and nothing is written
             yield
         else:
             with super().open_transaction():
@@ -370,7 +370,7 @@ class ReadableTranscriptWriter(ImportWriter):
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
-        if made or calls.has_unwritten_late_results() or not self._can_write_turns_without_lock(turns, first):
+        if made or calls.has_unwritten_late_results() or not self._can_write_turns_optimistically(turns, first):
             self._transaction.lock_session_and_write_queued_version()
         self._kinds = calls.kinds
         if made and self._row is not None:
@@ -389,7 +389,7 @@ class ReadableTranscriptWriter(ImportWriter):
             self._row.created_at = first
         return is_new
 
-    def _can_write_turns_without_lock(self, turns: Sequence[ImportedTurn], first: datetime) -> bool:
+    def _can_write_turns_optimistically(self, turns: Sequence[ImportedTurn], first: datetime) -> bool:
         """Return whether turns are one version that continues the transcript, answers no call, and changes no more."""
         return (
             len(turns) == 1
@@ -398,7 +398,7 @@ class ReadableTranscriptWriter(ImportWriter):
             and self._run is not None
             and self._run.session_id == self._row.pk
             and first >= self._row.created_at
-            and self._transaction.can_write_version_without_lock(self.origin.session_id)
+            and self._transaction.can_write_version_optimistically(self.origin.session_id)
             and not turns[0].new_result_counts
         )
 
@@ -417,7 +417,7 @@ class ReadableTranscriptWriter(ImportWriter):
             self._written.extend(
                 StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
             )
-            if self._transaction.can_write_version_without_lock(self.origin.session_id):
+            if self._transaction.can_write_version_optimistically(self.origin.session_id):
                 content = VersionToWrite(
                     turn.build_transcript_end(),
                     turn.get_version_state(),
@@ -460,7 +460,7 @@ class ReadableTranscriptWriter(ImportWriter):
         if self._row is None or self._run is None:
             return
         if (
-            self._transaction.can_write_without_lock
+            self._transaction.can_write_optimistically
             and not calls.has_unwritten_late_results()
             and not self._build_changed_session_columns_or_empty(end)
         ):

@@ -236,7 +236,7 @@ class HarnessSessionStore(SessionStore):
         if len(_list_new_lines(lines, mirror.keys)) < len(lines):
             return None
         with ExitStack() as exits:
-            mirror.begin_writing_without_lock(known, exits)
+            mirror.begin_optimistic_writing(known, exits)
             log = LineLog(store, known.row, None, key.project_log_group, known=(mirror.size, mirror.header))
             log.queue_lines(transcript_line_delta_encoding.encode_lines(lines, mirror.last_line))
             mirror.pass_lines_to_reader(lines)
@@ -246,8 +246,8 @@ class HarnessSessionStore(SessionStore):
                 len(lines) + len(mirror.written) >= write_cached_session_in_one_statement.MAX_ROWS
             ):  # the header is a row, too
                 mirror.lock_session_and_write_queued_version()
-            if mirror.can_write_without_lock:
-                mirror.write_queued_version_and_rows_without_lock(
+            if mirror.can_write_optimistically:
+                mirror.write_queued_version_and_rows_optimistically(
                     log.take_rows_of_queued_lines_and_header(mirror.written)
                 )
             else:

@@ -41,7 +41,7 @@ class Command(BaseCommand):
                     f"{KEY_SETTING} is empty: texts are compared with their digests, which whoever changes a text can "
                     "compute too, and nothing notices other changes."
                 )
-            for checked in self._verify_and_quarantine_selected_sessions(options, counts):
+            for checked in self._iterate_checked_selected_sessions_and_quarantine(options, counts):
                 for name, problem in found.add_session_and_list_named_problems(checked):
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
                 if checked.is_progress_stored:
@@ -71,18 +71,18 @@ class Command(BaseCommand):
                 f"{counts.rows} rows of {found.sessions} sessions, {found.altered} not as they were written."
             )
 
-    def _verify_and_quarantine_selected_sessions(
+    def _iterate_checked_selected_sessions_and_quarantine(
         self, options: dict[str, Any], counts: VerificationCounts
     ) -> Iterator[verify_workspace.CheckedSession]:
         using = options["database"]
         if options["session"] is not None:
             sessions = Session.objects.using(using).filter(session_id=options["session"]).order_by("pk")
             keys = list(sessions.values_list("pk", flat=True))
-            yield from verify_workspace.quarantine_unreadable_and_verify_sessions(using, keys, counts)
+            yield from verify_workspace.iterate_checked_sessions_and_quarantine_unreadable(using, keys, counts)
             return
         resume, missing = options["resume"], missing_sessions.find_sessions_missing_from_database(using)
         for workspace_pk in verify_workspace.list_workspace_keys_to_check(using, resume=resume):
-            yield from verify_workspace.verify_workspace_and_quarantine_sessions(
+            yield from verify_workspace.iterate_checked_sessions_of_workspace_and_quarantine_altered(
                 using, workspace_pk, counts, resume=resume, missing=missing
             )
 

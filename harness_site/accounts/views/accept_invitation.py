@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from harness_site.accounts import audit_events, member_services
-from harness_site.accounts.forms import NewAccountForm
+from harness_site.accounts.account_and_login_forms import NewAccountForm
 from harness_site.accounts.membership_queries import is_single_workspace_installation
 from harness_site.accounts.models import Invitation
 from harness_site.accounts.permissions import WORKSPACE_KEY

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from harness_site.accounts import audit_events, first_admin, sign_in_links
-from harness_site.accounts.forms import FirstAccountForm
+from harness_site.accounts.account_and_login_forms import FirstAccountForm
 
 
 @require_http_methods(["GET", "POST"])

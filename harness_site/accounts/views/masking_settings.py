@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.accounts import audit_events, load_masking_rules
-from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import MaskingSettings
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login

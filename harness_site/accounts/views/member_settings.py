@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from checkpoints.enums import Role
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts import member_services
-from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.invitation_mail import send_invitation_email
 from harness_site.accounts.member_activity import load_last_activity_by_user
 from harness_site.accounts.models import Invitation, Membership

@@ -17,11 +17,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
-from harness_site.accounts.forms import SetPasswordForm
-from harness_site.accounts.login_age import has_recent_link_login
+from harness_site.accounts.account_and_login_forms import SetPasswordForm
 from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, find_request_membership
+from harness_site.accounts.recent_login import has_recent_link_login
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
 from harness_site.accounts.user_sessions import delete_expired_and_list_user_sessions, end_user_sessions
 

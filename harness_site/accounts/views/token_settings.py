@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import ActorKind, Role
 from harness_site.accounts import api_tokens
-from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login

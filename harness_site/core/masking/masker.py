@@ -219,7 +219,7 @@ def get_masked_text_beginning(text: str, size: int) -> str:
     window = text[: size + max(MARGIN, _LONGEST_ESCAPE * rules.known_values.longest_value_length)]
     if len(window) == len(text):
         return get_masked_text_slice(text, 0, size)
-    spans = _find_secret_spans_with_decoding(window, rules, is_cut=True)
+    spans = _find_secret_spans_in_text_and_decoded_escapes(window, rules, is_cut=True)
     cut = next((stop for start, stop in spans if start < size < stop), size)
     return _replace_spans_with_mask(window[:cut], [span for span in spans if span[1] <= cut])
 
@@ -394,7 +394,7 @@ def find_secret_spans(text: str) -> tuple[Span, ...]:
 
 @lru_cache(maxsize=16_384)
 def _find_cached_spans_of_short_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
-    return _find_secret_spans_with_decoding(text, rules)
+    return _find_secret_spans_in_text_and_decoded_escapes(text, rules)
 
 
 class _SpanCache:
@@ -426,12 +426,14 @@ def _find_cached_spans_of_long_text(text: str, rules: MaskingRules) -> tuple[Spa
     key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest(), rules
     spans = _long_texts.get(key)
     if spans is None:
-        spans = _find_secret_spans_with_decoding(text, rules)
+        spans = _find_secret_spans_in_text_and_decoded_escapes(text, rules)
         _long_texts.add(key, spans)
     return spans
 
 
-def _find_secret_spans_with_decoding(text: str, rules: MaskingRules, *, is_cut: bool = False) -> tuple[Span, ...]:
+def _find_secret_spans_in_text_and_decoded_escapes(
+    text: str, rules: MaskingRules, *, is_cut: bool = False
+) -> tuple[Span, ...]:
     """Find secrets in the text as written, and as decoded if that differs.
 
     `is_cut` means that the text continues: whatever may be the beginning of a long secret is secret up to the end.
@@ -457,7 +459,7 @@ def _find_secret_spans_near_slice(text: str, start: int, stop: int, rules: Maski
         end = stop + max(distance, _LONGEST_ESCAPE * longest)
         if end >= len(text):
             break
-        spans = _find_secret_spans_with_decoding(text[begin:end], rules, is_cut=True)
+        spans = _find_secret_spans_in_text_and_decoded_escapes(text[begin:end], rules, is_cut=True)
         if not any(first < stop - begin and last == end - begin for first, last in spans):
             return [(first + begin, last + begin) for first, last in spans]
     rest = text[begin:]

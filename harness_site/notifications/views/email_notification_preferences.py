@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
-from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_confirmation

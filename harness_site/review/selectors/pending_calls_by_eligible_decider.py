@@ -69,7 +69,7 @@ class CallsByDecider:
     by_status: Mapping[str, CallsByDecider] = field(default_factory=dict)
 
     @property
-    def has_calls_of_other_deciders(self) -> bool:
+    def has_calls_member_may_not_decide(self) -> bool:
         """Whether calls wait that the member may not decide now."""
         return bool(self.need_admin or self.need_others or self.handed_over or self.quarantined)
 

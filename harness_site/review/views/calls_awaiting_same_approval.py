@@ -29,9 +29,9 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     call_or_use_fallback,
     convert_rows_or_mark_unreadable,
-    skip_unreadable_records,
+    filter_out_unreadable_records,
 )
-from harness_site.review import bulk_decisions, bulk_results_in_user_session, claims_and_presence
+from harness_site.review import bulk_results_in_user_session, claims_and_presence, record_each_of_several_decisions
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.differing_arguments import (
     find_names_of_equal_arguments,
@@ -92,7 +92,7 @@ def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
     group, form = parse_same_approval_group(request.POST), SameApprovalForm(request.POST)
     if not form.is_valid():
         return _render_same_approval_page(request, group, form, status=422)
-    results = bulk_decisions.record_decisions_from_answers(
+    results = record_each_of_several_decisions.record_decisions_from_answers(
         form.build_answers(), by=request.membership, actor=build_decision_actor(request)
     )
     name = bulk_results_in_user_session.save_bulk_results_and_get_name(request, results)
@@ -111,15 +111,15 @@ def _render_same_approval_page(
     )
     settled = request.GET.get("settled", "") or request.POST.get("settled", "")
     outcome = bulk_results_in_user_session.load_bulk_results(request, settled)
-    shown = [*skip_unreadable_records(calls), *(outcome.calls if outcome else ())]
+    shown = [*filter_out_unreadable_records(calls), *(outcome.calls if outcome else ())]
     session_pks = {call.session_id for call in shown}
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     invalid_field = focus_first_invalid_field([form]) if form.selected else None
     rows = _build_selectable_call_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
     may_decide = request.membership.has_role(Role.APPROVER)
-    selectable = [row for row in skip_unreadable_records(rows) if may_decide and row.can_be_decided]
-    compared = [row for row in skip_unreadable_records(rows) if row.row.is_verified]
+    selectable = [row for row in filter_out_unreadable_records(rows) if may_decide and row.can_be_decided]
+    compared = [row for row in filter_out_unreadable_records(rows) if row.row.is_verified]
     args_of_calls = [row.args for row in compared]
     context = {
         "group": group,
@@ -185,7 +185,7 @@ def _build_selectable_call_rows(
     form: SameApprovalForm,
     builder: PendingRowBuilder,
 ) -> list[SelectableCallRow | UnreadableRecord]:
-    readable, reader, now = skip_unreadable_records(calls), request.membership, clock.now()
+    readable, reader, now = filter_out_unreadable_records(calls), request.membership, clock.now()
     electorate = build_eligible_vote_mapper(reader.workspace)
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
     changes_by_call = load_changes_of_waiting_calls(readable, electorate)

@@ -71,7 +71,7 @@ from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt
 from harness_site.review.models import Comment
 from harness_site.review.queue_filters import load_call_filters_of_list, parse_order_of_list
 from harness_site.review.reader_decisions import may_member_decide_call
-from harness_site.review.record_decision import (
+from harness_site.review.record_decision_from_form import (
     build_decision_target,
     get_result_text_or_none,
     record_decision_from_form,

@@ -31,12 +31,6 @@ from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
 from harness_site.core.repeated_hook_answers import fold_repeated_hook_answers
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
-from harness_site.review.bulk_decisions import (
-    CallAnswer,
-    ChosenCall,
-    record_decisions_from_answers,
-    record_decisions_from_late_results,
-)
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.decision_options import OUTCOME_KINDS
@@ -44,6 +38,12 @@ from harness_site.review.differing_arguments import find_names_of_visibly_differ
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.outage_verifications import summarize_last_verification
+from harness_site.review.record_each_of_several_decisions import (
+    CallAnswer,
+    ChosenCall,
+    record_decisions_from_answers,
+    record_decisions_from_late_results,
+)
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
 from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary

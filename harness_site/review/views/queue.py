@@ -27,7 +27,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     call_or_use_fallback,
     convert_rows_or_mark_unreadable,
-    skip_unreadable_records,
+    filter_out_unreadable_records,
 )
 from harness_site.review import claims_and_presence, find_decisions, find_waiting_calls
 from harness_site.review.claims_and_presence import NOBODY
@@ -228,7 +228,7 @@ class _PendingPage:
 
     @property
     def readable_calls(self) -> list[ToolCall]:
-        return skip_unreadable_records([*self.calls_shown_as_rows, *chain.from_iterable(self.outages.values())])
+        return filter_out_unreadable_records([*self.calls_shown_as_rows, *chain.from_iterable(self.outages.values())])
 
 
 def _load_pending_context(
@@ -430,7 +430,7 @@ def _build_pending_rows(
     builder: PendingRowBuilder,
 ) -> list[PendingCallRow | UnverifiedCallRow | UnreadableRecord]:
     now = clock.now()
-    readable = skip_unreadable_records(calls)
+    readable = filter_out_unreadable_records(calls)
     outages_by_call = outage_groups.map_calls_to_outages(readable, outages)
     electorate = build_eligible_vote_mapper(request.membership.workspace)
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)

@@ -67,12 +67,14 @@ def compare_parts(old: tuple[Part, ...], new: tuple[Part, ...], budget: StepBudg
     Empty if they are too many to find out which belong to each other.
     """
     try:
-        return tuple(_iterate_edited_parts(old, new, budget))
+        return tuple(_iterate_aligned_message_parts(old, new, budget))
     except word_diff.TooManySteps:
         return ()
 
 
-def _iterate_edited_parts(old: tuple[Part, ...], new: tuple[Part, ...], budget: StepBudget) -> Iterator[EditedPart]:
+def _iterate_aligned_message_parts(
+    old: tuple[Part, ...], new: tuple[Part, ...], budget: StepBudget
+) -> Iterator[EditedPart]:
     old_kinds, new_kinds = list(map(_get_kind_and_tool, old)), list(map(_get_kind_and_tool, new))
     for tag, i1, i2, j1, j2 in word_diff.BoundedMatcher(old_kinds, new_kinds, _ALIGNMENT_STEPS).get_opcodes():
         if tag == "equal":

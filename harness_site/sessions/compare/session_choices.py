@@ -13,7 +13,10 @@ from checkpoints.sessions.session_list_filters import SessionFilter, split_into_
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
-from harness_site.core.unreadable_rows_and_quarantine import convert_rows_or_mark_unreadable, skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import (
+    convert_rows_or_mark_unreadable,
+    filter_out_unreadable_records,
+)
 from harness_site.search import passage_search
 from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
@@ -96,7 +99,7 @@ def load_session_choices(
             )
 
     choices = convert_rows_or_mark_unreadable(rows, build_choice, "session", attrgetter("pk"))
-    return SessionChoices(typed, tuple(skip_unreadable_records(choices)), len(offered) > OFFERED)
+    return SessionChoices(typed, tuple(filter_out_unreadable_records(choices)), len(offered) > OFFERED)
 
 
 def _list_sessions_of_agent_most_similar_first(workspace_id: int, compared_with: SessionRow) -> list[int]:

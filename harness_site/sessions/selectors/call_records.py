@@ -37,7 +37,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     call_or_use_fallback,
     convert_rows_or_mark_unreadable,
-    skip_unreadable_records,
+    filter_out_unreadable_records,
 )
 
 PAGE = 30
@@ -354,7 +354,7 @@ def load_readable_calls_with_pks_without_results(pks: list[int]) -> list[CallRec
     """Load the calls with these keys, without those that were altered or cannot be read, in no particular order."""
     if not pks:
         return []
-    return skip_unreadable_records(build_calls_with_decisions_or_mark_unreadable(list(_query_calls_by_pk(pks))))
+    return filter_out_unreadable_records(build_calls_with_decisions_or_mark_unreadable(list(_query_calls_by_pk(pks))))
 
 
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
@@ -433,7 +433,7 @@ def build_calls_with_decisions_or_mark_unreadable(
     rows: Sequence[ToolCall | UnreadableRecord],
 ) -> list[CallRecord | UnreadableRecord]:
     """Build records without results; a call that was altered, or has an altered decision, becomes a placeholder."""
-    readable = skip_unreadable_records(rows)
+    readable = filter_out_unreadable_records(rows)
     loaded = call_or_use_fallback(
         "A decision or late result of a call", lambda: _load_decisions_and_late_results_by_call(readable), None
     )

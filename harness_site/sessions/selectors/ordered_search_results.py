@@ -62,7 +62,7 @@ def search_sessions_in_order_of_column(search: OrderedSearch) -> SearchPage | No
     sort, cursor = search.wanted.sort, search.cursor
     after = session_list_pages.parse_page_cursor(cursor.place, sort) if cursor else None
     try:
-        with passage_search.limit_search_time():
+        with passage_search.limit_search_time_and_force_custom_plan():
             condition = _build_match_condition(search)
             if condition is None:
                 return None
@@ -88,7 +88,7 @@ def search_best_matching_sessions(search: OrderedSearch) -> SearchPage | None:
     cursor = search.cursor
     start = int(cursor.place) if cursor and cursor.place.isascii() and cursor.place.isdigit() else 0
     try:
-        with passage_search.limit_search_time():
+        with passage_search.limit_search_time_and_force_custom_plan():
             ranked = _rank_sessions_if_few(search)
     except OperationalError:
         return None

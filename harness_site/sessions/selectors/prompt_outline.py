@@ -169,7 +169,7 @@ def _load_texts_and_first_calls(
         title, _is_command = _parse_prompt_title_and_is_command(beginning, size)
         if title:
             texts[position] = title
-        elif call := _find_first_call(beginning, size):
+        elif call := _parse_first_call_of_message(beginning, size):
             calls[position] = call
     used = texts.keys() | calls.keys()
     beginnings = {position: text for position, _moment, text, _size in rows if position in used}
@@ -177,7 +177,7 @@ def _load_texts_and_first_calls(
     return texts, calls
 
 
-def _find_first_call(beginning: str, size: int) -> CallPart | None:
+def _parse_first_call_of_message(beginning: str, size: int) -> CallPart | None:
     parts = parse_message_parts.parse_message_parts(beginning) if size <= _BEGINNING else ()
     return next((part for part in parts if isinstance(part, CallPart)), None)
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final
 
 from checkpoints.models import Session
-from harness_site.core.unreadable_rows_and_quarantine import skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import filter_out_unreadable_records
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionRow
 
@@ -85,7 +85,7 @@ def load_session_tree(session: Session) -> SessionTree:
         if not level or not is_complete:
             break
     loaded = session_rows.load_session_rows_in_order_of_pks(session.workspace_id, tuple(ids))
-    known = {row.pk: row for row in skip_unreadable_records(loaded)}
+    known = {row.pk: row for row in filter_out_unreadable_records(loaded)}
     return SessionTree(tuple(_iterate_subtree_nodes(root.pk, 0, known, children)), is_complete)
 
 

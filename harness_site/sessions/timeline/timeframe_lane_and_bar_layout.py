@@ -165,7 +165,7 @@ def compute_timeframe_layout(
     longest = _LONGEST_NAME if width == WIDTHS[0] else _LONGEST_NAME_ON_PHONE
     call_rows = [_group_calls_into_rows(run_items.calls, longest) for run_items in items_by_run]
     instants = _iterate_timeframe_instants(frame.courses, items_by_run)
-    busy = _iterate_busy_periods(items_by_run)
+    busy = _iterate_work_and_call_periods(items_by_run)
     names = [_format_lane_name(run_course, longest) for run_course in frame.courses]
     names_of_rows = (row.text for rows in call_rows for row in rows)
     left = max([LEFT, *(len(name) * _LETTER + 8 for name in chain(names, names_of_rows, names_beside))])
@@ -204,7 +204,7 @@ def _iterate_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[Run
     return chain(starts, ends, *(map(START, row) for row in rows), *(map(END, row) for row in rows))
 
 
-def _iterate_busy_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
+def _iterate_work_and_call_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
     """Return the periods in which turns and calls went on."""
     for run_items in runs:
         for turn in run_items.turns:

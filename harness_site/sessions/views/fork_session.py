@@ -20,7 +20,7 @@ from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotF
 from checkpoints.ids import MAX_LENGTH
 from checkpoints.sessions.new_session_fields import TITLE_LENGTH
 from harness_site.accounts import audit_events
-from harness_site.accounts.forms import set_field_labels_styles_and_errors
+from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text

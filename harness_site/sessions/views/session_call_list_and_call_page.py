@@ -11,7 +11,7 @@ from checkpoints.formats.parse_message_parts import CallPart, parts_to_text
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
-from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, skip_unreadable_records
+from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import (
@@ -43,7 +43,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
     page = call_records.load_session_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
-    original_runs = call_records.load_run_numbers_of_originals(head.stored, skip_unreadable_records(page.rows))
+    original_runs = call_records.load_run_numbers_of_originals(head.stored, filter_out_unreadable_records(page.rows))
     rows = build_session_call_lines(pk, page.rows, original_runs, head.origin_id, has_times=head.row.has_times)
     context = {
         "head": head,

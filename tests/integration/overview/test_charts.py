@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from checkpoints.enums import SessionStatus
 from harness_site.overview import charts, periods, totals
-from harness_site.search import daily_session_sums_recount
+from harness_site.search import hourly_and_daily_session_sums
 from tests.integration.overview.started_sessions_and_settled_calls import make_started_session
 from tests.support.factories import make_call, make_session
 from tests.support.page_text import visible_text
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str) -> None:
     make_started_session(0, "1.234", status=SessionStatus.COMPLETED)
     make_call(session=make_session(), issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     response = reader.get(f"/overview/?period={period}")
     page = response.content.decode()
     names = ["sessions", "waits", "failures", "interruptions", "costs"]
@@ -72,7 +72,7 @@ def test_waiting_times_are_at_their_labels_of_the_axis(
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     make_started_session(0)
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     reader.cookies["harness_zone"] = "Asia/Kolkata"
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     page = reader.get("/overview/?period=24h").content.decode()
@@ -106,7 +106,7 @@ def test_labels_of_hours_are_round_hours_of_the_reader_below_their_steps(zone: s
 def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: Client) -> None:
     make_session(status=SessionStatus.CANCELLED)
     make_session(status=SessionStatus.NEEDS_REVIEW)
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
     assert "1 cancelled; 0 running, paused or idle" in page.content.decode()

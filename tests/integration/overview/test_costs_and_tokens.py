@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.enums import CostBasis, Phase, Role
 from checkpoints.formats import to_canonical_json
 from harness_site.overview.templatetags import harness_overview
-from harness_site.search import daily_session_sums_recount
+from harness_site.search import hourly_and_daily_session_sums
 from harness_site.search.models import ModelSums
 from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_started_session
@@ -40,10 +40,10 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
     for model in ("large-1", "small-1"):
         make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
-        daily_session_sums_recount.recount_changed_days_and_record_models(None)
+        hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     assert load_totals().models == ()  # the messages have not been read yet
     complete()
-    daily_session_sums_recount.recount_changed_days_and_record_models(datetime.now(UTC))
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(datetime.now(UTC))
     rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load_totals().models}
     assert rows == {
         "large-1": (3, Decimal(6)),
@@ -96,7 +96,7 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     spend("counts anew", "0.25", model="large-1", total_tokens=20_000)
     spend("of two", "5", by_model={"large-1": {"cost_usd": 4}, "small-1": {"cost_usd": 1}}, total_tokens=1_000_500)
     complete()
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     found = load_totals()
     assert (found.total.sessions, found.total.tokens) == (6, 1_000_000 + 200_000 + 400_000 + 20_000 + 500)
     assert found.total.cost == Decimal(4) + Decimal("0.5") + 2 + Decimal("0.25") + 1
@@ -138,7 +138,7 @@ def test_a_cost_says_what_is_estimated_and_what_is_missing(reader: Client) -> No
     make_session(agent="mail", budget_spent_usd="3")
     for _ in range(2):
         make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert "2 have no known cost" in visible_text(page)
     html = page.content.decode()
@@ -152,7 +152,7 @@ def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, 
     make_session(agent="desk", budget_spent_usd="2")
     for _ in range(2):
         make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     sentence = "The cost of 2 of 3 sessions is unknown: neither their agents nor a price table state it."
     page = visible_text(reader.get("/overview/"))
     assert f"{sentence} An admin sees under Settings, System how to set up a price table." in page
@@ -169,15 +169,15 @@ def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, 
 
 def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     make_started_session(0, agent="desk")
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "desk 1 0 of 1 0 –" in page
     make_started_session(0, "0.5", agent="desk")
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     assert "desk 2 0 of 2 0 $0.50" in visible_text(reader.get("/overview/"))
     # As with tools, a share is stated from three on.
     make_started_session(0, "0.5", agent="desk")
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     assert "desk 3 0 % 0 $1.00" in visible_text(reader.get("/overview/"))
 
 
@@ -199,7 +199,7 @@ def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str
 def test_tokens_stand_where_the_cost_is_unknown(reader: Client) -> None:
     make_session(agent="desk", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN, total_tokens=1_234_567)
     make_session(agent="mail", budget_spent_usd="2", total_tokens=8)
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     for address in ("/overview/", "/sessions/"):
         response = reader.get(address)
         assert "1.2 M tokens" in visible_text(response)

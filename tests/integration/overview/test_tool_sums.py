@@ -12,7 +12,7 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from harness_site.overview import periods, totals
-from harness_site.search import call_and_decision_sums, daily_session_sums_recount, indexer
+from harness_site.search import call_and_decision_sums, hourly_and_daily_session_sums, indexer
 from harness_site.search.models import DecisionSums, ToolSums
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_settled_call
 from tests.integration.search.conftest import complete
@@ -70,7 +70,7 @@ def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None
         for number in range(calls):
             make_settled_call(tool, status=CallStatus.FAILED if number < failed else CallStatus.COMPLETED)
     complete()
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     html = reader.get("/overview/").content.decode()
     table = html.partition("Tools that fail most</h2>")[2].partition("</table>")[0]
     assert re.findall(r'<a class="mono"[^>]*>(\w+)</a>', table) == ["mail", "pay", "rare"]
@@ -87,7 +87,7 @@ def test_failed_calls_of_a_rarely_called_tool_are_counted_where_it_has_no_share(
     make_settled_call("deploy", seconds=500, status=CallStatus.FAILED)
     make_settled_call("deploy", seconds=500)
     complete()
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     html = reader.get("/overview/").content.decode()
     table = html.partition("Tools that fail most</h2>")[2].partition("</section>")[0]
     assert "deploy" not in table

@@ -63,6 +63,6 @@ def test_decision_passes_few_files(client: Client, db: None) -> None:
     view = files.index("harness_site/review/views/decision_card.py")
     assert files[view:] == [
         "harness_site/review/views/decision_card.py",
-        "harness_site/review/record_decision.py",
+        "harness_site/review/record_decision_from_form.py",
         "checkpoints/decisions/decide.py",
     ]

@@ -159,13 +159,13 @@ def test_search_begins_near_the_slice(kind: str) -> None:
 
 def test_later_page_searches_only_its_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
-    find = masker._find_secret_spans_with_decoding
+    find = masker._find_secret_spans_in_text_and_decoded_escapes
 
     def count(text: str, rules: masker.MaskingRules, *, is_cut: bool = False) -> tuple[tuple[int, int], ...]:
         searched.append(len(text))
         return find(text, rules, is_cut=is_cut)
 
-    monkeypatch.setattr(masker, "_find_secret_spans_with_decoding", count)
+    monkeypatch.setattr(masker, "_find_secret_spans_in_text_and_decoded_escapes", count)
     text = fill("secrets", 5 * PAGE)
     for start in islice(range(0, len(text), PAGE), 1, 5):
         masker.get_masked_text_slice(text, start, start + PAGE)

@@ -5,7 +5,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand
 
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.search import daily_session_sums_recount, indexer
+from harness_site.search import hourly_and_daily_session_sums, indexer
 from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
 
 #: Seconds between two checks of another process that is indexing or was killed.
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             total += count
             if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        daily_session_sums_recount.recount_changed_days_and_record_models(None)
+        hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
         self._print_problems()
 

@@ -139,7 +139,9 @@ def test_interrupted_verification_continues_where_it_stopped(
         start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
     monkeypatch.setattr(verify_workspace, "BATCH_SIZE", 2)
     workspace = Session.objects.get(session_id="s").workspace_id
-    interrupted = verify_workspace.verify_workspace_and_quarantine_sessions("default", workspace, VerificationCounts())
+    interrupted = verify_workspace.iterate_checked_sessions_of_workspace_and_quarantine_altered(
+        "default", workspace, VerificationCounts()
+    )
     checked = [next(interrupted) for _ in range(2)]
     assert [(each.session_id, each.is_progress_stored) for each in checked] == [("s", False), ("t", True)]
     del interrupted

@@ -189,7 +189,7 @@ def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: t
         values = list_other_values(field)
         for value in values if EXHAUSTIVE else [values[number % len(values)]]:
             store_value(model, field.column, value, row)
-            checked = verify_workspace.quarantine_unreadable_and_verify_sessions(
+            checked = verify_workspace.iterate_checked_sessions_and_quarantine_unreadable(
                 "default", [setup.pk], VerificationCounts()
             )
             found = [(problem.table, problem.row, problem.why) for each in checked for problem in each.problems]

@@ -147,7 +147,9 @@ def test_every_session_of_a_workspace_is_verified(
     for name in ("s", "t", "u"):
         start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
     plain(Message).filter(session__session_id="t", position=1).update(role="system")
-    checked = verify_workspace.verify_sessions_and_quarantine_altered("default", list_sessions(), VerificationCounts())
+    checked = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+        "default", list_sessions(), VerificationCounts()
+    )
     assert [(each.session_id, len(each.problems)) for each in checked] == [("s", 0), ("t", 1), ("u", 0)]
 
 
@@ -158,7 +160,9 @@ def test_row_by_an_unknown_key_hides_no_other_session(open_checkpointer: Open) -
     plain(Checkpoint).filter(session__session_id="s").update(row_seal=UNKNOWN_SEAL)
     plain(Message).filter(session__session_id="u", position=1).update(role="system")
     checked = list(
-        verify_workspace.verify_sessions_and_quarantine_altered("default", list_sessions(), VerificationCounts())
+        verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+            "default", list_sessions(), VerificationCounts()
+        )
     )
     assert [(each.session_id, len(each.problems)) for each in checked] == [("s", 1), ("t", 0), ("u", 1)]
     (problem,) = checked[0].problems
@@ -170,7 +174,7 @@ def test_altered_row_beside_one_by_an_unknown_key_quarantines_the_session(open_c
     start_session(open_checkpointer(), "s").save_checkpoint("s", conversation("abc"), {}, 0)
     plain(Message).filter(position=0).update(row_seal=UNKNOWN_SEAL)
     plain(Message).filter(position=1).update(role="system")
-    (checked,) = verify_workspace.verify_sessions_and_quarantine_altered(
+    (checked,) = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
         "default", list_sessions(), VerificationCounts()
     )
     assert [problem.unknown_key for problem in checked.problems] == ["00000000", None]
@@ -200,7 +204,9 @@ def test_session_that_changes_while_others_are_read_is_not_altered(open_checkpoi
     before = list_sessions()
     cp.save_checkpoint("s", conversation("axyz"), {}, 0)
     cp.prune("s", keep_last=1)
-    (checked,) = verify_workspace.verify_sessions_and_quarantine_altered("default", before, VerificationCounts())
+    (checked,) = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+        "default", before, VerificationCounts()
+    )
     assert checked.problems == []
     assert Session.objects.get().quarantined_at is None
 
@@ -222,7 +228,7 @@ def test_versions_that_are_removed_while_others_are_read_are_no_problem(
     assert find_together()[0] != {}
     cp.save_checkpoint("s", conversation("axw"), {}, 0)
     monkeypatch.setattr(verification, "_find_message_problems_and_collect_chains", prune_before)
-    (checked,) = verify_workspace.verify_sessions_and_quarantine_altered(
+    (checked,) = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
         "default", list_sessions(), VerificationCounts()
     )
     assert checked.problems == []

@@ -1,4 +1,4 @@
-"""Forms of django-allauth with the site's labels and styles."""
+"""Forms of accounts and logins, most of them django-allauth's with the site's labels and styles."""
 
 import struct
 from collections.abc import Iterator

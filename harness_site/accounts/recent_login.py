@@ -1,4 +1,4 @@
-"""Age of the current login."""
+"""Predicates about a login that is recent enough to need no further one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording of decisions from the review forms."""
+"""Recording of one decision from a form of the review, with its file as evidence."""
 
 from typing import Any
 

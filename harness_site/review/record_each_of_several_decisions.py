@@ -1,4 +1,4 @@
-"""Bulk decisions about calls, each recorded or refused by itself: by late results, or by evidence that people give."""
+"""Decisions about several calls, each recorded or refused by itself: by late results, or by evidence of people."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from harness_site.review.decision_error_texts import (
     build_problem_of_earlier_decision,
     find_session_problem_with_decision,
 )
-from harness_site.review.record_decision import build_decision_target
+from harness_site.review.record_decision_from_form import build_decision_target
 from harness_site.review.restore_masked_results import (
     restore_typed_result_or_say_unknown,
     unmask_unchanged_result_or_raise,

@@ -1,4 +1,4 @@
-"""Template tags about the state of this installation."""
+"""Template tag that tells whether one of the first steps of the installation is left."""
 
 from django import template
 from django.template import Context

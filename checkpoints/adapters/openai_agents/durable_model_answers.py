@@ -137,7 +137,7 @@ def _build_begun_run(row: Session, newest: Checkpoint | None, new: OpenRun, cont
     """
     if continued is None:
         return replace(new, start=row.message_count)
-    found = _parse_open_run_of_version(row, newest)
+    found = _parse_open_run_and_drop_missing_answer(row, newest)
     if found is None or not found.has_answer_at_same_position(continued):
         raise OwnershipLost(row.session_id)
     return replace(found, input_digest=new.input_digest)
@@ -177,7 +177,7 @@ def store_model_answer(
 
     def build_version_with_answer(row: Session, newest: Checkpoint | None) -> VersionContent:
         nonlocal run
-        before = own or _parse_open_run_of_version(row, newest) or OpenRun()
+        before = own or _parse_open_run_and_drop_missing_answer(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response, start=before.start)
         return VersionContent(
             None, added=items, payload=run.to_payload(), usage=response.get("usage"), model=response.get("model", "")
@@ -225,7 +225,7 @@ def append_items_not_in_answer(
     def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent:
         nonlocal after
         content, after, open_run = _build_content_and_remaining_runs(
-            store, row, _parse_open_run_of_version(row, newest), own, items, answered
+            store, row, _parse_open_run_and_drop_missing_answer(row, newest), own, items, answered
         )
         if open_run is not None and (own is None or open_run.is_same_run(own.run)):
             open_run = _copy_with_agent_of_next_turn(open_run, agent)
@@ -320,7 +320,7 @@ def record_open_run_end(
     """
 
     def build_version_without_open_run(row: Session, newest: Checkpoint | None) -> VersionContent | None:
-        found = _parse_open_run_of_version(row, newest)
+        found = _parse_open_run_and_drop_missing_answer(row, newest)
         run = own or found
         is_last = run is not None and run.count and row.message_count == run.first + run.count
         keep = run.first if run is not None and discard and is_last else None
@@ -335,7 +335,7 @@ def record_open_run_end(
     )
 
 
-def _parse_open_run_of_version(row: Session, newest: Checkpoint | None) -> OpenRun | None:
+def _parse_open_run_and_drop_missing_answer(row: Session, newest: Checkpoint | None) -> OpenRun | None:
     if newest is None or newest.payload is None:
         return None
     try:

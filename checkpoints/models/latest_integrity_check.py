@@ -1,4 +1,4 @@
-"""Table of the results of `verify_integrity`."""
+"""Table of the progress and the result of the latest `verify_integrity` of each workspace."""
 
 from django.db import models
 from django.db.models.functions import Now
