@@ -72,7 +72,7 @@ class ToolGuard:
         self._description = NewSessionFields(agent=agent)
         self._release_after_call = release_after_call
         serde = checkpointer.serde if isinstance(checkpointer, HarnessSaver) else JsonPlusSerializer()
-        self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _extract_logged_text_of_tool_result)
+        self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _format_tool_result_as_text)
 
     # ---- calls
 
@@ -310,7 +310,7 @@ def _find_tool_messages(value: Any) -> Sequence[ToolMessage]:
     return [message for message in found if isinstance(message, ToolMessage)] if isinstance(found, list) else []
 
 
-def _extract_logged_text_of_tool_result(value: Any) -> str:
+def _format_tool_result_as_text(value: Any) -> str:
     found = _find_tool_messages(value)
     if found:
         return "\n".join(str(message.text) for message in found)

@@ -167,7 +167,7 @@ def test_page_shows_the_values_of_bars_that_are_higher_than_the_axis(reader: Cli
     for days in range(4):
         for _number in range(1 if days else 12):
             make_started_session(days)
-    daily_session_sums_recount.recount_changed_days_and_record_models(None)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?period=7d").content.decode()
     assert page.count('<polygon class="gap"') == 1
     assert re.search(r'<svg class="labels values" aria-hidden="true"><text [^>]+>12</text></svg>', page)
