@@ -64,7 +64,7 @@ def does_command_need_site_packages(command: str) -> bool:
     """Return whether a command of the overview exists only with the packages of the site."""
     return (
         any(command in commands for commands in COMMANDS.values())
-        and command not in _list_commands_usable_without_site_extra()
+        and command not in _find_commands_usable_without_site_extra()
     )
 
 
@@ -75,7 +75,7 @@ def does_command_need_database(command: str) -> bool:
 
 def format_overview(program: str = "harness", *, is_site_installed: bool) -> str:
     """Format the overview; without the packages of the site it lists only the commands of the library."""
-    library = _list_commands_usable_without_site_extra()
+    library = _find_commands_usable_without_site_extra()
     lines = [f"Harness {checkpoints.__version__}. Usage: {program} COMMAND [options]", ""]
     for title, commands in COMMANDS.items():
         shown = {name: text for name, text in commands.items() if is_site_installed or name in library}
@@ -91,5 +91,5 @@ def format_overview(program: str = "harness", *, is_site_installed: bool) -> str
     return "\n".join(lines)
 
 
-def _list_commands_usable_without_site_extra() -> frozenset[str]:
+def _find_commands_usable_without_site_extra() -> frozenset[str]:
     return _WITHOUT_THE_SITE | frozenset(find_commands(str(Path(checkpoints.__file__).parent / "management")))

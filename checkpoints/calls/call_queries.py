@@ -151,7 +151,7 @@ def _is_unanswered_call_matched_by_arguments(call: ToolCall) -> bool:
     return is_matched and call.answered_version is None
 
 
-def list_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:
+def collect_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:
     """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
     edits = signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
         tool_call=call, kind=DecisionKind.EDIT

@@ -345,7 +345,7 @@ def _matches_intent(store: Store, call: ToolCall, intent: CallIntent) -> bool:
         return False
     return (
         call.args_digest == intent.args_digest
-        or intent.args_digest in call_queries.list_current_and_earlier_args_digests(store, call)
+        or intent.args_digest in call_queries.collect_current_and_earlier_args_digests(store, call)
     )
 
 

@@ -45,7 +45,7 @@ def does_run_remember_live_call_key(owned_session: OwnedSession, key: str) -> bo
     return hash(key) in owned_session.live_keys
 
 
-def list_live_key_hashes(calls: Iterable[ToolCall]) -> set[int]:
+def collect_live_key_hashes(calls: Iterable[ToolCall]) -> set[int]:
     """Return the hashes of the keys of those calls that are live."""
     return {hash(call.idempotency_key) for call in calls if call.status in LIVE_CALL_STATUSES}
 

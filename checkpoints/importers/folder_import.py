@@ -148,7 +148,7 @@ class FolderImport:
         """Remember the noted files in the database. Others are read again next time, which changes nothing."""
         save_imported_file_rows(self.store, self.take_queued_imported_file_rows())
 
-    def list_paths_of_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
+    def collect_paths_of_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
         """List the files whose last import still holds, from their sizes and times alone."""
         rows = {
             digest: (size, modified_ns, sessions, live)
@@ -162,10 +162,10 @@ class FolderImport:
             row = rows.get(digest_text(file.path_text))
             if row is not None and row[:2] == (file.size, file.modified_ns) and not row[3]:
                 same[file.path] = parse_json(row[2])
-        existing = self._list_existing_session_ids({session for sessions in same.values() for session in sessions})
+        existing = self._load_existing_session_ids({session for sessions in same.values() for session in sessions})
         return {path for path, sessions in same.items() if existing.issuperset(sessions)}
 
-    def _list_existing_session_ids(self, session_ids: set[str]) -> set[str]:
+    def _load_existing_session_ids(self, session_ids: set[str]) -> set[str]:
         existing: set[str] = set()
         wanted = sorted(session_ids)
         rows = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)

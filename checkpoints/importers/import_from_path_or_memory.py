@@ -108,7 +108,7 @@ def import_files_unless_unchanged(
     workers: int | None = 1,
 ) -> None:
     """Import the files of `path`, by several processes if there are several; raise what refuses the only one."""
-    unchanged = folder.list_paths_of_unchanged_files(files) if skip_unchanged else set[Path]()
+    unchanged = folder.collect_paths_of_unchanged_files(files) if skip_unchanged else set[Path]()
     folder.report.unchanged = len(unchanged)
     changed = [file for file in files if file.path not in unchanged]
     import_files_in_processes_or_one_by_one(folder, changed, progress, is_single=path.is_file(), workers=workers)

@@ -271,7 +271,7 @@ class TranscriptBuilder:
 
     def record_message(self, message: ImportedMessage, source: Body, parts: Sequence[Part] | None = None) -> None:
         """Record a message with what is known beside it. `parts` are those of its body, if they have been read."""
-        comes_again = self._undo_context_of_repeated_last_message(message.key)
+        comes_again = self._undo_context_if_last_message_repeats(message.key)
         self._last = message.key, [*self._notes], self._written_context
         if self._notes:
             source = {**source, "before": self._notes}
@@ -304,7 +304,7 @@ class TranscriptBuilder:
                 self._count += 1
                 self._counts[key] = self._count
 
-    def _undo_context_of_repeated_last_message(self, key: str) -> bool:
+    def _undo_context_if_last_message_repeats(self, key: str) -> bool:
         """Take back what the last message has from beside the conversation, if it comes again. Returns whether it
         does."""
         if self._last is None or self._last[0] != key:

@@ -62,7 +62,7 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
         count += _seal_rows_in_batches(Session.objects.using(using).filter(pk=session_pk, row_seal=None))
         if count:
             session.refresh_from_db(using=using)
-            for problem in verification.find_session_problems(using, session, verification.VerificationCounts()):
+            for problem in verification.iterate_session_problems(using, session, verification.VerificationCounts()):
                 raise problem.to_error()
             insert_unchained_events.record_event_of_workspace(
                 using,

@@ -71,7 +71,7 @@ class MistypedValue(NamedTuple):
         return IntegrityError(self.table, self.row, self.why)
 
 
-def find_mistyped_values_of_sessions(using: str, session_pks: Sequence[int]) -> Iterator[MistypedValue]:
+def iterate_mistyped_values_of_sessions(using: str, session_pks: Sequence[int]) -> Iterator[MistypedValue]:
     """Find the rows of sessions that have a value of another type than its column, each with the first such column.
 
     Args:
@@ -84,10 +84,10 @@ def find_mistyped_values_of_sessions(using: str, session_pks: Sequence[int]) -> 
     for start in range(0, len(session_pks), _SESSIONS_PER_STATEMENT):
         part = session_pks[start : start + _SESSIONS_PER_STATEMENT]
         for model in _list_session_models():
-            yield from _find_mistyped_rows(using, model, make_placeholders(len(part)), part)
+            yield from _iterate_mistyped_values_of_rows(using, model, make_placeholders(len(part)), part)
 
 
-def find_mistyped_noncontent_values_of_workspace(using: str, workspace_pk: int) -> Iterator[MistypedValue]:
+def iterate_mistyped_noncontent_values_of_workspace(using: str, workspace_pk: int) -> Iterator[MistypedValue]:
     """Find such values among all sessions of a workspace, except in the tables of messages and of contents.
 
     Args:
@@ -95,16 +95,16 @@ def find_mistyped_noncontent_values_of_workspace(using: str, workspace_pk: int) 
         workspace_pk: Key of the workspace.
 
     Yields:
-        The values, as `find_mistyped_values_of_sessions` does.
+        The values, as `iterate_mistyped_values_of_sessions` does.
     """
     sessions = f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} "  # noqa: S608 - names of a model
     sessions += f"WHERE {quote_column(Session, 'workspace')} = %s"
     for model in _list_session_models():
         if model not in _MODELS_OF_CONTENT:
-            yield from _find_mistyped_rows(using, model, sessions, [workspace_pk])
+            yield from _iterate_mistyped_values_of_rows(using, model, sessions, [workspace_pk])
 
 
-def _find_mistyped_rows(
+def _iterate_mistyped_values_of_rows(
     using: str, model: type[models.Model], sessions: str, params: Sequence[int]
 ) -> Iterator[MistypedValue]:
     """Find such values in one table; `sessions` is the SQL of the keys of sessions, with its parameters."""
@@ -168,4 +168,4 @@ def _build_type_mismatch_condition(using: str, field: models.Field[Any, Any]) ->
 
 def find_first_mistyped_value_of_session(using: str, session_pk: int) -> MistypedValue | None:
     """Find the first row of a session with a value of another type than its column."""
-    return next(find_mistyped_values_of_sessions(using, [session_pk]), None)
+    return next(iterate_mistyped_values_of_sessions(using, [session_pk]), None)

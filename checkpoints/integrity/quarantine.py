@@ -203,7 +203,9 @@ def find_mistyped_value_error_of_session(
         session_pk: Key of the session.
         session_id: Name of the session, for the error.
     """
-    value = _try_find_first_mistyped_value(using, mistyped_values.find_mistyped_values_of_sessions(using, [session_pk]))
+    value = _try_find_first_mistyped_value(
+        using, mistyped_values.iterate_mistyped_values_of_sessions(using, [session_pk])
+    )
     return None if value is None else value.to_error(session_id)
 
 
@@ -215,7 +217,7 @@ def find_mistyped_value_error_of_workspace(
     The `session_pk` of an `IntegrityError` is the key of its session.
     """
     value = _try_find_first_mistyped_value(
-        using, mistyped_values.find_mistyped_noncontent_values_of_workspace(using, workspace_pk)
+        using, mistyped_values.iterate_mistyped_noncontent_values_of_workspace(using, workspace_pk)
     )
     if value is None:
         return None
@@ -407,7 +409,7 @@ def _require_intact_rows_or_reseal(using: str, session: Session, *, accept_alter
 
     Returns the number of rows that were sealed. Raises `QuarantineStays`, `SealKeyMissing`.
     """
-    found = list(verification.find_session_problems(using, session, VerificationCounts()))
+    found = list(verification.iterate_session_problems(using, session, VerificationCounts()))
     _raise_on_unknown_seal_key(found)
     problems = [problem for problem in found if problem.is_alteration]
     if not problems:
@@ -425,12 +427,15 @@ def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Sess
 def _list_problems_of_altered_rows(using: str, session_pk: int) -> list[IntegrityProblem]:
     """List the altered rows of a locked session. If values have another type than their column, only these are read."""
     mistyped = list(
-        map(IntegrityProblem.from_mistyped_value, mistyped_values.find_mistyped_values_of_sessions(using, [session_pk]))
+        map(
+            IntegrityProblem.from_mistyped_value,
+            mistyped_values.iterate_mistyped_values_of_sessions(using, [session_pk]),
+        )
     )
     if mistyped:
         return mistyped
     session = _select_sessions_without_verifying_seals(using).get(pk=session_pk)
-    problems = verification.find_session_problems(using, session, VerificationCounts())
+    problems = verification.iterate_session_problems(using, session, VerificationCounts())
     return [problem for problem in problems if problem.is_alteration]
 
 

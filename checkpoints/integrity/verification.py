@@ -150,7 +150,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
             row_seals.verify_row(row)
             _append_row_if_sealed(rows, model, getattr(row, "row_seal", None))
             if isinstance(row, ToolCall):
-                live_keys |= missing_call_detection.list_live_key_hashes([row])
+                live_keys |= missing_call_detection.collect_live_key_hashes([row])
     for model in COUNTED_MODELS:
         of_session = model._default_manager.using(using).filter(session=session)
         for seal in of_session.values_list("row_seal", flat=True):
@@ -175,7 +175,7 @@ def require_session_unaltered(using: str, session: Session) -> None:
     """
     if get_seal_keys() is None:
         return
-    for problem in find_session_problems(using, session, VerificationCounts()):
+    for problem in iterate_session_problems(using, session, VerificationCounts()):
         raise problem.to_error()
 
 
@@ -184,16 +184,16 @@ def lock_session_and_require_rows_complete(using: str, session: Session) -> None
 
     Raises `IntegrityError`, or `SealKeyMissing`. The seals of the rows themselves are not verified.
     """
-    for problem in _lock_session_and_find_head_problems(using, session.pk):
+    for problem in _lock_session_and_iterate_head_problems(using, session.pk):
         raise problem.to_error()
 
 
-def find_session_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
+def iterate_session_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
     """Find every row of a session that is not as it was written. Raises `SealKeyMissing` without any key."""
-    return (problem for _, problem in find_problems_of_sessions(using, [session], counts))
+    return (problem for _, problem in iterate_problems_of_sessions(using, [session], counts))
 
 
-def find_problems_of_sessions(
+def iterate_problems_of_sessions(
     using: str, sessions: Sequence[Session], counts: VerificationCounts
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Find every row of sessions that is not as it was written. Raises `SealKeyMissing` without any key.
@@ -212,7 +212,7 @@ def find_problems_of_sessions(
         The key of the session and the problem, in the order of the tables.
     """
     unknown_keys: set[tuple[int, str]] = set()
-    for session_pk, problem in _find_problems_of_all_rows(using, sessions, counts, unknown_keys):
+    for session_pk, problem in _iterate_problems_of_all_rows(using, sessions, counts, unknown_keys):
         if problem.unknown_key is not None:
             if (session_pk, problem.unknown_key) in unknown_keys:
                 continue
@@ -220,7 +220,7 @@ def find_problems_of_sessions(
         yield session_pk, problem
 
 
-def _find_problems_of_all_rows(
+def _iterate_problems_of_all_rows(
     using: str, sessions: Sequence[Session], counts: VerificationCounts, unknown_keys: Collection[tuple[int, str]]
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Find every row of sessions that is not as it was written.
@@ -237,24 +237,24 @@ def _find_problems_of_all_rows(
     session_pks = sorted(session.pk for session in sessions)
     found, collected = _list_models_with_rows_in_key_range(using, session_pks), _VersionEndsAndSegments()
     for model in [model for model in found if model in SESSION_MODELS]:
-        yield from _find_row_problems_and_collect_version_ends(using, model, session_pks, counts, collected)
+        yield from _iterate_row_problems_and_collect_version_ends(using, model, session_pks, counts, collected)
     for session_pk, error in signed_decisions.iterate_decision_errors_of_sessions(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
     for session_pk in _list_session_keys_with_unexpected_head(using, with_head, collected):
-        for problem in _lock_session_and_find_head_problems(using, session_pk):
+        for problem in _lock_session_and_iterate_head_problems(using, session_pk):
             yield session_pk, problem
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(
         ((end.segment_id, end.position) for end in collected.ends), b""
     )
-    yield from _find_message_problems_and_collect_chains(using, collected, counts, chains)
-    yield from _find_version_end_problems(using, collected, chains)
-    with_contents = collected.sessions_with_states | _list_session_keys_with_blobs(using, found, session_pks)
-    yield from _find_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
+    yield from _iterate_message_problems_and_collect_chains(using, collected, counts, chains)
+    yield from _iterate_version_end_problems(using, collected, chains)
+    with_contents = collected.sessions_with_states | _load_session_keys_with_blobs(using, found, session_pks)
+    yield from _iterate_opaque_content_problems(using, [one for one in sessions if one.pk in with_contents], counts)
 
 
-def find_problems_of_early_responses(
+def iterate_problems_of_early_responses(
     using: str, workspace_pk: int, counts: VerificationCounts
 ) -> Iterator[IntegrityProblem]:
     """Find every row of a workspace that belongs to no session and is not as it was written: early responses.
@@ -286,7 +286,7 @@ def _build_tables_with_rows_sql() -> str:
     )
 
 
-def _list_session_keys_with_blobs(
+def _load_session_keys_with_blobs(
     using: str, found: Sequence[type[models.Model]], session_pks: Sequence[int]
 ) -> set[int]:
     if Blob not in found:
@@ -327,7 +327,7 @@ def _list_session_keys_with_unexpected_head(
     return unexpected
 
 
-def _lock_session_and_find_head_problems(using: str, session_pk: int) -> Iterator[IntegrityProblem]:
+def _lock_session_and_iterate_head_problems(using: str, session_pk: int) -> Iterator[IntegrityProblem]:
     """Verify the sum of a session, and what it says about its newest version, as they are stored at one moment."""
     keys = get_seal_keys()
     if keys is None:
@@ -414,7 +414,7 @@ def _build_sealed_column_getter(model: type[models.Model], *names: str) -> Calla
     return itemgetter(*(sealed.index(name) for name in names))
 
 
-def _find_row_problems_and_collect_version_ends(
+def _iterate_row_problems_and_collect_version_ends(
     using: str,
     model: type[models.Model],
     session_pks: Sequence[int],
@@ -484,7 +484,7 @@ def _load_and_describe_row_of_key(using: str, model: type[models.Model], pk: Any
     return str(pk) if row is None else row_seals.describe_row(row)
 
 
-def _find_message_problems_and_collect_chains(
+def _iterate_message_problems_and_collect_chains(
     using: str, collected: _VersionEndsAndSegments, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify the messages of each segment, one after the other, and that the segment before it is there.
@@ -567,7 +567,7 @@ def _describe_message_mismatch_or_none(
     return None if place == expected else "it names another session than its segment"
 
 
-def _find_version_end_problems(
+def _iterate_version_end_problems(
     using: str, collected: _VersionEndsAndSegments, chains: dict[tuple[int, int], bytes]
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify that each version ends with the message that it names, in a segment of its session.
@@ -583,19 +583,19 @@ def _find_version_end_problems(
             yield end.session_pk, IntegrityProblem(Checkpoint._meta.db_table, name, why)
 
 
-def _find_opaque_content_problems(
+def _iterate_opaque_content_problems(
     using: str, sessions: Sequence[Session], counts: VerificationCounts
 ) -> Iterator[tuple[int, IntegrityProblem]]:
     """Verify the opaque contents of sessions with states or writes of frameworks, and that none is missing."""
     for session in sessions:
-        problems = [_find_blob_problems(using, session, counts)]
+        problems = [_iterate_blob_problems(using, session, counts)]
         if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
-            problems.append(_find_unreadable_channel_problems(using, session))
-        problems.append(_lock_session_and_find_missing_blob_problems(using, session))
+            problems.append(_iterate_unreadable_channel_problems(using, session))
+        problems.append(_lock_session_and_iterate_missing_blob_problems(using, session))
         yield from ((session.pk, problem) for found in problems for problem in found)
 
 
-def _find_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
+def _iterate_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
     """Verify the opaque content of a session by its digests, which sealed rows name. A row may be deleted meanwhile."""
     for model in (Blob, FrameworkWrite):
         rows: Any = model._default_manager.using(using).filter(session=session)
@@ -606,7 +606,7 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))
 
 
-def _find_unreadable_channel_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _iterate_unreadable_channel_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Find the states of frameworks whose channels cannot be read."""
     states: models.QuerySet[FrameworkState] = (
         models.QuerySet(FrameworkState, using=using).filter(session=session).defer("body", "metadata")
@@ -618,7 +618,7 @@ def _find_unreadable_channel_problems(using: str, session: Session) -> Iterator[
             yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
 
-def _lock_session_and_find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _lock_session_and_iterate_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Find the opaque contents that a state or a write names and that are not there."""
     if not _list_digests_of_missing_blobs(using, session):
         return

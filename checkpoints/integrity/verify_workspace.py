@@ -16,9 +16,9 @@ from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
-    find_problems_of_early_responses,
-    find_problems_of_sessions,
-    find_session_problems,
+    iterate_problems_of_early_responses,
+    iterate_problems_of_sessions,
+    iterate_session_problems,
 )
 from checkpoints.models import IntegrityCheck, Session, Workspace
 from checkpoints.seals import row_seals, sealed_model
@@ -87,7 +87,7 @@ def iterate_checked_sessions_of_workspace_and_quarantine_altered(
         if last is not None:  # else all of them were deleted meanwhile
             last.is_progress_stored = True
             yield last
-    others = CheckedSession(None, "", list(find_problems_of_early_responses(using, workspace_pk, counts)))
+    others = CheckedSession(None, "", list(iterate_problems_of_early_responses(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
     named += _count_and_encode_problems(check, others, named)
     yield others
@@ -128,7 +128,7 @@ def iterate_checked_sessions_and_quarantine_unreadable(
         Each session: first those that cannot be read, then the others in the order of the keys.
     """
     unreadable: defaultdict[int, list[IntegrityProblem]] = defaultdict(list)
-    for value in mistyped_values.find_mistyped_values_of_sessions(using, session_pks):
+    for value in mistyped_values.iterate_mistyped_values_of_sessions(using, session_pks):
         unreadable[value.session_pk].append(IntegrityProblem.from_mistyped_value(value))
     for session_pk, problems in unreadable.items():
         name = Session.objects.using(using).filter(pk=session_pk).values_list("session_id", flat=True).first()
@@ -158,7 +158,7 @@ def iterate_checked_sessions_and_quarantine_altered(
     for group in _group_small_sessions(sessions):
         rows_before = counts.rows
         try:
-            suspects = {session_pk for session_pk, _ in find_problems_of_sessions(using, group, counts)}
+            suspects = {session_pk for session_pk, _ in iterate_problems_of_sessions(using, group, counts)}
         except Exception:
             if len(group) == 1:
                 raise
@@ -179,7 +179,7 @@ def _lock_session_and_list_problems(using: str, session_pk: int) -> list[Integri
     """List the rows of a session that are not as they were written, while no other process changes them."""
     with transaction.atomic(using=using):
         locked = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
-        return [] if locked is None else list(find_session_problems(using, locked, VerificationCounts()))
+        return [] if locked is None else list(iterate_session_problems(using, locked, VerificationCounts()))
 
 
 def _group_small_sessions(sessions: Sequence[Session]) -> list[list[Session]]:

@@ -62,7 +62,7 @@ def migrate_record(session_id: str, record: object) -> MigratedRecord:
     kind = _get_details_class(fields)
     payload = _rename_fields_to_current_names(
         fields.get("payload"),
-        _list_field_names(kind) | _list_field_names(RuntimeSnapshot) | {"messages"},
+        _collect_field_names(kind) | _collect_field_names(RuntimeSnapshot) | {"messages"},
         "payload.",
         changes,
     )
@@ -70,7 +70,7 @@ def migrate_record(session_id: str, record: object) -> MigratedRecord:
     snapshot = None
     if transcript is not None:
         snapshot = _build_dataclass(RuntimeSnapshot, _migrate_executions(payload, changes), "payload.", changes)
-    elif unknown_names := sorted(payload.keys() - _list_field_names(kind)):
+    elif unknown_names := sorted(payload.keys() - _collect_field_names(kind)):
         raise MalformedValue("payload.messages", f"it is missing, and {unknown_names[0]} belongs to a whole snapshot")
     run_id = fields.get("run_id")
     if not isinstance(run_id, str) or not run_id:
@@ -104,7 +104,7 @@ def _find_current_field_name(name: str, known_names: frozenset[str]) -> str | No
     )
 
 
-def _list_field_names(kind: type[Any]) -> frozenset[str]:
+def _collect_field_names(kind: type[Any]) -> frozenset[str]:
     return frozenset(field.name for field in dataclasses.fields(kind))
 
 
@@ -172,16 +172,16 @@ def _migrate_execution(kind: type[Any], item: object, path: str, changes: list[s
     known_fields = {
         name: value
         for name, value in item.items()
-        if _find_current_field_name(str(name), _list_field_names(kind)) is not None
+        if _find_current_field_name(str(name), _collect_field_names(kind)) is not None
     }
     changes += [f"{path}{name}: left out" for name in item if name not in known_fields]
-    fields = _rename_fields_to_current_names(known_fields, _list_field_names(kind), path, changes)
+    fields = _rename_fields_to_current_names(known_fields, _collect_field_names(kind), path, changes)
     return {**_get_field_defaults(kind), **fields}
 
 
 def _build_dataclass(kind: type[T], data: dict[str, Any], path: str, changes: list[str]) -> T:
     """Build the dataclass from those of its fields that are given."""
-    values = {name: value for name, value in data.items() if name in _list_field_names(kind)}
+    values = {name: value for name, value in data.items() if name in _collect_field_names(kind)}
     if kind is RuntimeSnapshot:
         for name in sorted(_REQUIRED_FIELDS - values.keys()):
             raise MalformedValue(f"{path}{name}", "it is missing")

@@ -135,7 +135,7 @@ def _find_unanswered_logged_attempt(
     same_calls = [
         call
         for call in _select_attempts_of_call(session.pk, requested_call.call_id, requested_call.tool).using(store.using)
-        if call.args_digest == digest or digest in call_queries.list_current_and_earlier_args_digests(store, call)
+        if call.args_digest == digest or digest in call_queries.collect_current_and_earlier_args_digests(store, call)
     ]
     return next(
         (

@@ -140,7 +140,7 @@ class SealedModel(CheckedInsertModel):
             seals = _seal_rows_and_update_heads(model, using, [self.pk], keys, written={self.pk: written})
             self.row_seal = seals[self.pk]
             if is_new:
-                _read_columns_given_by_database(self, using)
+                _refresh_columns_computed_by_database(self, using)
 
     save.alters_data = True  # type: ignore[attr-defined]
 
@@ -228,7 +228,7 @@ def _try_seal_new_row(row: Any, keys: SealKeys) -> bool:
     return True
 
 
-def _read_columns_given_by_database(row: models.Model, using: str) -> None:
+def _refresh_columns_computed_by_database(row: models.Model, using: str) -> None:
     """Read the columns of an inserted row that its object does not have.
 
     Whether Django reads them with the insert depends on the default connection, which a program that opens a client by

@@ -11,7 +11,7 @@ from checkpoints.versions.framework_value_blobs import delete_unreachable_blobs
 _CHUNK_SIZE = 500
 
 
-def _list_channels_rebuilt_from_writes(session_id: str, state: FrameworkState) -> set[str]:
+def _find_channels_rebuilt_from_writes(session_id: str, state: FrameworkState) -> set[str]:
     """Return the channels without a value whose value is rebuilt from the writes of earlier states."""
     return {
         name
@@ -39,7 +39,7 @@ def list_unneeded_states(
         newest.setdefault(state.namespace, state)
     needed: set[int] = set()
     for first in [*newest.values(), *filter(is_kept, states)]:
-        missing = _list_channels_rebuilt_from_writes(session_id, first)
+        missing = _find_channels_rebuilt_from_writes(session_id, first)
         state_or_none: FrameworkState | None = first
         while state_or_none is not None:
             needed.add(state_or_none.pk)
@@ -69,7 +69,7 @@ def delete_states_with_writes_and_blobs(using: str, session: Session, states: Co
 
 def delete_unreachable_blobs_of_session(using: str, session: Session) -> None:
     """Delete the blobs of a locked session that no state and no write reaches."""
-    delete_unreachable_blobs(using, session, stored_state_channels.list_digests_of_states_and_writes(using, session))
+    delete_unreachable_blobs(using, session, stored_state_channels.collect_digests_of_states_and_writes(using, session))
 
 
 def delete_states_before_oldest_version(using: str, session: Session) -> None:

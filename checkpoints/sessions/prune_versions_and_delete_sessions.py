@@ -189,7 +189,7 @@ def _delete_unreachable_messages_and_segments(store: Store, row: Session) -> int
     bases = opaque_bytes_as_differences.find_base_segment_keys(store.using, row)
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
-    ends = _get_longest_version_length_by_segment(store, row)
+    ends = _load_longest_version_length_by_segment(store, row)
     ends[row.head_segment_id] = max(row.message_count, ends.get(row.head_segment_id, 0))
     for segment in segments.order_by("-pk"):
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
@@ -204,7 +204,7 @@ def _delete_unreachable_messages_and_segments(store: Store, row: Session) -> int
     return count
 
 
-def _get_longest_version_length_by_segment(store: Store, row: Session) -> dict[int | None, int]:
+def _load_longest_version_length_by_segment(store: Store, row: Session) -> dict[int | None, int]:
     versions = Checkpoint.objects.using(store.using).filter(segment__session=row)
     return dict(versions.values_list("segment_id").annotate(end=Max("length")))
 

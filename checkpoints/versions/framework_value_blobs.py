@@ -329,7 +329,7 @@ def _get_content_or_raise_corrupted(session: Session, what: str, content: bytes 
     return content
 
 
-def list_blob_digests_needed_by_writes(using: str, session: Session) -> set[str]:
+def find_blob_digests_needed_by_writes(using: str, session: Session) -> set[str]:
     """List the digests of the blobs that the writes of a session need. Raises `CheckpointCorrupted`."""
     rows = FrameworkWrite.objects.using(using).filter(session=session)
     found = set(rows.filter(content=None).values_list("digest", flat=True))
@@ -341,7 +341,7 @@ def list_blob_digests_needed_by_writes(using: str, session: Session) -> set[str]
 
 def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str]) -> int:
     """Delete the blobs that no value of `roots` contains. Returns their number. The session has to be locked."""
-    needed = _list_reachable_digests(using, session, roots)
+    needed = _collect_reachable_digests(using, session, roots)
     stored = Blob.objects.using(using).filter(session=session)
     unreachable = [digest for digest in stored.values_list("digest", flat=True) if digest not in needed]
     return sum(stored.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))
@@ -349,11 +349,11 @@ def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str])
 
 def list_digests_of_unstored_blobs(using: str, session: Session, roots: Iterable[str]) -> list[str]:
     """List the digests of the blobs that a value of `roots` contains and the session does not have."""
-    needed = _list_reachable_digests(using, session, roots)
+    needed = _collect_reachable_digests(using, session, roots)
     return sorted(needed - set(Blob.objects.using(using).filter(session=session).values_list("digest", flat=True)))
 
 
-def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) -> set[str]:
+def _collect_reachable_digests(using: str, session: Session, roots: Iterable[str]) -> set[str]:
     """List the digests of the blobs that values contain. Raises `CheckpointCorrupted` for a list that is altered."""
     needed, wanted = set[str](), set(roots)
     while wanted:

@@ -38,11 +38,11 @@ def _is_digest_or_none(value: object) -> bool:
     return value is None or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)
 
 
-def list_digests_of_states_and_writes(using: str, session: Session) -> set[str]:
+def collect_digests_of_states_and_writes(using: str, session: Session) -> set[str]:
     """List the digests of the values that the states and writes of a session name. Raises `CheckpointCorrupted`."""
     texts = FrameworkState.objects.using(using).filter(session=session).values_list("channels", flat=True)
     named = {digest for text in texts for _, digest in parse_channels(session.session_id, text).values() if digest}
-    return named | framework_value_blobs.list_blob_digests_needed_by_writes(using, session)
+    return named | framework_value_blobs.find_blob_digests_needed_by_writes(using, session)
 
 
 def list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
@@ -51,5 +51,5 @@ def list_digests_of_missing_blobs(using: str, session: Session) -> list[str]:
     Raises `CheckpointCorrupted` for channels or a list that cannot be read.
     """
     return framework_value_blobs.list_digests_of_unstored_blobs(
-        using, session, list_digests_of_states_and_writes(using, session)
+        using, session, collect_digests_of_states_and_writes(using, session)
     )

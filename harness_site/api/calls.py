@@ -245,12 +245,12 @@ def settle_call(
         replace_unstorable_characters(body.error_message),
         body.reason,
     )
-    if request.repeated or not _settle_call_issued_by_this_process(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
+    if request.repeated or not _try_to_settle_call_issued_by_this_process(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
         _settle_stored_call(request, store, session_id, call_id, body, outcome)
     return mark_response_as_storable(build_json_response({"status": body.status}), found_again=body.attempt is not None)
 
 
-def _settle_call_issued_by_this_process(
+def _try_to_settle_call_issued_by_this_process(
     store: Store, session_id: str, call_id: str, body: request_schemas.CallOutcome, outcome: CallOutcome
 ) -> bool:
     """Settle a call that this process has issued to the client. Returns False if it has to be read first."""

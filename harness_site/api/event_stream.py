@@ -18,7 +18,7 @@ from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import rate_limit
 from harness_site.api.json_responses import encode_json
 from harness_site.api.problem_details import PROBLEM, build_problem_response
-from harness_site.api.workspace_events import get_last_event_number, list_events_as_masked_json
+from harness_site.api.workspace_events import list_events_as_masked_json, load_last_event_number
 from harness_site.core.masking import masker
 from harness_site.live.changed_sessions import ChangeCursor
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
@@ -121,7 +121,7 @@ class _EventReader:
         _authenticate_and_get_token(self._authorization)
         workspace = self._token.workspace_id
         if self._after is None:
-            self._after = get_last_event_number(workspace)
+            self._after = load_last_event_number(workspace)
         if self._first < 0:
             self._first = self._after
         if self._changes is None:

@@ -226,11 +226,11 @@ def _build_operation(
         example["status"],
         highlight_code_without_masking(_format_example_answer(example["answer"]), "json"),
         tuple(int(status) for status in described["responses"] if status not in {"default", example["status"]}),
-        tuple(_build_problem(kind) for kind in _list_operation_errors(name, path, described)),
+        tuple(_build_problem(kind) for kind in _iterate_operation_errors(name, path, described)),
     )
 
 
-def _list_operation_errors(name: str, path: str, described: dict[str, Any]) -> Iterator[type[CheckpointsError]]:
+def _iterate_operation_errors(name: str, path: str, described: dict[str, Any]) -> Iterator[type[CheckpointsError]]:
     if "/sessions/{session_id}" in path:
         yield exceptions.SessionNotFound
     yield from ERRORS_OF_OPERATIONS.get(name, ())

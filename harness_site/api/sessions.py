@@ -101,7 +101,7 @@ def prepare_client_store_for_opening(request: HttpRequest, session_id: str, body
     if owned_session is not None and owned_session.fence != body.fence:
         store.remove_owned_session(owned_session)
     elif owned_session is not None and body.executing is not None:
-        for number in _list_primary_keys_of_issued_calls(owned_session) - set(body.executing):
+        for number in _collect_primary_keys_of_issued_calls(owned_session) - set(body.executing):
             store.issued.add(number)  # maybe by another server process
             store.executing.discard(number)
     if body.fence is None:
@@ -140,7 +140,7 @@ def _set_client_process(request: HttpRequest, store: Store, process: request_sch
     store.remote_process = ProcessIdentity(process.host or f"token {token.name}"[:255], "", process.pid, "")
 
 
-def _list_primary_keys_of_issued_calls(owned_session: OwnedSession) -> set[int]:
+def _collect_primary_keys_of_issued_calls(owned_session: OwnedSession) -> set[int]:
     calls = ToolCall.objects.filter(session=owned_session.pk, run=owned_session.run_id, status=CallStatus.ISSUED)
     return set(calls.values_list("pk", flat=True))
 

@@ -63,7 +63,7 @@ def list_events_as_masked_json(workspace: int, after: int, limit: int = MAX_EVEN
     ]
 
 
-def get_last_event_number(workspace: int) -> int:
+def load_last_event_number(workspace: int) -> int:
     """Return the number of the newest event; 0 if there is none."""
     return AuditEvent.objects.filter(workspace=workspace).order_by("-pk").values_list("pk", flat=True).first() or 0
 
@@ -107,6 +107,6 @@ def read_events(request: HttpRequest, after: int | None = None, limit: int = 100
     if validate_integer("limit", limit, minimum=1) > MAX_EVENTS:
         raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
-        return build_json_response({"events": [], "last": get_last_event_number(workspace)})
+        return build_json_response({"events": [], "last": load_last_event_number(workspace)})
     events = list_events_as_masked_json(workspace, validate_integer("after", after), limit)
     return build_json_response({"events": events, "last": events[-1]["id"] if events else after}, waiting=not events)

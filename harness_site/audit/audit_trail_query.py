@@ -120,7 +120,7 @@ _KINDS: Final = {
 }
 
 
-def list_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
+def get_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
     """List the kinds of a subject that is one of kinds; kinds without another subject belong to `SESSIONS`."""
     if subject in _KINDS:
         return frozenset(_KINDS[subject])
@@ -327,7 +327,7 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
     if audit_filter.subject is AuditSubject.ACTS:
         matching_events = matching_events.filter(actor_kind__in=sorted(_NAMED_ACTOR_KINDS)).exclude(kind__in=PAGE_VIEWS)
     elif audit_filter.subject:
-        matching_events = matching_events.filter(kind__in=sorted(list_audit_kinds_of_subject(audit_filter.subject)))
+        matching_events = matching_events.filter(kind__in=sorted(get_audit_kinds_of_subject(audit_filter.subject)))
     if audit_filter.actor:
         matching_events = matching_events.filter(actor=audit_filter.actor.replace("\0", ""))
     if audit_filter.session:

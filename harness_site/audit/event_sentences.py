@@ -374,9 +374,9 @@ def _fill_first_complete_sentence(entry: AuditEntry, sentences: Iterable[str], *
     """Fill in the first sentence of which all values are known: those of the entry, and `values`."""
     details = {name for name, value in entry.details.items() if isinstance(value, (str, int)) and value != ""}
     known = details | _RENDERED_WITHOUT_DETAILS.keys() | values.keys()
-    sentence = next(sentence for sentence in sentences if _list_placeholders(sentence) <= known)
+    sentence = next(sentence for sentence in sentences if _collect_placeholders(sentence) <= known)
     rendered = {
-        name: _render_placeholder_value(entry, name) for name in _list_placeholders(sentence) if name not in values
+        name: _render_placeholder_value(entry, name) for name in _collect_placeholders(sentence) if name not in values
     }
     return build_html(sentence, **rendered, **values)
 
@@ -414,7 +414,7 @@ def _get_session_pk_or_id(entry: AuditEntry) -> Any:
 
 
 @lru_cache(maxsize=500)
-def _list_placeholders(sentence: str) -> frozenset[str]:
+def _collect_placeholders(sentence: str) -> frozenset[str]:
     return frozenset(name for _text, name, _format, _conversion in Formatter().parse(sentence) if name)
 
 

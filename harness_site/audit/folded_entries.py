@@ -182,7 +182,12 @@ def load_page_of_folded_entries(
         routine = _find_routine_of_entry(entry)
         is_hidden = routine in hides
         is_new_row = not is_hidden and get_key(entry) != key
-        is_joined = is_new_row and oldest is None and number < MAX_ENTRIES_PER_PAGE and _join_same_decision(rows, entry)
+        is_joined = (
+            is_new_row
+            and oldest is None
+            and number < MAX_ENTRIES_PER_PAGE
+            and _add_entry_to_last_row_if_same_decision(rows, entry)
+        )
         if is_joined:
             key, last_pk = get_key(entry), entry.pk
             continue
@@ -199,7 +204,7 @@ def load_page_of_folded_entries(
     return page.build(None)
 
 
-def _join_same_decision(rows: list[_OpenRow], entry: AuditEntry | UnreadableRecord) -> bool:
+def _add_entry_to_last_row_if_same_decision(rows: list[_OpenRow], entry: AuditEntry | UnreadableRecord) -> bool:
     """Add an entry to the last row if both are decisions that somebody took about several calls at once.
 
     After each of them, the trail may say that its session can continue; such an entry has become a row already, and

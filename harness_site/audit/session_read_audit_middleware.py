@@ -69,7 +69,7 @@ class ReadAuditMiddleware:
         if response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
             session_pks: set[int] = getattr(request, "sessions_shown", set())
             if request.method == "GET" and response.status_code in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
-                session_pks = session_pks.union(_list_session_pks_in_url(request, match))
+                session_pks = session_pks.union(_collect_session_pks_in_url(request, match))
             for session in sorted(session_pks):
                 _record_view_unless_recent(request, member, session)
             excerpts: ShownExcerpts | None = getattr(request, "excerpts", None)
@@ -80,7 +80,7 @@ class ReadAuditMiddleware:
         return response
 
 
-def _list_session_pks_in_url(request: HttpRequest, match: ResolverMatch) -> set[int]:
+def _collect_session_pks_in_url(request: HttpRequest, match: ResolverMatch) -> set[int]:
     if match.url_name not in SESSION_PAGES:
         return set()
     session_pks = {int(match.kwargs["pk"])}

@@ -141,7 +141,7 @@ def get_version_status() -> Status:
 
 
 def get_database_status() -> Status:
-    name, size = get_database_version_and_size()
+    name, size = read_database_version_and_size()
     summary = _("%(database)s, %(size)s.") % {"database": name, "size": filesizeformat(size)}
     advice = ""
     if connection.vendor == "sqlite":
@@ -149,7 +149,7 @@ def get_database_status() -> Status:
     return Status("database", _("Database"), Level.OK, summary, advice)
 
 
-def get_database_version_and_size() -> tuple[str, int]:
+def read_database_version_and_size() -> tuple[str, int]:
     """Return product and version of the database, and its size in bytes."""
     if connection.vendor == "sqlite":
         path = Path(str(connection.settings_dict["NAME"]))

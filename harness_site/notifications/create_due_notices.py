@@ -39,7 +39,7 @@ def create_due_notices() -> int:
     workspaces_with_new_calls = set(_query_unnoticed_pending_calls().values_list("workspace_id", flat=True).distinct())
     return sum(
         _create_notices_of_workspace(workspace)
-        for workspace in sorted(workspaces_with_new_calls | _list_workspaces_with_due_deadline_events())
+        for workspace in sorted(workspaces_with_new_calls | _find_workspaces_with_due_deadline_events())
     )
 
 
@@ -80,7 +80,7 @@ def _query_pending_calls_with_unescalated_deadline() -> QuerySet[ToolCall]:
     return calls.annotate(reminded=Exists(notices_of_call.filter(event=Event.REMINDER)))
 
 
-def _list_workspaces_with_due_deadline_events() -> set[int]:
+def _find_workspaces_with_due_deadline_events() -> set[int]:
     calls = list(_query_pending_calls_with_unescalated_deadline())
     if not calls:
         return set()

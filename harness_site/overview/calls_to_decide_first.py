@@ -18,7 +18,7 @@ from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.formatting import parse_json_or_text
-from harness_site.review.claims_and_presence import list_undecided_calls_handed_to
+from harness_site.review.claims_and_presence import load_statuses_of_undecided_calls_handed_to
 from harness_site.review.differing_arguments import (
     describe_differing_arguments,
     find_names_of_visibly_differing_arguments,
@@ -112,7 +112,7 @@ def load_calls_to_decide_first(
     overdue_for_admins = frozenset([] if reader.role == Role.ADMIN else overdue)
     others = waiting.pks_of_others | overdue_for_admins
     can_decide = reader.has_role(Role.APPROVER)
-    handed = frozenset(list_undecided_calls_handed_to(reader))
+    handed = frozenset(load_statuses_of_undecided_calls_handed_to(reader))
     outages = [] if agent else outage_groups.list_open_outages(reader.workspace)[: outage_groups.MOST_GROUPS]
     grouped = frozenset(chain.from_iterable(outage.call_pks for outage in outages))
     due = [pk for pk in deadlines if pk not in grouped]

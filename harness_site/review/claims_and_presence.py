@@ -101,7 +101,7 @@ def build_claimed_call_condition(by: Membership | None = None) -> Q:
     return Q(Exists(claims if by is None else claims.filter(member=by)))
 
 
-def list_undecided_calls_handed_to(reader: Membership) -> dict[int, CallStatus]:
+def load_statuses_of_undecided_calls_handed_to(reader: Membership) -> dict[int, CallStatus]:
     """List the calls that colleagues have handed over to a member and that still wait for a decision.
 
     They are in the order of the handovers, each primary key with its status.

@@ -52,7 +52,7 @@ def recount_changed_days_and_record_models(since: datetime | None) -> datetime:
     now = read_database_time("default")
     for workspace in Workspace.objects.values_list("pk", flat=True):
         _record_models_of_changed_sessions(workspace, since, now)
-        days = {*_list_changed_or_uncounted_days(workspace, since, now), *_list_days_without_model_sums(workspace)}
+        days = {*_find_changed_or_uncounted_days(workspace, since, now), *_find_days_without_model_sums(workspace)}
         for day in sorted(days):
             recount_session_sums_of_day(workspace, day)
     if since is None or since.hour != now.hour:
@@ -69,11 +69,11 @@ def _record_models_of_changed_sessions(workspace: int, since: datetime | None, n
     )
 
 
-def _list_changed_or_uncounted_days(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
+def _find_changed_or_uncounted_days(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
     if since is None:
-        return {*_list_recent_days_to_recount(workspace, now), *_list_uncounted_days(workspace, now)}
+        return {*_find_recent_days_to_recount(workspace, now), *_find_uncounted_days(workspace, now)}
     if since.hour != now.hour:
-        return _list_recent_days_to_recount(workspace, now)
+        return _find_recent_days_to_recount(workspace, now)
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=since - _OVERLAP)
     start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_FULL_RECOUNT_THRESHOLD])
     first = now.date() - timedelta(days=KEPT_DAYS - 1)
@@ -81,7 +81,7 @@ def _list_changed_or_uncounted_days(workspace: int, since: datetime | None, now:
     changed_days = {moment.date() for moment in start_times}
     days = {day for day in changed_days if day >= first or not _has_day_lost_counted_sessions(workspace, day)}
     if len(start_times) >= _FULL_RECOUNT_THRESHOLD:
-        return days | _list_recent_days_to_recount(workspace, now)
+        return days | _find_recent_days_to_recount(workspace, now)
     return days
 
 
@@ -93,15 +93,15 @@ def _has_day_lost_counted_sessions(workspace: int, day: date) -> bool:
     return _query_sessions_of_day(workspace, start).count() < counted
 
 
-def _list_days_without_model_sums(workspace: int) -> set[date]:
+def _find_days_without_model_sums(workspace: int) -> set[date]:
     """List the days that were counted before the index had read all messages, which tell the models."""
     if not _is_message_backlog_indexed():
         return set()
     agents, models = (rows.filter(workspace=workspace) for rows in (SessionSums.objects, ModelSums.objects))
-    return _list_days_with_sums(agents) - _list_days_with_sums(models)
+    return _find_days_with_sums(agents) - _find_days_with_sums(models)
 
 
-def _list_days_with_sums(sums: QuerySet[SessionSums] | QuerySet[ModelSums]) -> set[date]:
+def _find_days_with_sums(sums: QuerySet[SessionSums] | QuerySet[ModelSums]) -> set[date]:
     starts: QuerySet[Any, datetime] = sums.filter(hourly=False).order_by().values_list("start", flat=True)
     return {start.date() for start in starts.distinct()}
 
@@ -126,21 +126,21 @@ def _list_start_times_of_newly_imported_sessions(workspace: int, since: datetime
     ]
 
 
-def _list_recent_days_to_recount(workspace: int, now: datetime) -> set[date]:
+def _find_recent_days_to_recount(workspace: int, now: datetime) -> set[date]:
     """List the recent days that have sessions, or sums of sessions that may be deleted."""
     agents, models = (rows.filter(workspace=workspace) for rows in (SessionSums.objects, ModelSums.objects))
-    counted = _list_days_with_sums(agents) | _list_days_with_sums(models)
+    counted = _find_days_with_sums(agents) | _find_days_with_sums(models)
     recent = {now.date() - timedelta(days=offset) for offset in range(_HOURLY_DAYS)}
-    return (counted & recent) | _list_days_with_sessions(workspace, min(recent), now.date())
+    return (counted & recent) | _find_days_with_sessions(workspace, min(recent), now.date())
 
 
-def _list_uncounted_days(workspace: int, now: datetime) -> set[date]:
+def _find_uncounted_days(workspace: int, now: datetime) -> set[date]:
     """List the days that have sessions and no sums, such as those of imported sessions, however old these are."""
     counted = SessionSums.objects.filter(workspace=workspace)
-    return _list_days_with_sessions(workspace, date.min, now.date()) - _list_days_with_sums(counted)
+    return _find_days_with_sessions(workspace, date.min, now.date()) - _find_days_with_sums(counted)
 
 
-def _list_days_with_sessions(workspace: int, first: date, last: date) -> set[date]:
+def _find_days_with_sessions(workspace: int, first: date, last: date) -> set[date]:
     """List the days of a range on which sessions have started: one look into an index for each of them."""
     start_times = (
         Session.objects.filter(workspace=workspace).order_by("created_at").values_list("created_at", flat=True)

@@ -16,7 +16,7 @@ from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.text_extraction import extract_masked_message_text_without_calls, list_call_ids_in_message
+from harness_site.search.text_extraction import extract_masked_message_text_without_calls, find_call_ids_in_message
 
 #: Characters before the longest match, and in total.
 _BEFORE: Final = 60
@@ -120,7 +120,7 @@ def _find_messages_that_repeat_calls(
     repeated = {
         pk: ids
         for pk, body in bodies.items()
-        if (ids := list_call_ids_in_message(body) & call_ids[messages[pk].session_id])
+        if (ids := find_call_ids_in_message(body) & call_ids[messages[pk].session_id])
     }
     if not repeated:
         return set()

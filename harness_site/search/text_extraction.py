@@ -58,7 +58,7 @@ def extract_masked_message_text(body: str, message_id: str) -> ExtractedText:
         return words.build_masked_text()
 
 
-def list_call_ids_in_message(body: str) -> frozenset[str]:
+def find_call_ids_in_message(body: str) -> frozenset[str]:
     """List the ids of the calls that a message makes or answers."""
     parts = parse_message_parts.parse_message_parts(body)
     return frozenset(part.call_id for part in parts if isinstance(part, CallPart | ResultPart))

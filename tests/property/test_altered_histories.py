@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError, SealError
-from checkpoints.integrity.verification import VerificationCounts, find_session_problems
+from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
 from checkpoints.models import Blob, Decision, Message, Segment, Session, ToolCall, Workspace
 from checkpoints.seals.sealed_model import SealedModel
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, rolled_back
@@ -32,7 +32,7 @@ def sealing_is_on() -> Iterator[None]:
 
 
 def count_problems(session: Session) -> int:
-    return len(list(find_session_problems("default", session, VerificationCounts())))
+    return len(list(iterate_session_problems("default", session, VerificationCounts())))
 
 
 @given(history=st.lists(actions, min_size=1, max_size=8), choice=st.integers(0, 10**6))
@@ -235,7 +235,7 @@ def test_edits_of_any_history_are_refused_or_change_nothing_that_is_read(
     player = RichPlayer(f"rich {uuid.uuid4()}")
     player.play([("append", [{"id": "m", "n": 1}]), *history])
     session = Session.objects.get(session_id=player.session_id)
-    assert [str(problem) for problem in find_session_problems("default", session, VerificationCounts())] == []
+    assert [str(problem) for problem in iterate_session_problems("default", session, VerificationCounts())] == []
     for fork in Session.objects.filter(session_id__startswith=player.session_id):
         assert count_problems(fork) == 0
     read = _read(player.session_id)

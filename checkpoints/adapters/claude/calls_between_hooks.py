@@ -122,7 +122,7 @@ class CallsBetweenHooks:
         with self._lock:
             return self._calls.pop((key, call_id), None)
 
-    def list_call_ids(self, key: TranscriptKey) -> set[str]:
+    def collect_call_ids(self, key: TranscriptKey) -> set[str]:
         """List the ids of the calls of an agent."""
         with self._lock:
             return {call_id for of, call_id in self._calls if of == key}

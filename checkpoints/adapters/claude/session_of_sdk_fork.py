@@ -62,7 +62,7 @@ def find_origin_in_files_or_none(hook: Mapping[str, Any], key: TranscriptKey, ca
         return max(deferring, key=lambda each: each.stat().st_mtime).stem if deferring else None
     if not key.subpath and path.parent.exists():
         transcript_file_of_hook.wait_for_line_containing(path, call_id)
-    lines = transcript_file_of_hook.read_lines_containing_any_mark(path, '"forkedFrom"', '"requestSessionId"')
+    lines = transcript_file_of_hook.iterate_lines_containing_any_mark(path, '"forkedFrom"', '"requestSessionId"')
     origin = find_origin_session_id_or_none(key, lines)
     # The SDK gives a resumed program the one session that it resumes. A fork of a fork may name the first session.
     return others[0].stem if origin is not None and len(others) == 1 else origin

@@ -274,7 +274,7 @@ class _ToolHooks:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
         key = transcript_keys.get_transcript_key_of_hook(hook)
         await self._end_calls_of_past_turns_and_release_sessions(key, hook)
-        waiting = self._calls.list_call_ids(key)
+        waiting = self._calls.collect_call_ids(key)
         for call_id, denial in (await _poll_transcript_file_for_denials_by_call_id(hook, waiting)).items():
             call = self._calls.take(key, call_id) if denial is not None else None
             if call is not None:
@@ -340,7 +340,7 @@ def _map_answered_call_ids_to_denial_or_none(hook: Any, call_ids: set[str]) -> d
     else None.
     """
     results: dict[str, Exception | None] = {}
-    for line in transcript_file_of_hook.read_transcript_lines_containing(hook, *call_ids):
+    for line in transcript_file_of_hook.iterate_transcript_lines_containing(hook, *call_ids):
         try:
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in line["message"]["content"]}
         except (AttributeError, KeyError, TypeError):

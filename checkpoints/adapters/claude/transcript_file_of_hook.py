@@ -18,7 +18,7 @@ def find_transcript_path(hook: Mapping[str, Any]) -> Path:
     return Path(str(hook.get("agent_transcript_path") or hook.get("transcript_path")))
 
 
-def read_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> Iterator[dict[str, Any]]:
+def iterate_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> Iterator[dict[str, Any]]:
     """Read the lines with one of some marks from the file that the program writes, which a hook names.
 
     Args:
@@ -28,10 +28,10 @@ def read_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> It
     Yields:
         The lines that are JSON objects; none if there is no such file.
     """
-    yield from read_lines_containing_any_mark(find_transcript_path(hook), *marks)
+    yield from iterate_lines_containing_any_mark(find_transcript_path(hook), *marks)
 
 
-def read_lines_containing_any_mark(path: Path, *marks: str) -> Iterator[dict[str, Any]]:
+def iterate_lines_containing_any_mark(path: Path, *marks: str) -> Iterator[dict[str, Any]]:
     """Read the lines with one of some marks from a file. Yields nothing if there is no such file."""
     for line in _read_text_or_empty(path).splitlines():
         if any(mark in line for mark in marks):

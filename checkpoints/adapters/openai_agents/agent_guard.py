@@ -307,7 +307,8 @@ class AgentGuard:
             return False
         digest = digests.digest_text(to_canonical_json(args, "args"))
         return any(
-            call.call_id not in self._seen and digest in call_queries.list_current_and_earlier_args_digests(store, call)
+            call.call_id not in self._seen
+            and digest in call_queries.collect_current_and_earlier_args_digests(store, call)
             for call in calls
         )
 

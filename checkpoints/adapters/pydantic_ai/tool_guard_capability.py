@@ -97,7 +97,9 @@ class Harness(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> AgentRunResult[Any]:
         session_id = _get_conversation_or_run_id(ctx)
-        self._starts[ctx.run_id] = _RunStart(await self._store.find_revision(session_id), _list_call_ids(ctx.messages))
+        self._starts[ctx.run_id] = _RunStart(
+            await self._store.find_revision(session_id), _collect_call_ids(ctx.messages)
+        )
         try:
             return await handler()  # type: ignore[no-any-return]
         finally:
@@ -282,7 +284,7 @@ def _get_conversation_or_run_id(ctx: RunContext[Any]) -> str:
     return session_id
 
 
-def _list_call_ids(messages: Sequence[ModelMessage]) -> frozenset[str]:
+def _collect_call_ids(messages: Sequence[ModelMessage]) -> frozenset[str]:
     parts = [part for message in messages if isinstance(message, ModelResponse) for part in message.parts]
     return frozenset(part.tool_call_id for part in parts if isinstance(part, ToolCallPart))
 

@@ -156,21 +156,21 @@ def mask_values_until_response(values: Iterable[str]) -> None:
 def collect_secret_values(*content: Any) -> frozenset[str]:
     """Collect the texts under secret names in these JSON values, for the current reader."""
     rules = _reader.get()
-    return frozenset() if rules is None else frozenset(_collect_secret_texts(content, rules))
+    return frozenset() if rules is None else frozenset(_iterate_secret_texts(content, rules))
 
 
-def _collect_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
+def _iterate_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
     if isinstance(content, dict):
         secret_keys = secret_values_by_name.find_secret_object_keys(content, rules.is_secret_name)
         for key, value in content.items():
             yield from (
-                iterate_maskable_texts_of_value(value) if key in secret_keys else _collect_secret_texts(value, rules)
+                iterate_maskable_texts_of_value(value) if key in secret_keys else _iterate_secret_texts(value, rules)
             )
     elif isinstance(content, list | tuple):
         secret_places = secret_values_by_name.find_indexes_of_secret_list_items(content, rules.is_secret_name)
         for place, item in enumerate(content):
             yield from (
-                iterate_maskable_texts_of_value(item) if place in secret_places else _collect_secret_texts(item, rules)
+                iterate_maskable_texts_of_value(item) if place in secret_places else _iterate_secret_texts(item, rules)
             )
 
 

@@ -83,7 +83,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     counts = _count_calls_by_tab(request, filters, waiting)
     due = _list_first_due_calls_and_count_urgent(request, filters) if counts["all"] else DueCalls()
     selected = request.GET.get("tab", "")
-    handed = claims_and_presence.list_undecided_calls_handed_to(request.membership)
+    handed = claims_and_presence.load_statuses_of_undecided_calls_handed_to(request.membership)
     if filters and handed:
         handed = pending_calls.drop_calls_that_filters_hide(request.membership.workspace, handed, filters)
     tab = selected if selected in TABS else TABS[0]

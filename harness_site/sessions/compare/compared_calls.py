@@ -49,7 +49,7 @@ class ComparedCalls:
         self._tools: dict[int, str] = {}
         self._shown_with_result: set[int] = set()
         self._results_in_calls: set[int] = set()
-        self._find_results_displayed_in_calls(found.lines)
+        self._record_results_displayed_in_calls(found.lines)
         self.displayed_lines: list[Line] = []
         self._positions_in_line: dict[int, list[int]] = {}
         for line in found.lines:
@@ -120,7 +120,7 @@ class ComparedCalls:
         tools = {record.tool for record in self._records if record.call_id == result.call_id}
         return self._tools.get(id(result)) or (tools.pop() if len(tools) == 1 else "")
 
-    def _find_results_displayed_in_calls(self, lines: Sequence[Line]) -> None:
+    def _record_results_displayed_in_calls(self, lines: Sequence[Line]) -> None:
         """Find the results whose calls are lines of the same kind before them, with no line of another kind between."""
         for _, group in groupby(lines, key=lambda line: line.kind):
             messages = [line.message for line in group if isinstance(line, Added | Removed | Same)]

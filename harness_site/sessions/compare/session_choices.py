@@ -112,17 +112,17 @@ def _list_sessions_of_agent_most_similar_first(workspace_id: int, compared_with:
         for sessions in split_into_indexed_querysets(workspace_id, SessionFilter(agent=compared_with.agent))
         for row in sessions.order_by("-updated_at", "-pk").values_list(*columns)[:_COMPARED]
     ]
-    labels, words = set(compared_with.labels), _list_words(compared_with.title)
+    labels, words = set(compared_with.labels), _collect_words(compared_with.title)
 
     def rate(row: tuple[int, datetime, str, str]) -> tuple[bool, datetime, int]:
         pk, updated_at, title, stored = row
         has_common_label = not labels.isdisjoint(deserialize_labels(stored))
-        return has_common_label or _are_similar(words, _list_words(title)), updated_at, pk
+        return has_common_label or _are_similar(words, _collect_words(title)), updated_at, pk
 
     return [pk for pk, *_ in sorted(rows, key=rate, reverse=True)]
 
 
-def _list_words(title: str) -> frozenset[str]:
+def _collect_words(title: str) -> frozenset[str]:
     return frozenset(title.casefold().split())
 
 

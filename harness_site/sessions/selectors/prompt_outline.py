@@ -236,11 +236,13 @@ def _put_on_one_line_without_markdown(text: str) -> str:
     text = _CODE_BLOCK.sub("\n", text).strip() or text
     if "|" in text:  # what a cell holds is known to be secret by its row or column
         text = mask_text(text)
-    plain = _LINK.sub(r"\1", strip_markdown_marks(_TABLE_ROW.sub(_list_table_cells, _TABLE_RULE.sub("", text))))
+    plain = _LINK.sub(
+        r"\1", strip_markdown_marks(_TABLE_ROW.sub(_format_table_row_as_list_entry, _TABLE_RULE.sub("", text)))
+    )
     return " ".join(_LIST_MARK.sub(" · ", _LIST_AFTER_COLON.sub(r"\1 ", plain.lstrip("-*+ "))).split())
 
 
-def _list_table_cells(row: re.Match[str]) -> str:
+def _format_table_row_as_list_entry(row: re.Match[str]) -> str:
     """Return the row of a table as an entry of a list."""
     return "\n- " + ", ".join(cell.strip() for cell in row[1].strip(" \t|").split("|"))
 

@@ -185,7 +185,7 @@ class ToolRatesReport:
         return [rates.tool for rates in self.tools]
 
     @property
-    def has_rare_figure_by_name(self) -> dict[str, bool]:
+    def rare_figure_presence_by_name(self) -> dict[str, bool]:
         """Return for each figure that is usually zero whether a tool has it."""
         return {name: any(getattr(rates, name) for rates in self.tools) for name in _RARE_FIGURES}
 

@@ -413,7 +413,7 @@ def test_each_day_has_one_heading_and_its_entries_only_the_time(reader: Client) 
 
 def test_every_kind_has_one_subject() -> None:
     subjects = set(AuditSubject) - {AuditSubject.ACTS}
-    kinds = [kind for subject in subjects for kind in audit_trail_query.list_audit_kinds_of_subject(subject)]
+    kinds = [kind for subject in subjects for kind in audit_trail_query.get_audit_kinds_of_subject(subject)]
     assert sorted(kinds) == sorted(AuditKind)
 
 

@@ -150,7 +150,7 @@ def test_channel_that_names_no_digest_is_reported(cp: SyncCheckpointer, digest: 
         state_store.load_state(cp.store, "s", "", None)
     with pytest.raises(CheckpointCorrupted), transaction.atomic():
         framework_state_retention.delete_unreachable_blobs_of_session("default", session)
-    (problem,) = verification.find_session_problems("default", session, VerificationCounts())
+    (problem,) = verification.iterate_session_problems("default", session, VerificationCounts())
     assert problem.table == FrameworkState._meta.db_table
     assert "an entry has no version and digest" in problem.why
 
@@ -418,7 +418,7 @@ def test_value_that_is_deleted_during_a_verification_is_no_problem(
         return read(using, rows)
 
     monkeypatch.setattr(opaque_bytes_as_differences, "read_contents_or_errors", delete_and_read)
-    assert not list(verification.find_session_problems("default", Session.objects.get(), VerificationCounts()))
+    assert not list(verification.iterate_session_problems("default", Session.objects.get(), VerificationCounts()))
 
 
 def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: Any) -> None:

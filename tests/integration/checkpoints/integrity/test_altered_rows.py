@@ -8,7 +8,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing, SessionQuarantined
 from checkpoints.formats import digests
 from checkpoints.integrity import verification
-from checkpoints.integrity.verification import VerificationCounts, find_session_problems
+from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
@@ -28,7 +28,7 @@ HEAD_COLUMNS = {"newest_seal", "head_number", "row_sum", "row_seal"}
 
 
 def problems(session_id: str) -> list[Any]:
-    return list(find_session_problems("default", Session.objects.get(session_id=session_id), VerificationCounts()))
+    return list(iterate_session_problems("default", Session.objects.get(session_id=session_id), VerificationCounts()))
 
 
 def test_every_change_of_a_sealed_column_is_detected(open_checkpointer: Open) -> None:

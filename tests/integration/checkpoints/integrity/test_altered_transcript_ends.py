@@ -87,7 +87,7 @@ def test_message_is_not_appended_to_a_session_that_never_had_a_version(open_chec
         open_checkpointer().append_checkpoint("empty", [NEW], expected_version=0)
     assert plain(Checkpoint).filter(session__session_id="empty").count() == 0
     empty = Session.objects.get(session_id="empty")
-    problems = verification.find_session_problems("default", empty, verification.VerificationCounts())
+    problems = verification.iterate_session_problems("default", empty, verification.VerificationCounts())
     assert [problem.why for problem in problems] == ["it has messages and no version"]
     assert empty.quarantined_at is not None
     with pytest.raises(QuarantineStays):
@@ -115,7 +115,7 @@ def test_first_message_is_not_written_into_a_segment_of_another_session(
 
 def list_problems() -> list[str]:
     session = plain(Session).get(session_id="s")
-    problems = verification.find_session_problems("default", session, verification.VerificationCounts())
+    problems = verification.iterate_session_problems("default", session, verification.VerificationCounts())
     return [problem.why for problem in problems]
 
 

@@ -24,7 +24,7 @@ from checkpoints.exceptions import (
     WitnessAhead,
 )
 from checkpoints.formats import digests
-from checkpoints.integrity.verification import VerificationCounts, find_session_problems
+from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
 from checkpoints.models import Checkpoint, Run, Session, ToolCall, WorkflowStep
 from checkpoints.peers import Join, PeerCall
 from checkpoints.seals import session_heads
@@ -365,4 +365,4 @@ def test_program_with_its_own_connection_opens_a_workflow(
     assert child.died_by() == signal.SIGKILL
     cp.resume("s", takeover=True)
     cp.workflow("s", "order-17")
-    assert list(find_session_problems("default", Session.objects.get(), VerificationCounts())) == []
+    assert list(iterate_session_problems("default", Session.objects.get(), VerificationCounts())) == []

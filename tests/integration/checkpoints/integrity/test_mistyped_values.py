@@ -153,7 +153,7 @@ def setup(open_checkpointer: Open, client: Client, rows: sqlite3.Connection) -> 
 @on_sqlite
 def test_rows_of_the_library_have_the_types_of_their_columns(setup: Setup) -> None:
     pks = list(Session.objects.values_list("pk", flat=True))
-    assert list(mistyped_values.find_mistyped_values_of_sessions("default", pks)) == []
+    assert list(mistyped_values.iterate_mistyped_values_of_sessions("default", pks)) == []
 
 
 @on_sqlite
@@ -162,7 +162,7 @@ def test_time_at_the_end_of_a_second_is_a_time(setup: Setup, time: str) -> None:
     for model, field in list_columns():
         if isinstance(field, models.DateTimeField):
             store_value(model, field.column, time, find_last_row(model, setup.pk))
-    assert list(mistyped_values.find_mistyped_values_of_sessions("default", [setup.pk])) == []
+    assert list(mistyped_values.iterate_mistyped_values_of_sessions("default", [setup.pk])) == []
 
 
 @on_sqlite
@@ -172,7 +172,7 @@ def test_value_of_another_type_is_found_in_every_column(setup: Setup, model: typ
     for field in fields:
         with transaction.atomic():
             store_value(model, field.column, list_other_values(field)[0], row)
-            found = list(mistyped_values.find_mistyped_values_of_sessions("default", [setup.pk]))
+            found = list(mistyped_values.iterate_mistyped_values_of_sessions("default", [setup.pk]))
             transaction.set_rollback(True)
         assert [(each.table, each.row, each.column) for each in found] == [
             (model._meta.db_table, str(row), field.column)

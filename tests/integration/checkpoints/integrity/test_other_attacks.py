@@ -13,7 +13,7 @@ from checkpoints import audit
 from checkpoints.exceptions import CheckpointsError, IntegrityError, SessionQuarantined
 from checkpoints.framework_states import state_store
 from checkpoints.framework_states.state_store import NewWrite
-from checkpoints.integrity.verification import VerificationCounts, find_session_problems
+from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
 from checkpoints.models import (
     AuditChain,
     AuditEvent,
@@ -38,7 +38,7 @@ from tests.integration.checkpoints.session_setups import conversation, start_ses
 
 def find_tables_with_problems(session_id: str) -> set[str]:
     session = Session.objects.get(session_id=session_id)
-    return {problem.table for problem in find_session_problems("default", session, VerificationCounts())}
+    return {problem.table for problem in iterate_session_problems("default", session, VerificationCounts())}
 
 
 def test_altered_content_of_a_framework_is_not_served(open_checkpointer: Open) -> None:

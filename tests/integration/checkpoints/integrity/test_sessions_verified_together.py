@@ -14,8 +14,8 @@ from checkpoints.integrity import quarantine, verification, verify_workspace
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
-    find_problems_of_sessions,
-    find_session_problems,
+    iterate_problems_of_sessions,
+    iterate_session_problems,
 )
 from checkpoints.models import Blob, Checkpoint, Decision, Message, Segment, Session, ToolCall
 from tests.conftest import Open
@@ -40,14 +40,14 @@ def list_sessions() -> list[Session]:
 
 def find_together() -> tuple[dict[int, list[IntegrityProblem]], int]:
     found, counts = defaultdict[int, list[IntegrityProblem]](list), VerificationCounts()
-    for session_pk, problem in find_problems_of_sessions("default", list_sessions(), counts):
+    for session_pk, problem in iterate_problems_of_sessions("default", list_sessions(), counts):
         found[session_pk].append(problem)
     return dict(found), counts.rows
 
 
 def find_one_by_one() -> tuple[dict[int, list[IntegrityProblem]], int]:
     counts = VerificationCounts()
-    found = {session.pk: list(find_session_problems("default", session, counts)) for session in list_sessions()}
+    found = {session.pk: list(iterate_session_problems("default", session, counts)) for session in list_sessions()}
     return {pk: problems for pk, problems in found.items() if problems}, counts.rows
 
 
@@ -217,17 +217,17 @@ def test_versions_that_are_removed_while_others_are_read_are_no_problem(
     cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.save_checkpoint("s", conversation("axyz"), {}, 0)
-    find_messages = verification._find_message_problems_and_collect_chains
+    find_messages = verification._iterate_message_problems_and_collect_chains
 
     def prune_before(*arguments: Any) -> Any:
-        monkeypatch.setattr(verification, "_find_message_problems_and_collect_chains", find_messages)
+        monkeypatch.setattr(verification, "_iterate_message_problems_and_collect_chains", find_messages)
         cp.prune("s", keep_last=1)
         return find_messages(*arguments)
 
-    monkeypatch.setattr(verification, "_find_message_problems_and_collect_chains", prune_before)
+    monkeypatch.setattr(verification, "_iterate_message_problems_and_collect_chains", prune_before)
     assert find_together()[0] != {}
     cp.save_checkpoint("s", conversation("axw"), {}, 0)
-    monkeypatch.setattr(verification, "_find_message_problems_and_collect_chains", prune_before)
+    monkeypatch.setattr(verification, "_iterate_message_problems_and_collect_chains", prune_before)
     (checked,) = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
         "default", list_sessions(), VerificationCounts()
     )

@@ -42,7 +42,9 @@ def withdraw(cp: SyncCheckpointer) -> None:
 
 
 def find_problems() -> list[Any]:
-    return list(verification.find_session_problems("default", plain(Session).get(session_id="s"), VerificationCounts()))
+    return list(
+        verification.iterate_session_problems("default", plain(Session).get(session_id="s"), VerificationCounts())
+    )
 
 
 @pytest.mark.parametrize("decide", ["respond_call", "reject_call"])
