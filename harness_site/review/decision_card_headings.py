@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from django.utils.functional import Promise
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -16,33 +17,36 @@ from harness_site.review.reader_decisions import find_last_own_decision_on_curre
 from harness_site.review.selectors import call_evidence
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
-_DECIDED: Final = {
+#: Headings of the decisions that end the wait for a person; that of an approval depends on the status of the call.
+_DECIDED: Final[dict[str, Promise]] = {
     DecisionKind.APPROVE_RERUN: gettext_lazy("One more run approved"),
     DecisionKind.REJECT: gettext_lazy("Rejected: it does not run"),
     DecisionKind.RESPOND: gettext_lazy("Responded instead: it does not run"),
     DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
     DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
+    DecisionKind.MARK_FAILED: gettext_lazy("Decided: it did not happen"),
+    DecisionKind.PROBE_NOT_LANDED: gettext_lazy("Decided: it did not happen"),
 }
 #: Headings of a question that a framework has asked, by the decision about it.
-_ANSWERED: Final = {
+_ANSWERED: Final[dict[str, Promise]] = {
     DecisionKind.APPROVE: gettext_lazy("Answered yes"),
     DecisionKind.REJECT: gettext_lazy("Answered no"),
 }
-_APPROVED: Final = {
+_APPROVED: Final[dict[str, Promise]] = {
     CallStatus.APPROVED: gettext_lazy("Approved: it has not run yet"),
     CallStatus.ISSUED: gettext_lazy("Approved: it is running"),
     CallStatus.COMPLETED: gettext_lazy("Approved: it has run"),
     CallStatus.FAILED: gettext_lazy("Approved: it ran and failed"),
 }
 #: Headings of a call that ran once more, by the status of its next attempt.
-_RUN_ONCE_MORE: Final = {
+_RUN_ONCE_MORE: Final[dict[str, Promise]] = {
     CallStatus.ISSUED: gettext_lazy("One more run approved: it is running"),
     CallStatus.COMPLETED: gettext_lazy("One more run approved: it has run"),
     CallStatus.FAILED: gettext_lazy("One more run approved: it ran and failed"),
     CallStatus.INTERRUPTED: gettext_lazy("One more run approved: its outcome is unknown"),
 }
 #: Headings of a decision after which the call would have run, if its session had not ended.
-_APPROVED_IN_ENDED_SESSION: Final = {
+_APPROVED_IN_ENDED_SESSION: Final[dict[str, Promise]] = {
     CallStatus.APPROVED: gettext_lazy("Approved, but it did not run"),
     CallStatus.RERUN_APPROVED: gettext_lazy("One more run approved, but it did not run"),
 }
@@ -83,12 +87,10 @@ def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
     if decision is None:
         return _("This call failed") if call.status == CallStatus.FAILED else _("Outcome of this call")
     if call.session.finished and call.status in _APPROVED_IN_ENDED_SESSION:
-        return str(_APPROVED_IN_ENDED_SESSION[CallStatus(call.status)])
+        return str(_APPROVED_IN_ENDED_SESSION[call.status])
     if decision.kind == DecisionKind.APPROVE:
-        known_statuses = {str(status): text for status, text in _APPROVED.items()}
-        return str(known_statuses.get(call.status, _("Approved")))
-    decided = {str(kind): text for kind, text in _DECIDED.items()}
-    return str(decided.get(decision.kind, _("Decided: it did not happen")))
+        return str(_APPROVED.get(call.status, _("Approved")))
+    return str(_DECIDED.get(decision.kind, _("Outcome of this call")))
 
 
 def _get_heading_of_own_decision(
@@ -159,8 +161,7 @@ def _get_heading_of_call_that_ran_once_more(decision: Decision | None, attempt: 
     """Return what became of the approved next `attempt` of a call; empty if none was approved, or it has not begun."""
     if decision is None or decision.kind != DecisionKind.APPROVE_RERUN or attempt is None:
         return ""
-    known_statuses = {str(status): text for status, text in _RUN_ONCE_MORE.items()}
-    return str(known_statuses.get(attempt.status, ""))
+    return str(_RUN_ONCE_MORE.get(attempt.status, ""))
 
 
 def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:
@@ -172,5 +173,4 @@ def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:
         return _("Approved: the agent gets the changed value")
     if chosen := find_question_choice_of_decision(call, decision):
         return _("Answered: %(answer)s") % {"answer": Truncator(chosen.label).chars(100)}
-    answered = {str(kind): text for kind, text in _ANSWERED.items()}
-    return str(answered.get(decision.kind, _("Answered")))
+    return str(_ANSWERED.get(decision.kind, _("Answered")))

@@ -9,8 +9,10 @@ from checkpoints.decisions.decide import RULES
 from checkpoints.enums import APPROVAL_KINDS, HOOK_KINDS, CallStatus, DecisionKind
 from checkpoints.models import ToolCall
 from harness_site.api import decisions, request_schemas
+from harness_site.audit import decision_consequences
+from harness_site.core import status_labels
 from harness_site.mcp_server import tools
-from harness_site.review import decision_options
+from harness_site.review import decision_card_headings, decision_options
 
 KINDS = set(RULES) - HOOK_KINDS
 FORM_STYLES = Path(__file__).parents[3] / "static" / "css" / "decision_card" / "form.css"
@@ -43,3 +45,31 @@ def test_style_sheet_shows_the_effect_of_each_kind_that_is_chosen() -> None:
 
 def test_card_offers_each_kind_of_decision() -> None:
     assert {option.kind for option in (*decision_options.OUTCOMES, *decision_options.APPROVALS)} == KINDS
+
+
+def test_card_has_a_heading_for_each_decision_that_ends_the_wait() -> None:
+    ending = {kind for kind, rule in RULES.items() if rule.after != rule.before}
+    assert ending == {*decision_card_headings._DECIDED, DecisionKind.APPROVE}
+
+
+def test_audit_trail_says_what_each_decision_means_for_its_call() -> None:
+    others = {DecisionKind.PROBE_UNKNOWN, DecisionKind.WITHDRAW}
+    assert set(decision_consequences._CONSEQUENCES) == {*RULES, *others}
+
+
+def test_card_audit_trail_and_lists_say_what_became_of_an_approved_call_in_the_same_statuses() -> None:
+    """A heading, a sentence about that time and a chip differ in their words, not in what they tell apart."""
+    statuses = signed_decisions._STATUSES_AFTER[DecisionKind.APPROVE] - {CallStatus.DISCARDED}
+    told_in_trail = {status for kind, status in decision_consequences._OUTCOMES if kind == DecisionKind.APPROVE}
+    assert set(decision_card_headings._APPROVED) == statuses
+    assert told_in_trail - {CallStatus.INTERRUPTED} == statuses  # of an interrupted call, the card asks the outcome
+    assert {status for kind, status in status_labels._RUN_SINCE if kind == DecisionKind.APPROVE} == statuses
+
+
+def test_audit_trail_and_lists_say_what_became_of_one_more_run_in_the_same_statuses() -> None:
+    statuses = signed_decisions._STATUSES_AFTER[DecisionKind.APPROVE_RERUN] - {CallStatus.DISCARDED}
+    told_in_trail = {status for kind, status in decision_consequences._OUTCOMES if kind == DecisionKind.APPROVE_RERUN}
+    told_in_lists = {status for kind, status in status_labels._RUN_SINCE if kind == DecisionKind.APPROVE_RERUN}
+    of_next_attempt = set(decision_card_headings._RUN_ONCE_MORE)
+    assert told_in_trail == statuses
+    assert told_in_lists == statuses | of_next_attempt
