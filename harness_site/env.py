@@ -68,7 +68,8 @@ _VARIABLES: Final = frozenset(
     }
 )
 _PREFIX: Final = "HARNESS_"
-#: Likeness of two names from which one is taken for a misspelling of the other.
+#: Likeness of two names from which one is taken for a misspelling of the other. It is larger than in
+#: `harness_site.core.similar_words`: names of settings have long parts in common, and unknown ones may be of others.
 _LIKENESS: Final = 0.82
 
 #: Wrong settings that were found so far.

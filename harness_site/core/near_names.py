@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from harness_site.core.masking.masker import mask_text
+from harness_site.core.similar_words import list_similar_words
 
 #: Most names that are suggested for one filter.
 _MAX_NAMES: Final = 5
@@ -38,5 +38,5 @@ def find_near_names(typed: str, known: Iterable[str]) -> tuple[str, ...]:
         return ()
     containing = [shown for shown in names if wanted in shown.casefold()]
     containing.sort(key=lambda shown: (not shown.casefold().startswith(wanted), len(shown), shown))
-    similar = containing or get_close_matches(typed, names, n=_MAX_NAMES, cutoff=0.75)
+    similar = containing or list_similar_words(typed, names, limit=_MAX_NAMES)
     return tuple(names[shown] for shown in similar[:_MAX_NAMES])

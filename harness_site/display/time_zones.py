@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
-from difflib import get_close_matches
 from functools import cache
 from typing import Final
 from urllib.parse import unquote
@@ -11,12 +10,12 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from django.http import HttpRequest
 
+from harness_site.core.similar_words import find_most_similar_word_or_empty
+
 #: Cookie in which a script of the pages (`time_zone.js`) names the time zone of the browser.
 COOKIE: Final = "harness_zone"
 #: Key of the chosen time zone in the user session.
 SESSION_KEY: Final = "display_time_zone"
-#: Similarity from which a name is suggested, between 0 and 1.
-_NEAR: Final = 0.75
 
 
 @cache
@@ -57,13 +56,10 @@ def suggest_time_zone_name(text: str) -> str:
     cities: dict[str, str] = {}
     for name in list_time_zone_names_without_aliases():
         cities.setdefault(_normalize_time_zone_name(name).rpartition("/")[2], name)
-    near = get_close_matches(key.rpartition("/")[2], cities, n=1, cutoff=_NEAR)
-    if near:
-        return cities[near[0]]
-    whole = get_close_matches(
-        key, map(_normalize_time_zone_name, list_time_zone_names_without_aliases()), n=1, cutoff=_NEAR
-    )
-    return find_time_zone_name_or_empty(whole[0]) if whole else ""
+    if city := find_most_similar_word_or_empty(key.rpartition("/")[2], cities):
+        return cities[city]
+    names = map(_normalize_time_zone_name, list_time_zone_names_without_aliases())
+    return find_time_zone_name_or_empty(find_most_similar_word_or_empty(key, names))
 
 
 def get_reader_time_zone(request: HttpRequest) -> tzinfo:

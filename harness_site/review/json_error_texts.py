@@ -1,7 +1,6 @@
 """Sentences that say what is wrong with JSON text that a person typed, and where."""
 
 import re
-from difflib import get_close_matches
 from json import JSONDecodeError
 from typing import Final
 
@@ -9,6 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from harness_site.core.rendering.mask_and_shorten_text import reveal_hidden_characters
+from harness_site.core.similar_words import find_most_similar_word_or_empty
 
 _TRAILING_COMMA: Final = _("This is not JSON: remove the comma at line {line}, column {column}.")
 _TEXT_WITHOUT_QUOTES: Final = _("This is not JSON: enter text in quotes at line {line}, column {column}.")
@@ -62,8 +62,8 @@ def _find_meant_word(text: str) -> str:
     """Return the word of JSON that a text may begin with, misspelt: true for `True`, false for `fals`; else empty."""
     match = re.match(r"[A-Za-z]+\b", text)
     typed = match[0].lower() if match else ""
-    similar = get_close_matches(typed, ("true", "false", "null"), n=1, cutoff=0.75)
-    return _WORDS_OF_OTHER_LANGUAGES.get(typed) or (similar[0] if similar else "")
+    similar = find_most_similar_word_or_empty(typed, ("true", "false", "null"))
+    return _WORDS_OF_OTHER_LANGUAGES.get(typed) or similar
 
 
 def _put_place_in_sentence(sentence: Promise, text: str, position: int, *, word: str = "") -> str:

@@ -6,12 +6,12 @@ end. The passages with those parts are found like those of any query, and their 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from harness_site.core.similar_words import find_most_similar_word_or_empty
 from harness_site.search import passage_search
 from harness_site.search.query_terms import SearchQuery, SearchTerm, fold_case
 
@@ -23,8 +23,6 @@ _PART: Final = 3
 _MAX_TERMS: Final = 3
 #: Words of the passages that are compared with one typed word.
 _MAX_WORDS: Final = 20_000
-#: Smallest similarity, from 0 to 1.
-_SIMILARITY: Final = 0.75
 _WORD: Final = re.compile(r"\.?\w(?:[\w./\\@:+-]*\w)?")
 _SEPARATOR: Final = re.compile(r"[./\\@:+-]+")
 
@@ -64,8 +62,8 @@ def _find_similar_indexed_term(
     for parts in _list_search_parts_of_word(typed):
         found = passage_search.search_sessions(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
         words += islice(_iterate_words_and_path_parts(passage.text for passage in found.passages), _MAX_WORDS)
-        if near := difflib.get_close_matches(typed, sorted(set(words)), 1, _SIMILARITY):
-            return SearchTerm(near[0])
+        if near := find_most_similar_word_or_empty(typed, sorted(set(words))):
+            return SearchTerm(near)
     return None
 
 
