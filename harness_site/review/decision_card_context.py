@@ -44,17 +44,17 @@ from harness_site.review.question_choices import (
     remove_listed_choices,
     replace_question_options_by_their_texts,
 )
-from harness_site.review.reader_decisions import (
+from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
+from harness_site.review.selectors import call_evidence, pending_calls
+from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
+from harness_site.review.verification_requests import find_answered_request
+from harness_site.review.what_reader_may_decide_and_has_decided import (
     can_reader_only_wait_for_others,
     find_last_own_decision_on_current_arguments,
     has_agreement_of_person,
     is_overdue,
     may_member_decide_call,
 )
-from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
-from harness_site.review.selectors import call_evidence, pending_calls
-from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
-from harness_site.review.verification_requests import find_answered_request
 from harness_site.sessions.selectors.multi_person_approvals import (
     Agreement,
     build_incomplete_agreements_from_votes,

@@ -13,8 +13,11 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.question_choices import find_question_choice_of_decision
-from harness_site.review.reader_decisions import find_last_own_decision_on_current_arguments, is_overdue
 from harness_site.review.selectors import call_evidence
+from harness_site.review.what_reader_may_decide_and_has_decided import (
+    find_last_own_decision_on_current_arguments,
+    is_overdue,
+)
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 #: Headings of the decisions that end the wait for a person; that of an approval depends on the status of the call.

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.review.reader_decisions import has_agreement_of_person, may_member_decide_call
+from harness_site.review.what_reader_may_decide_and_has_decided import has_agreement_of_person, may_member_decide_call
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 

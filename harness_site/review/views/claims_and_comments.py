@@ -14,13 +14,13 @@ from harness_site.accounts.permissions import (
 )
 from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.forms import CommentForm, HandOverForm
-from harness_site.review.reader_decisions import has_reader_answered, may_member_decide_call
 from harness_site.review.views.decision_card import (
     build_people_context,
     load_call_masked_and_interrupted_if_lost_or_404,
     map_names_to_colleagues_who_may_decide,
     render_decision_card,
 )
+from harness_site.review.what_reader_may_decide_and_has_decided import has_reader_answered, may_member_decide_call
 
 
 @require_POST

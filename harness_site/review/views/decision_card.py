@@ -70,7 +70,6 @@ from harness_site.review.forms import (
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
 from harness_site.review.models import Comment
 from harness_site.review.queue_filters import load_call_filters_of_list, parse_order_of_list
-from harness_site.review.reader_decisions import may_member_decide_call
 from harness_site.review.record_decision_from_form import (
     build_decision_target,
     get_result_text_or_none,
@@ -82,6 +81,7 @@ from harness_site.review.selectors.mentions_in_comments import list_mentionable_
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.upload_limits import was_oversized_upload_discarded
+from harness_site.review.what_reader_may_decide_and_has_decided import may_member_decide_call
 
 
 @require_http_methods(["GET", "POST"])
