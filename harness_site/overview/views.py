@@ -15,7 +15,7 @@ from harness_site.accounts.permissions import MemberRequest, require_member_with
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_weekday_and_year, format_day, format_duration_rounded_up
 from harness_site.overview import charts, current_session_counts, periods, totals
-from harness_site.overview.calls_to_decide_first import load_calls_to_decide_first
+from harness_site.overview.calls_to_decide_first import CallsToDecideFirst, load_calls_to_decide_first
 from harness_site.overview.periods import Period
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import PeriodTotals, SessionTotals, WaitingTimes
@@ -71,20 +71,11 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     lost, lost_before = current_session_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
     present = current_session_counts.load_current_session_counts(workspace.pk, agent)
     interrupted_tools = sums.tools_with_highest_interrupted_share
-    context = {
-        "period": period,
-        "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
+    context: dict[str, Any] = {
         "agent": agent,
         "agents": sorted(
             {*(sums.agent_names or totals.list_agent_names_of_all_periods(workspace.pk))[:_MAX_AGENTS], agent} - {""}
         ),
-        "problem": problem,
-        "swapped": periods.build_query_string_with_swapped_days(request.GET) if problem else "",
-        "typed_first": request.GET.get("first", "") if problem else period.first_day.isoformat(),
-        "typed_last": request.GET.get("last", "") if problem else period.last_day.isoformat(),
-        "typed_zone": period.zone_name,
-        "period_words": _describe_period(period),
-        "period_label": periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
         "present": present,
@@ -97,14 +88,6 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "agents_with_undecided": [(each, undecided_of_agents[each.name]) for each in sums.agents],
         "waiting_calls": waiting.own,
         "own_share": waiting.own if waiting.has_calls_member_may_not_decide and not agent else None,
-        "first_rows": first_calls.rows,
-        "oldest": min((row.since for row in first_calls.rows), default=None),
-        "is_one_urgent": any(row.is_urgent for row in first_calls.rows),
-        "has_handed_first": any(row.is_handed for row in first_calls.rows),
-        "has_due_first": any(row.deadline is not None for row in first_calls.rows),
-        "has_outages_first": any(row.call is None for row in first_calls.rows),
-        "more_undecided": undecided.number > sum(row.number for row in first_calls.rows),
-        "overdue": first_calls.overdue,
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "charts": _draw_charts_by_name(period, sums),
@@ -114,7 +97,39 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "interrupted_tools": interrupted_tools,
         "sums_at": find_time_up_to_which_sums_count(),
     }
+    context |= _build_period_form_context(request, period, problem)
+    context |= _build_first_calls_context(first_calls, undecided.number)
     return render(request, "overview/overview.html", context | _build_sums_and_changes_context(period, sums))
+
+
+def _build_period_form_context(request: MemberRequest, period: Period, problem: str) -> dict[str, Any]:
+    """Build the period and the form that changes it, with the days that were typed if there is a problem with them."""
+    return {
+        "period": period,
+        "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
+        "problem": problem,
+        "swapped": periods.build_query_string_with_swapped_days(request.GET) if problem else "",
+        "typed_first": request.GET.get("first", "") if problem else period.first_day.isoformat(),
+        "typed_last": request.GET.get("last", "") if problem else period.last_day.isoformat(),
+        "typed_zone": period.zone_name,
+        "period_words": _describe_period(period),
+        "period_label": periods.CHOICES[period.key][0] if period.key else _("this period"),
+    }
+
+
+def _build_first_calls_context(first_calls: CallsToDecideFirst, undecided: int) -> dict[str, Any]:
+    """Build the calls to decide first, and what their heading says about them. `undecided` is the number of all."""
+    rows = first_calls.rows
+    return {
+        "first_rows": rows,
+        "oldest": min((row.since for row in rows), default=None),
+        "is_one_urgent": any(row.is_urgent for row in rows),
+        "has_handed_first": any(row.is_handed for row in rows),
+        "has_due_first": any(row.deadline is not None for row in rows),
+        "has_outages_first": any(row.call is None for row in rows),
+        "more_undecided": undecided > sum(row.number for row in rows),
+        "overdue": first_calls.overdue,
+    }
 
 
 def _draw_charts_by_name(period: Period, sums: PeriodTotals) -> dict[str, Any]:

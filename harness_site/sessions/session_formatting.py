@@ -115,14 +115,14 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
         return "run", gettext("No result in the file yet")
     if record.is_left_running_by_ended_run:
         return "unknown", gettext("No sign of life")
-    if record.is_failed_command:
+    if record.is_failed_command and record.exit_code is not None:
         return "bad", format_exit_code(record.exit_code)
     return status_labels.get_call_status_shape_and_label(
         record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind
     )
 
 
-def format_exit_code(code: int | None) -> str:
+def format_exit_code(code: int) -> str:
     return gettext("exit %(code)d") % {"code": code}
 
 

@@ -333,17 +333,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         body = {name: value for name, value in checkpoint.items() if name not in _OWN_COLUMNS}
         values = checkpoint["channel_values"]
         stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
-        written = self._memory.take_written_messages(thread_id, namespace)
-        encoded = {
-            name: self._encode_new_elements_and_describe_list((thread_id, namespace, name), values[name], written)
-            for name in versions
-            if name in values
-        }
-        for name, (value, _) in encoded.items():
-            if isinstance(value, tuple):
-                self._memory.remember_encoded_values_of_messages(
-                    thread_id, namespace, _iterate_elements_with_encoded_input(values[name], value)
-                )
+        changed_values = {name: values[name] for name in versions if name in values}
+        encoded = self._encode_changed_values(thread_id, namespace, changed_values)
         new = NewState(
             namespace,
             checkpoint["id"],
@@ -389,6 +380,22 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             self._memory.remember_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
             self._memory.remember_transcript_digests(thread_id, chain, said.digests)
+
+    def _encode_changed_values(
+        self, thread_id: str, namespace: str, values: Mapping[str, Any]
+    ) -> dict[str, tuple[NewValue, SavedList | None]]:
+        """Encode the values of channels as `_encode_new_elements_and_describe_list` does, and remember the messages."""
+        written = self._memory.take_written_messages(thread_id, namespace)
+        encoded = {
+            name: self._encode_new_elements_and_describe_list((thread_id, namespace, name), value, written)
+            for name, value in values.items()
+        }
+        for name, (value, _) in encoded.items():
+            if isinstance(value, tuple):
+                self._memory.remember_encoded_values_of_messages(
+                    thread_id, namespace, _iterate_elements_with_encoded_input(values[name], value)
+                )
+        return encoded
 
     def _encode_new_elements_and_describe_list(
         self, place: Place, value: Any, written: Mapping[int, tuple[Any, Encoded]]

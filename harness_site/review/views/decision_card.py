@@ -1,6 +1,6 @@
 """Decision card of one call: its evidence and the form to decide."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -330,22 +330,8 @@ def render_decision_card(
     context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
     if context["leads_onward"] or context["may_approve_own_change"]:
         context |= _find_next_call_of_list_left_by_reader(request, call)
-    if context["undecided"] and context["has_changed"]:
-        since = int(kept_revision) if kept_revision.isdecimal() else 0
-        context["last_change"] = _find_last_decision_since(context["known"].decisions, since)
-        context["argument_changes"] = _list_argument_changes_since(call, context["known"].decisions, since)
-        context["is_draft"] = "draft" in request.GET
-    if context["decision"] and not context["own_decision"] and context["has_changed"]:
-        # The live part sends the chosen answer along.
-        context["decided_meanwhile"] = build_problem_of_earlier_decision(
-            context["decision"],
-            call,
-            reader=context["reader"],
-            kind=request.GET.get("kind", ""),
-            result=None,
-            is_sent=False,
-            request=context["verification_request"],
-        )
+    if context["has_changed"]:
+        context |= _build_changes_since_kept_form_context(request, call, context, kept_revision)
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_evidence_files_cited_for_call(call) if context["known"].decisions else []
     if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
@@ -356,9 +342,11 @@ def render_decision_card(
         context["may_approve_own_change"] and "form" in context and not call.is_question and not context["leads_onward"]
     )
     if problem and type(context.get("form")) is not type(form):
-        context["typed"] = form
-        context["typed_reason"] = str(form["reason"].value() or "") if form else ""
-        context["typed_answer"] = find_answer_name_or_empty(call, form["kind"].value() or "") if form else ""
+        context |= {
+            "typed": form,
+            "typed_reason": str(form["reason"].value() or "") if form else "",
+            "typed_answer": find_answer_name_or_empty(call, form["kind"].value() or "") if form else "",
+        }
     if isinstance(context.get("form"), DecisionForm):
         context["form"].focus_first_invalid_field()
     mark_session_shown_in_response(request, call.session_id)
@@ -368,6 +356,32 @@ def render_decision_card(
     if status == HTTPStatus.UNPROCESSABLE_ENTITY and not problem:
         response["HX-Reswap"] = "outerHTML"  # the page stays where it is, and the first invalid field gets the focus
     return response
+
+
+def _build_changes_since_kept_form_context(
+    request: MemberRequest, call: ToolCall, context: Mapping[str, Any], kept_revision: str
+) -> dict[str, Any]:
+    """Build what others have recorded since the revision of the form that the page keeps."""
+    if call.undecided:
+        since = int(kept_revision) if kept_revision.isdecimal() else 0
+        decisions = context["known"].decisions
+        return {
+            "last_change": _find_last_decision_since(decisions, since),
+            "argument_changes": _list_argument_changes_since(call, decisions, since),
+            "is_draft": "draft" in request.GET,
+        }
+    if not context["decision"] or context["own_decision"]:
+        return {}
+    problem = build_problem_of_earlier_decision(
+        context["decision"],
+        call,
+        reader=context["reader"],
+        kind=request.GET.get("kind", ""),  # the live part sends the chosen answer along
+        result=None,
+        is_sent=False,
+        request=context["verification_request"],
+    )
+    return {"decided_meanwhile": problem}
 
 
 def _find_next_call_of_list_left_by_reader(request: MemberRequest, call: ToolCall) -> dict[str, Any]:

@@ -248,7 +248,6 @@ def _render_outage_page(
     settled = request.GET.get("settled", "") or request.POST.get("settled", "")
     outcome = bulk_results_in_user_session.load_bulk_results(request, settled)
     rows = _load_outage_call_rows(request, page)
-    undecided = [row for row in rows if row.is_undecided]
     verification = summarize_last_verification((row.call, row.decisions, row.probe_requests) for row in rows)
     silent, shared_form = _pair_answerable_rows_with_forms(rows, answer_forms or {}, shared_form or SharedAnswerForm())
     forms_of_answers = [*(answer_form for _, answer_form in silent), shared_form]  # in the order of the page
@@ -261,7 +260,6 @@ def _render_outage_page(
         "differing": find_names_of_visibly_differing_arguments(row.args for row in rows),
         "alike": _find_pks_of_calls_alike(rows),
         "common_message": _get_common_error_message(rows),
-        "common_unknown": _find_common_unknown_answer(undecided),
         "verification": verification,
         "verified": sum(row.is_verified for row in rows),
         "reader": request.membership.user.get_username(),
@@ -272,16 +270,7 @@ def _render_outage_page(
         ),
         "page_size": min(PAGE, page.following),
         "next_page": window.get_url_after(page.calls[-1].pk) if page.following else "",
-        "undecided": undecided,
-        "probes": [row for row in undecided if row.can_be_verified],
-        "asked": [row for row in undecided if row.call.verify_requested_by],
-        "settling": [row for row in undecided if row.is_outcome_shown_by_late_results],
-        "late_successes": sum(
-            row.witness is not None and row.witness.kind == DecisionKind.CONFIRM_LANDED for row in undecided
-        ),
-        "late_failures": sum(
-            row.witness is not None and row.witness.kind == DecisionKind.MARK_FAILED for row in undecided
-        ),
+        **_build_undecided_calls_context([row for row in rows if row.is_undecided]),
         "silent": silent,
         "changes": find_outage_form_changes(
             request.POST if request.method == "POST" else request.GET,
@@ -290,7 +279,6 @@ def _render_outage_page(
             is_verification_shown=verification is not None,
         ),
         "needs_several_people": any(row.call.approvals > 1 for row, _form in silent),
-        "amount": sum_amounts_in_one_currency(row.amount for row in undecided),
         "form": form,
         "shared_form": shared_form,
         "invalid_field": invalid_field,
@@ -307,6 +295,21 @@ def _render_outage_page(
         # The page stays where it is, and the first invalid field gets the focus.
         response["HX-Reswap"], response["HX-Push-Url"] = "outerHTML", "false"
     return response
+
+
+def _build_undecided_calls_context(rows: Sequence[OutageCallRow]) -> dict[str, Any]:
+    """Build the calls that wait for a decision, and what hooks and late results say about them."""
+    kinds_of_late_results = Counter(row.witness.kind for row in rows if row.witness is not None)
+    return {
+        "undecided": rows,
+        "common_unknown": _find_common_unknown_answer(rows),
+        "probes": [row for row in rows if row.can_be_verified],
+        "asked": [row for row in rows if row.call.verify_requested_by],
+        "settling": [row for row in rows if row.is_outcome_shown_by_late_results],
+        "late_successes": kinds_of_late_results[DecisionKind.CONFIRM_LANDED],
+        "late_failures": kinds_of_late_results[DecisionKind.MARK_FAILED],
+        "amount": sum_amounts_in_one_currency(row.amount for row in rows),
+    }
 
 
 def _pair_answerable_rows_with_forms(

@@ -253,18 +253,6 @@ def _load_pending_context(
     builder = PendingRowBuilder(request.GET, secrets)
     rows = _build_pending_rows(request, calls, outages, builder)
     agent_counts = outage_groups.count_agents_of_large_outages(page.outages)
-    first_count = len(page.handed) + len(page.due)
-    are_all_counted = waiting.numbers_by_status is not None
-    waiting_for_others = [
-        row
-        for row in rows
-        if isinstance(row, PendingCallRow)
-        and row.waits_for_others
-        and (row.pk in waiting.pks_of_others or not are_all_counted)
-    ]
-    handed_over = [row for row in rows if row.pk in waiting.handed_over and row not in waiting_for_others]
-    first_rows = [row for row in rows[:first_count] if row not in [*waiting_for_others, *handed_over]]
-    other_rows = [row for row in rows[first_count:] if row not in [*waiting_for_others, *handed_over]]
     may_decide_together = (
         tab != "interrupted" and counts["awaiting"].number > 1 and request.membership.has_role(Role.APPROVER)
     )
@@ -272,15 +260,12 @@ def _load_pending_context(
         "has_handed_first": page.has_handed_first,
         "has_due_first": page.has_due_first,
         "has_outages_first": page.has_outages_first,
-        "first_rows": first_rows,
+        **_group_rows_by_who_decides(rows, len(page.handed) + len(page.due), waiting),
         "groups": [
             builder.build_outage_group_row(outage, calls, agent_counts.get(outage))
             for outage, calls in page.outages.items()
         ],
-        "other_rows": other_rows,
-        "rows_waiting_for_others": waiting_for_others,
-        "is_group_of_page_alone": bool(page.next_count) and not are_all_counted,
-        "rows_handed_over": handed_over,
+        "is_group_of_page_alone": bool(page.next_count) and waiting.numbers_by_status is None,
         "rows": rows,
         "secrets": secrets,
         "more": _build_next_page_url(request.GET, page.last_pk if page.next_count else None, tab=tab),
@@ -296,6 +281,28 @@ def _load_pending_context(
         if may_decide_together
         else [],
         **_build_tool_and_agent_suggestions_context((call.tool, call.session.agent) for call in page.readable_calls),
+    }
+
+
+def _group_rows_by_who_decides(
+    rows: Sequence[PendingCallRow | UnverifiedCallRow | UnreadableRecord], first_count: int, waiting: CallsByDecider
+) -> dict[str, Any]:
+    """Group the rows: for the reader, of which the first ones are listed first, waiting for others, and handed over."""
+    are_all_counted = waiting.numbers_by_status is not None
+    waiting_for_others = [
+        row
+        for row in rows
+        if isinstance(row, PendingCallRow)
+        and row.waits_for_others
+        and (row.pk in waiting.pks_of_others or not are_all_counted)
+    ]
+    handed_over = [row for row in rows if row.pk in waiting.handed_over and row not in waiting_for_others]
+    of_others = [*waiting_for_others, *handed_over]
+    return {
+        "first_rows": [row for row in rows[:first_count] if row not in of_others],
+        "other_rows": [row for row in rows[first_count:] if row not in of_others],
+        "rows_waiting_for_others": waiting_for_others,
+        "rows_handed_over": handed_over,
     }
 
 

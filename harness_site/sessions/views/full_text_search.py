@@ -106,25 +106,18 @@ def show_hits_or_redirect_to_correction(
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
     excerpt_pks = (group.row.pk for group in groups if group.passages)
     mark_excerpts_shown_in_response(request, "search", excerpt_pks)
-    shown_before = cursor.shown if cursor else 0
     number = len(groups) if within is None else sum(len(group.passages) for group in groups)
     instead = read_and_decrypt_text_parameter(request.GET, "instead")
-    following = replace(found.next, shown=shown_before + number) if found.next else None
     context |= {
         "query": query,
         "groups": groups,
         "secrets": secrets,
-        "number": number,
-        "number_from": shown_before + 1,
-        "number_to": shown_before + number,
         "found": found,
-        "following": following,
-        "links": build_first_previous_and_next_links(request, "before", following, without=_OF_A_RELOAD),
+        **_build_place_among_all_results_context(request, found, cursor, number),
         "standing": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
-        "cursor": cursor,
-        "near_names": [] if groups or following or cursor or found.slow else load_near_names(),
+        "near_names": [] if groups or found.next or cursor or found.slow else load_near_names(),
         "order": order,
         "order_label": dict(list_search_order_choices())[order],
         "is_in_order": is_in_order,
@@ -178,6 +171,22 @@ def _search_or_refresh_displayed_sessions(
     if exact_match is not None and newest_first is None:
         pks = tuple(dict.fromkeys((exact_match, *pks)))
     return found, pks, not order or len(pks) < 2
+
+
+def _build_place_among_all_results_context(
+    request: HttpRequest, found: SearchPage, cursor: SearchCursor | OrderedSearchCursor | None, number: int
+) -> dict[str, Any]:
+    """Build which ones of all results a page with so many of them has, and the links to the other pages."""
+    shown_before = cursor.shown if cursor else 0
+    following = replace(found.next, shown=shown_before + number) if found.next else None
+    return {
+        "number": number,
+        "number_from": shown_before + 1,
+        "number_to": shown_before + number,
+        "cursor": cursor,
+        "following": following,
+        "links": build_first_previous_and_next_links(request, "before", following, without=_OF_A_RELOAD),
+    }
 
 
 def _parse_times_of_passages(request: HttpRequest, wanted: SessionFilter) -> TimeRange:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
 from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list_recent_agents_and_labels
-from checkpoints.sessions.session_list_filters import Sort
+from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.near_names import NearNames
@@ -59,21 +59,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
     times = TimeRange.parse_query(request.GET)
-    errors = describe_invalid_filters_by_parameter(request.GET)
-    common: dict[str, Any] = {
-        "wanted": filters,
-        "given_filters": count_given_filters(request.GET),
-        "filter_errors": errors,
-        "cost_errors": [errors[name] for name in COST_PARAMETERS if name in errors],
-        "other_errors": [sentence for name, sentence in errors.items() if name not in COST_PARAMETERS],
-        "times": times,
-        # An absent parameter is an empty text: for a name that is missing, a template fails several times.
-        "asked": defaultdict(str, request.GET.dict()),
-        "suggested": filter_suggestions.list_recent_values_by_trait(workspace, SUGGESTED_TRAITS),
-        "exported": _build_list_url_with_changes(
-            request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
-        ),
-    }
+    common = _build_filter_form_context(request, filters, times)
     if query := SearchQuery.parse(read_and_decrypt_text_parameter(request.GET, "q")):
         known = list_recent_agents_and_labels(workspace)
         return show_hits_or_redirect_to_correction(
@@ -119,6 +105,25 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "may_label": request.membership.has_role(Role.APPROVER),
     }
     return render(request, "sessions/list.html", context)
+
+
+def _build_filter_form_context(request: MemberRequest, filters: SessionFilter, times: TimeRange) -> dict[str, Any]:
+    """Build the form of the filters, which the list and the results of a search have."""
+    errors = describe_invalid_filters_by_parameter(request.GET)
+    return {
+        "wanted": filters,
+        "given_filters": count_given_filters(request.GET),
+        "filter_errors": errors,
+        "cost_errors": [errors[name] for name in COST_PARAMETERS if name in errors],
+        "other_errors": [sentence for name, sentence in errors.items() if name not in COST_PARAMETERS],
+        "times": times,
+        # An absent parameter is an empty text: for a name that is missing, a template fails several times.
+        "asked": defaultdict(str, request.GET.dict()),
+        "suggested": filter_suggestions.list_recent_values_by_trait(request.membership.workspace_id, SUGGESTED_TRAITS),
+        "exported": _build_list_url_with_changes(
+            request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
+        ),
+    }
 
 
 @require_GET
