@@ -48,6 +48,9 @@ settings.load_profile("harness")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "begins_first: is the longest browser test of its file, which would run alone at the end otherwise"
+    )
     config.addinivalue_line("markers", "exhaustive: is left out without HARNESS_TEST_EXHAUSTIVE=1")
     config.addinivalue_line("markers", "unsealed(reason): is left out with HARNESS_TEST_SEALED=1, for a stated reason")
 

@@ -22,22 +22,13 @@ from tests.support.site_process import CAST, PASSWORD, Agent, Site, create_table
 _order_numbers = count(17)
 #: Shorter than the time after which the site asks for the password again.
 SIGN_IN_MAX_AGE_SECONDS = 600.0
-#: Longest test of each file that begins first, so that none of these files runs alone at the end.
-LONGEST_TESTS = {
-    "test_page_accessibility.py": "test_pages_are_accessible_and_do_not_overflow",
-    "test_settings.py": "test_pages_are_accessible_and_do_not_overflow",
-    "test_first_run.py": "test_from_an_empty_database_to_the_first_session",
-    "test_email_and_single_sign_on.py": "test_link_in_an_email_opens_the_card",
-    "test_review_queue.py": "test_outage_is_decided_by_keyboard",
-    "test_decision_layout.py": "test_required_field_and_button_are_visible_together",
-}
 expect.set_options(timeout=ACTION_TIMEOUT_MS)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest tests first, and with them their files where processes get whole files in this order."""
-    items.sort(key=lambda item: LONGEST_TESTS.get(item.path.name) != getattr(item, "originalname", item.name))
+    """Put the tests marked `begins_first` first, and their files where processes get whole files in this order."""
+    items.sort(key=lambda item: item.get_closest_marker("begins_first") is None)
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,7 @@ def check_invalid_answer(page: Page, answer: str) -> None:
     expect(page.locator("form[data-decide] .errorlist")).to_have_count(0)
 
 
+@pytest.mark.begins_first
 def test_required_field_and_button_are_visible_together(
     site: Site,
     start_agent: StartAgent,

@@ -37,6 +37,7 @@ def mail_site(tmp_path: Path, template_database: str, monkeypatch: pytest.Monkey
         assert os.environ["HARNESS_ADDRESS"] == site.address
 
 
+@pytest.mark.begins_first
 def test_link_in_an_email_opens_the_card(mail_site: Site, start_agent: StartAgent, open_page: OpenPage) -> None:
     page = open_page("alice", mail_site)
     page.goto("/accounts/")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e import page_actions
@@ -21,6 +22,7 @@ IS_NUMBER_OF_STEPS_RIGHT = """() => {
 }"""
 
 
+@pytest.mark.begins_first
 def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path: Path) -> None:
     with fresh_database(tmp_path) as database:
         environment = {

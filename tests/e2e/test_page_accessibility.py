@@ -162,6 +162,7 @@ def _key_in_url(page: Page, segment: str) -> str:
     return match.group(1)
 
 
+@pytest.mark.begins_first
 def test_pages_are_accessible_and_do_not_overflow(
     sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

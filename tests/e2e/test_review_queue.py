@@ -249,6 +249,7 @@ def test_delayed_update_is_applied_when_the_mouse_button_is_released(
     expect(decided).to_be_visible()
 
 
+@pytest.mark.begins_first
 def test_outage_is_decided_by_keyboard(
     private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.e2e.conftest import OpenPage
@@ -77,6 +78,7 @@ def test_audit_trail_is_verified_and_exported(open_page: OpenPage) -> None:
     assert download.value.path().read_text().startswith("number,time,what,")
 
 
+@pytest.mark.begins_first
 def test_pages_are_accessible_and_do_not_overflow(open_page: OpenPage, page_monitors: list[PageMonitor]) -> None:
     admin, visitor = (open_page(name, viewport=SIZE) for name in ("dora", ""))
     page_monitors[1].ignore("status of 404")
