@@ -9,10 +9,10 @@ from checkpoints.models.imported_file import ImportedFile
 from checkpoints.models.latest_integrity_check import IntegrityCheck
 from checkpoints.models.paused_task import Join, PausedTask
 from checkpoints.models.run import Run
+from checkpoints.models.segment_and_message import Message, Segment
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import CallValue, LateResult, ToolCall
-from checkpoints.models.transcript import Message, Segment
-from checkpoints.models.workflow import Workflow, WorkflowStep
+from checkpoints.models.workflow_and_step import Workflow, WorkflowStep
 from checkpoints.models.workspace import Workspace
 
 __all__ = [

@@ -5,8 +5,8 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import Phase
 from checkpoints.models.run import Run
+from checkpoints.models.segment_and_message import Segment
 from checkpoints.models.session import Session
-from checkpoints.models.transcript import Segment
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.seals.sealed_model import SealedModel
 

@@ -15,8 +15,8 @@ from harness_site.sessions.views import (
     session_list,
     session_plan,
     session_workflows_and_agent_calls,
-    transcript,
     transcript_jump,
+    transcript_pages,
     version_comparison,
 )
 
@@ -26,8 +26,8 @@ urlpatterns = [
     path("export/", session_and_list_exports.export_session_list, name="sessions-export"),
     path("labels/", session_labels.edit_labels_of_sessions, name="session-labels"),
     path("find/", session_list.redirect_to_session_by_id, name="session-find"),
-    path("<int:pk>/", transcript.show_transcript, name="session"),
-    path("<int:pk>/messages/<int:position>/", transcript.show_message, name="session-message"),
+    path("<int:pk>/", transcript_pages.show_transcript, name="session"),
+    path("<int:pk>/messages/<int:position>/", transcript_pages.show_message, name="session-message"),
     path(
         "<int:pk>/messages/<int:position>/images/<int:index>/", message_media.serve_message_image, name="session-image"
     ),

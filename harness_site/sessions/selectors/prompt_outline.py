@@ -18,7 +18,7 @@ from checkpoints.formats import parse_message_parts
 from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.parse_message_parts import CallPart, TextPart
 from checkpoints.models import Message, Session
-from checkpoints.models.transcript import PROMPT_ROLES
+from checkpoints.models.segment_and_message import PROMPT_ROLES
 from harness_site.core.call_sentences import build_short_call_sentence
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks

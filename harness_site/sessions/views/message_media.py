@@ -21,7 +21,7 @@ from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.views.transcript import (
+from harness_site.sessions.views.transcript_pages import (
     get_requested_transcript_version_or_404,
     load_verified_message_or_none,
 )

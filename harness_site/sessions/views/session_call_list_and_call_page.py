@@ -33,7 +33,7 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.views.transcript import find_text_page_requested_or_with_words, render_long_text_page
+from harness_site.sessions.views.transcript_pages import find_text_page_requested_or_with_words, render_long_text_page
 from harness_site.sessions.views.workspace_call_log_page import parse_call_filter
 
 

@@ -22,7 +22,7 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.views.transcript import get_requested_transcript_version_or_404
+from harness_site.sessions.views.transcript_pages import get_requested_transcript_version_or_404
 
 #: Days with messages that are tried for a time of day without a day.
 _MAX_DAYS = 100
