@@ -52,6 +52,11 @@ def list_call_ids_of_results(message: Any) -> list[str]:
     return [call_id for call_id in call_ids if isinstance(call_id, str)]
 
 
+def is_answer_without_calls(message: Any) -> bool:
+    """Return whether `message` is an answer of a model that makes no call, which ends the turn of most agents."""
+    return isinstance(message, dict) and message.get("role") == "assistant" and not list_requested_calls(message)
+
+
 def repeats_or_answers_response(message: Any, answer: Any) -> bool:
     """Return whether `message` is this answer of a model, in any format, or has the result of a call that it makes."""
     calls = {call.call_id for call in list_requested_calls(answer)}

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from checkpoints.calls import framework_interrupt_calls
+from checkpoints.enums import SessionStatus
+from checkpoints.formats.tool_calls_in_messages import is_answer_without_calls
 from checkpoints.framework_states import state_store, write_cached_session_in_one_statement, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
@@ -127,12 +130,24 @@ def write_next_version_built_by_callback(
                 written = write_transcript_version.write_version_of_content_or_none_if_unchanged(
                     store, row, owned_session, content, newest, pairings
                 )
+            if written is not None and owned_session is None and row.status == SessionStatus.READY:
+                _activate_session_if_turn_has_ended(store, row, content)
         if is_repeatable or facts:
             write_cached_session_in_one_statement.cache_session_after_commit(
                 store, session_id, owned_session, {}, facts
             )
     if written is not None:
         store.notify_save_listeners(session_id)
+
+
+def _activate_session_if_turn_has_ended(store: Store, row: Session, content: VersionContent) -> None:
+    """Set a session to active in which an agent has ended a turn since people decided, without a run at the gate.
+
+    Its program has asked something new instead of resuming, or the framework has told the model what was decided.
+    """
+    added = content.added if content.transcript is None else content.transcript
+    if added and is_answer_without_calls(added[-1]):
+        framework_interrupt_calls.activate_session_if_no_approval_unused(store, row)
 
 
 def try_append_to_cached_session(
@@ -165,6 +180,8 @@ def try_append_to_cached_session(
         store, session_id, description
     )
     if known is None or not (facts or {}).items() <= known.facts.items():
+        return False
+    if known.row.status == SessionStatus.READY:  # an answer of the model makes it active
         return False
     content = build(known.row, known.newest)
     if content is None:

@@ -39,11 +39,13 @@ from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
+from checkpoints.calls import framework_interrupt_calls
 from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_error_translation import database_operation
+from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     InvalidInput,
@@ -55,6 +57,7 @@ from checkpoints.exceptions import (
     TooLarge,
     VersionConflict,
 )
+from checkpoints.formats.tool_calls_in_messages import is_answer_without_calls
 from checkpoints.framework_states import line_log, remove_and_copy_states, write_cached_session_in_one_statement
 from checkpoints.framework_states.line_log import LineLog
 from checkpoints.models import Session
@@ -233,6 +236,8 @@ class HarnessSessionStore(SessionStore):
         known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(store, key.session_id)
         if known is None or mirror.revision != known.row.revision or self._clock_lead is None:
             return None
+        if known.row.status == SessionStatus.READY:  # an answer of the model makes it active
+            return None
         if len(_list_new_lines(lines, mirror.keys)) < len(lines):
             return None
         with ExitStack() as exits:
@@ -337,6 +342,10 @@ class HarnessSessionStore(SessionStore):
                 self._set_line_log_header(key, log, new, int(now * 1000))
                 log.save_header()
                 mirror.header = log.header
+                is_decided = log.owned_session is None and log.row.status == SessionStatus.READY
+                if is_decided and _do_lines_end_turn(new):
+                    # The program has asked something new since people decided, and no guarded call has passed the gate.
+                    framework_interrupt_calls.activate_session_if_no_approval_unused(store, log.row)
                 write_cached_session_in_one_statement.cache_session_after_commit(
                     store, session_id, log.owned_session, {}
                 )
@@ -544,6 +553,14 @@ def _list_new_lines(lines: Sequence[Line], known_keys: Collection[str]) -> list[
         added.add(key)
         new.append(line)
     return new
+
+
+def _do_lines_end_turn(lines: Sequence[Line]) -> bool:
+    """Return whether the last message among the lines is an answer of the model, all of whose blocks are no calls."""
+    messages = [line["message"] for line in lines if isinstance(line.get("message"), dict)]
+    last = messages[-1].get("id") if messages else None
+    blocks = [message for message in messages if last is not None and message.get("id") == last] or messages[-1:]
+    return bool(blocks) and all(map(is_answer_without_calls, blocks))
 
 
 def _validate_and_copy_line(entry: Any) -> Line:

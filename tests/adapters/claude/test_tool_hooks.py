@@ -296,6 +296,36 @@ def test_a_call_that_needs_approval_waits_for_it(
     assert lines(effects) == made
 
 
+@pytest.mark.parametrize(
+    ("decision", "status"),
+    [(("approve_call",), "ready"), (("reject_call", "Not this one."), "active"), (("respond_call", "Paid."), "active")],
+)
+def test_a_session_is_not_ready_to_resume_when_the_agent_has_answered_something_else_unless_a_call_is_to_start(
+    cp: SyncCheckpointer, store: HarnessSessionStore, effects: Path, decision: tuple[Any, ...], status: str
+) -> None:
+    policies = ToolPolicies({LOOK_UP: {"side_effects": {"read"}}, REFUND: {"requires_approval": True}})
+    hooks = tool_hooks(store, policies, gate="deny")
+    key: Any = {"project_key": PROJECT, "session_id": SESSION_ID}
+    about = {"timestamp": "2026-01-01T10:00:00Z", "sessionId": SESSION_ID}
+
+    def say(role: str, text: str, uuid: str) -> None:
+        message = {"role": role, "content": [{"type": "text", "text": text}]}
+        asyncio.run(store.append(key, [{**about, "type": role, "uuid": uuid, "message": message}]))  # type: ignore[typeddict-item]
+
+    async def ask() -> Any:
+        return await agents.call_hook(hooks, "PreToolUse", "a", REFUND, tool_input={"order": 17, "amount": 40})
+
+    say("user", QUESTION, "1")
+    assert asyncio.run(ask())["hookSpecificOutput"]["permissionDecision"] == "deny"
+    say("assistant", "A person has to decide.", "2")
+    assert Session.objects.get(session_id=STORED_ID).status == "needs_review"
+    decide(cp, *decision)
+    say("user", "How are you?", "3")
+    assert Session.objects.get(session_id=STORED_ID).status == "ready"
+    say("assistant", "Fine.", "4")
+    assert Session.objects.get(session_id=STORED_ID).status == status
+
+
 # a run without trouble
 
 

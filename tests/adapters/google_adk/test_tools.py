@@ -19,7 +19,7 @@ from google.genai import types
 from checkpoints import SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.google_adk import Harness, HarnessSessionService
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired, SessionBusy
-from checkpoints.models import Run, ToolCall
+from checkpoints.models import Run, Session, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.conftest import Open
 from tests.support.exhaustive_mode import mark_all_but_combinations
@@ -182,6 +182,33 @@ def test_call_runs_as_a_person_decided(
     assert done == paid
     assert desk.build_confirmations() is None  # it is answered
     assert not cp.pending_tool_calls(PLACE)
+
+
+@pytest.mark.parametrize(
+    ("decide", "paid", "status"), [(_approve, ["1"], "ready"), (_reject, [], "active"), (_respond, [], "active")]
+)
+def test_session_is_not_ready_to_resume_when_the_agent_has_answered_something_else_unless_a_call_is_to_start(
+    cp: SyncCheckpointer, decide: Callable[..., None], paid: list[str], status: str
+) -> None:
+    done: list[str] = []
+
+    def pay(amount: str) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    desk = _Desk(cp, [pay], [("pay", {"amount": "1"})], ASKS)
+    desk.ask()
+    talk = _Desk(cp, [pay], [])
+    talk.ask("How are you?")
+    assert Session.objects.get(session_id=PLACE).status == "needs_review"
+    decide(cp, cp.pending_tool_calls(PLACE)[0])
+    assert Session.objects.get(session_id=PLACE).status == "ready"
+    assert _say(talk.ask("How are you?")) == "Nothing to do."
+    assert Session.objects.get(session_id=PLACE).status == status
+    desk.go_on()
+    assert done == paid
+    assert Session.objects.get(session_id=PLACE).status == "active"
 
 
 def test_approval_behind_a_confirmation_of_adk_itself_raises(cp: SyncCheckpointer) -> None:

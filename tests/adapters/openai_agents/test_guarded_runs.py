@@ -33,7 +33,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.openai_agents import HarnessRunner, HarnessSession, guard_agent, use_harness
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
-from checkpoints.models import Checkpoint, Run, ToolCall
+from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from tests.adapters.openai_agents.runs import QUIET, run_agent
 from tests.support.exhaustive_mode import mark_all_but_combinations
@@ -496,6 +496,24 @@ def test_guarded_agent_runs_with_any_runner(cp: SyncCheckpointer, effects: Path,
     asked_again = [] if stores_turns else [_send("call_2")]
     assert asyncio.run(run(*asked_again, [assistant_message("Done.")])).final_output == "Done."
     assert effects.read_text().split() == ["hello"]
+
+
+@pytest.mark.parametrize(("decide", "status"), [(_approve, "ready"), (_reject, "active"), (_respond, "active")])
+def test_session_is_not_ready_to_resume_when_the_agent_has_answered_something_else_unless_a_call_is_to_start(
+    cp: SyncCheckpointer, effects: Path, decide: Callable[[SyncCheckpointer, dict[str, Any]], None], status: str
+) -> None:
+    async def run(text: str, *steps: Any) -> None:
+        async with Checkpointer.open(database_url()) as checkpointer:
+            session = HarnessSession("s", checkpointer)
+            agent = guard_agent(_build_sender(effects, list(steps)), session, APPROVED)
+            await Runner.run(agent, text, session=session, run_config=QUIET)
+
+    asyncio.run(run("Send hello.", _send()))
+    decide(cp, cp.pending_tool_calls("s")[0])
+    asyncio.run(HarnessSession("s", cp).add_items([{"role": "user", "content": "Are you there?"}]))
+    assert Session.objects.get().status == "ready"
+    asyncio.run(run("How are you?", [assistant_message("Fine.")]))
+    assert Session.objects.get().status == status
 
 
 def test_call_that_is_made_again_under_another_id_is_another_one_by_the_policy_call(

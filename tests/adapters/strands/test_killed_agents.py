@@ -9,7 +9,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository
 from checkpoints.exceptions import ReviewRequired
-from checkpoints.models import Run, ToolCall
+from checkpoints.models import Run, Session, ToolCall
 from examples.kill_and_decision_helpers import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from examples.strands_refunds.agent import build_agent_and_harness
 from tests.adapters.strands import agents
@@ -76,7 +76,9 @@ def test_new_prompt_after_a_kill_waits_for_the_decision_and_tells_the_true_resul
         with pytest.raises(ReviewRequired):
             _go_on(effects, [17], agents.QUESTION)
     _decide(cp, "told", {17})
+    assert Session.objects.get().status == "ready"
     said = _go_on(effects, [17], agents.QUESTION)
+    assert Session.objects.get().status == "active"  # no call has passed the gate, and the model knows the result
     assert str(said).strip() == "refunded 40 for order 17"
     assert effects.read_text().split() == ["17"]
     latest = cp.load_latest("s")
