@@ -126,6 +126,8 @@ class SessionClaims:
                 )
                 sansio.run_flow(start)
                 self._inherit_call_pairings(session_id)
+            else:
+                checkpointer.store.remember_session_use(session_id)  # or it could be released as idle before the call
             self._calls[session_id] += 1
             self._ending.discard(session_id)
 

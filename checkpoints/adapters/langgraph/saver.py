@@ -469,7 +469,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Store what a task wrote, and log the calls that an interrupt asks about in the review queue.
 
         The calls of interrupts that the program has answered are withdrawn: those of this task, or all by a new input.
-        A session that pauses for a person is released, unless one of its calls runs.
+        A session that pauses for a person, or one of whose tasks has failed, is released, unless one of its calls runs.
         """
         store = self.sync_checkpointer.store
         thread_id, namespace = _get_thread_and_namespace(config)
@@ -515,7 +515,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 must_own=self._must_own,
                 withdraw_calls=None if channels & {INTERRUPT, ERROR} else discard_answered_calls,
             )
-        if INTERRUPT in channels:
+        if channels & {INTERRUPT, ERROR}:
             self._session_claims.release_session_when_idle(thread_id)
 
     def _wait_and_build_approval_intents_of_interrupts(

@@ -14,6 +14,7 @@ import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -24,12 +25,15 @@ from pydantic import PrivateAttr
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, ToolGuard
+from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, Checkpoint, Run, Session, ToolCall
 from checkpoints.versions.framework_value_blobs import convert_value_to_json
-from examples.langgraph_refunds.agent import ScriptedModel, build_agent
+from examples.kill_and_decision_helpers import make_kill_at_moment_function
+from examples.langgraph_refunds.agent import POLICIES, ScriptedModel, build_agent, build_tools
 from tests.adapters.langgraph.agents import QUESTION, config
+from tests.support.processes import database_url, wait_until
 
 Open = Callable[..., SyncCheckpointer]
 
@@ -196,6 +200,60 @@ def test_an_error_of_a_tool_stops_the_graph_and_frees_the_session(cp: SyncCheckp
     state = agent.invoke(None, config())
     assert state["messages"][-1].content == "done"
     assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
+
+
+class _FailOnce(AgentMiddleware[Any, Any]):
+    """Middleware that fails once, after a refund."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._errors = [ValueError("no policy for this")]
+
+    def before_model(self, state: Any, runtime: Any) -> None:
+        if self._errors and any(message.name == "refund" for message in state["messages"]):
+            raise self._errors.pop()
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_an_error_of_another_node_frees_the_session(
+    cp: SyncCheckpointer, open_checkpointer: Open, effects: Path, durability: Any
+) -> None:
+    saver = HarnessSaver(cp)
+    guard = HarnessMiddleware(saver, POLICIES)
+    tools = build_tools(effects, make_kill_at_moment_function(None))
+    agent = create_agent(ScriptedModel(), tools, checkpointer=saver, middleware=[guard, _FailOnce()])
+    with pytest.raises(ValueError, match="no policy for this"):
+        agent.invoke(QUESTION, config(), durability=durability)
+    assert not cp.store.list_owned_sessions()
+    other = HarnessSaver(open_checkpointer())
+    state = build_agent(other, effects).invoke(None, config(), durability=durability)
+    assert state["messages"][-1].content == "refunded 40 for order 17"
+    assert effects.read_text().split() == ["17"]
+
+
+def test_a_stream_that_nobody_reads_to_its_end_frees_the_session_when_it_is_idle(
+    workspace: object, effects: Path
+) -> None:
+    with SyncCheckpointer.open(database_url(), idle_release_seconds=3) as client:
+        saver = HarnessSaver(client)
+        for update in build_agent(saver, effects).stream(QUESTION, config(), stream_mode="updates"):
+            if "tools" in update and effects.read_text():
+                break
+        wait_until(lambda: not client.store.list_owned_sessions())
+        assert build_agent(saver, effects).invoke(None, config())["messages"][-1].content == "refunded 40 for order 17"
+    assert effects.read_text().split() == ["17"]
+
+
+def test_session_is_not_idle_when_a_call_begins(workspace: object) -> None:
+    with SyncCheckpointer.open(database_url(), idle_release_seconds=600) as client:
+        claims = SessionClaims.get_for_client(client)
+        with claims.claim_session_for_block("s"):
+            pass
+        (owned_session,) = client.store.list_owned_sessions()
+        owned_session.last_used -= 601
+        assert client.store.list_idle_sessions() == [owned_session]
+        with claims.claim_session_for_block("s"):
+            assert client.store.list_idle_sessions() == []
 
 
 def _build_pausing_agent(client: SyncCheckpointer | Checkpointer) -> Any:
