@@ -130,11 +130,11 @@ class Risk(LabelledEnum):
 
 
 def get_default_risk(side_effects: Iterable[str]) -> Risk:
-    """Return the risk of a tool that declares none: mutating is high, writing is medium, reading is low."""
-    effects = set(side_effects)
-    if SideEffect.MUTATE in effects:
-        return Risk.HIGH
-    return Risk.MEDIUM if SideEffect.WRITE in effects else Risk.LOW
+    """Return the risk of a tool that declares none: one that writes or mutates is medium, one that only reads is low.
+
+    High is only what a tool declares: most tools that need a decision mutate, and none of them would stand out.
+    """
+    return Risk.LOW if {SideEffect.MUTATE, SideEffect.WRITE}.isdisjoint(side_effects) else Risk.MEDIUM
 
 
 class CallStatus(LabelledEnum):

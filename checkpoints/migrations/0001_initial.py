@@ -953,8 +953,8 @@ class Migration(migrations.Migration):
                     "risk",
                     models.CharField(
                         choices=[("low", "Low risk"), ("medium", "Medium risk"), ("high", "High risk")],
-                        db_default="high",
-                        default="high",
+                        db_default="medium",
+                        default="medium",
                         max_length=6,
                     ),
                 ),

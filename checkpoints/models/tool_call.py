@@ -130,7 +130,7 @@ class ToolCall(SealedModel):
     #: Comma-separated, sorted: `mutate`, `write`, or any word the tool declares.
     side_effects = models.CharField(max_length=200)
     #: Risk that the tool declares; see `enums.get_default_risk` for one that declares none.
-    risk = models.CharField(max_length=6, choices=build_choices(Risk), default=Risk.HIGH, db_default=Risk.HIGH)
+    risk = models.CharField(max_length=6, choices=build_choices(Risk), default=Risk.MEDIUM, db_default=Risk.MEDIUM)
     #: Description of the call's effect, formatted by the tool from its arguments.
     sentence = models.TextField(blank=True)
     #: Format string that made the sentence, of calls whose arguments a person may change; else empty.

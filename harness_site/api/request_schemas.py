@@ -150,7 +150,8 @@ class DescribedCall(Fenced):
     tool: Identifier = Field(description="Name of the tool.")
     args: Any = Field(description="Arguments of the call: a JSON object.")
     side_effects: list[str] = Field(
-        ["mutate"], description="What the tool does to the world: `write` (medium risk) or `mutate` (high risk)."
+        ["mutate"],
+        description="What the tool does to the world: `write` (makes something new) or `mutate` (changes or deletes).",
     )
     key: Identifier | None = Field(None, description="Part of the idempotency key that the agent chooses.")
     scope: str = Field("session", description="Where an equal call counts as the same: `session` or `workspace`.")

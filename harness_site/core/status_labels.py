@@ -19,23 +19,18 @@ from checkpoints.enums import (
     Risk,
     RunStatus,
     SessionStatus,
+    SideEffect,
     get_default_risk,
 )
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
-#: Risk → the words about a call whose tool declares it.
-_UNUSUAL_RISKS: Final[dict[str, str | Promise]] = {
-    Risk.HIGH: _("high risk: its tool says that a mistake costs more than usual"),
-    Risk.MEDIUM: _("medium risk, as its tool says"),
-    Risk.LOW: _("low risk: its tool says that a mistake costs less than usual"),
-}
-#: Risk → the words about a call whose side effects mean it.
-_USUAL_RISKS: Final[dict[str, str | Promise]] = {
-    Risk.HIGH: _("high risk: its tool changes or deletes something outside of the session"),
-    Risk.MEDIUM: _("medium risk: its tool writes something new"),
-    Risk.LOW: _("low risk: its tool only reads"),
+#: Risk → the reason of a call whose tool declares it.
+_DECLARED_RISKS: Final[dict[str, str | Promise]] = {
+    Risk.HIGH: _("Its tool declares that a mistake costs more than usual."),
+    Risk.MEDIUM: _("Its tool declares this risk."),
+    Risk.LOW: _("Its tool declares that a mistake costs less than usual."),
 }
 #: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.
 SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
@@ -326,11 +321,16 @@ def find_unusual_risk(call: ToolCall) -> Risk | None:
     return None if call.is_question or is_usual or call.risk not in Risk.values else Risk(call.risk)
 
 
-def describe_risk(call: ToolCall) -> str:
-    """Describe the risk of a call and where it comes from: its tool declares it, or it follows from the side effects.
+def explain_declared_risk(risk: str) -> str:
+    """Explain a risk that a tool declares."""
+    return str(_DECLARED_RISKS[risk])
 
-    Empty for a question, which has none.
-    """
-    if call.is_question or call.risk not in Risk.values:
+
+def describe_tool_effect(call: ToolCall) -> str:
+    """Describe what the tool of a call may do: change, write or only read. Empty for questions and imported calls."""
+    if call.is_question or call.is_imported:
         return ""
-    return str(_UNUSUAL_RISKS[call.risk] if find_unusual_risk(call) else _USUAL_RISKS[call.risk])
+    effects = call.side_effects.split(",")
+    if SideEffect.MUTATE in effects:
+        return gettext("its tool changes or deletes something outside of the session")
+    return gettext("its tool writes something new") if SideEffect.WRITE in effects else gettext("its tool only reads")

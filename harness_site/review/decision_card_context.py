@@ -25,7 +25,7 @@ from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masking.masker import is_masking_active
-from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments
+from harness_site.core.money_amounts_in_call_arguments import find_visible_amount, format_amounts_among_arguments
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
@@ -47,6 +47,7 @@ from harness_site.review.question_choices import (
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
+from harness_site.review.selectors.usual_amounts import load_usual_amounts
 from harness_site.review.verification_requests import find_answered_request
 from harness_site.review.what_reader_may_decide_and_has_decided import (
     can_reader_only_wait_for_others,
@@ -129,6 +130,9 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "session": call.session,
         "args": _omit_arguments_shown_elsewhere(call, seen.decision),
         "secrets_hidden": is_masking_active(),
+        "unusual_amount": load_usual_amounts(call.workspace_id, [call]).find_unusual_amount(
+            call.tool, find_visible_amount(formatting.parse_json_or_text(call.args))
+        ),
         "has_masked_arguments": parse_edited_arguments.has_masked_arguments(call),
         "undecided": call.undecided,
         "asking": asking,

@@ -47,6 +47,7 @@ from harness_site.review.question_choices import list_question_choices, remove_l
 from harness_site.review.selectors.comment_counts import CommentCount
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
+from harness_site.review.selectors.usual_amounts import UnusualAmount, UsualAmounts
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import (
@@ -179,6 +180,8 @@ class PendingCallRow:
     is_amount_said: bool
     #: The arguments that neither the sentence nor `facts` says. Of a question: its options, and what else it says.
     details: str
+    #: What the amounts of the tool are at most, if that of the call is far above them; else empty.
+    usual_amount: SafeString
     #: The amount, and the risk as a link to the calls of the same risk, if it is another than usual.
     facts: SafeString
     since: SafeString
@@ -222,12 +225,14 @@ class UnverifiedCallRow:
 class PendingRowBuilder:
     """Builder of the rows of a queue, whose URLs and words are computed once for all rows.
 
-    `query` has the filters of the page; `secrets` is the result of `load_known_secrets_of_sessions`.
+    `query` has the filters of the page; `secrets` is the result of `load_known_secrets_of_sessions`, and
+    `usual_amounts` that of `load_usual_amounts`.
     """
 
-    def __init__(self, query: QueryDict, secrets: Mapping[int, Collection[str]]) -> None:
+    def __init__(self, query: QueryDict, secrets: Mapping[int, Collection[str]], usual_amounts: UsualAmounts) -> None:
         self._query = query
         self._secrets = secrets
+        self._usual_amounts = usual_amounts
         self._sessions = SessionLinks()
         self._links: dict[tuple[str, str, str], FilterLink] = {}
         self._risk_links: dict[tuple[str, bool], SafeString] = {}
@@ -345,6 +350,8 @@ class PendingRowBuilder:
         amount = str(found_amount or "")
         sentence = call_sentences.format_call_sentence(call)
         is_amount_said = is_amount_in_sentence(found_amount, sentence)
+        unusual_amount = self._usual_amounts.find_unusual_amount(call.tool, found_amount)
+        usual_amount = _render_usual_amount(unusual_amount) if unusual_amount else SafeString()
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
@@ -363,7 +370,8 @@ class PendingRowBuilder:
             amount=amount,
             is_amount_said=is_amount_said,
             details=_describe_other_arguments(call, args, sentence, is_amount_shown=bool(amount)),
-            facts=self._render_amount_and_risk(call, amount, is_amount_said=is_amount_said),
+            usual_amount=usual_amount,
+            facts=self._render_amount_and_risk(call, amount, usual_amount, is_amount_said=is_amount_said),
             since=render_time_ago(waiting_since),
             deadline=deadline,
             approvals=call.approvals,
@@ -398,10 +406,13 @@ class PendingRowBuilder:
             return call.risk
         return status_labels.find_unusual_risk(call) or ""
 
-    def _render_amount_and_risk(self, call: ToolCall, amount: str, *, is_amount_said: bool) -> SafeString:
-        """Render both. `is_amount_said` is whether the sentence has the amount, so that narrow pages leave it out."""
+    def _render_amount_and_risk(
+        self, call: ToolCall, amount: str, usual_amount: SafeString, *, is_amount_said: bool
+    ) -> SafeString:
+        """Render them. `is_amount_said` is whether the sentence has the amount, so that narrow pages leave it out."""
         html_class = "amount said" if is_amount_said else "amount"
         facts = build_html('<span class="{}">{}</span>', html_class, amount) if amount else SafeString()
+        facts = SafeString(facts + usual_amount)
         risk, is_usual = self.find_shown_risk(call), status_labels.find_unusual_risk(call) is None
         return SafeString(facts + self._get_risk_link(risk, is_usual=is_usual)) if risk else facts
 
@@ -542,9 +553,19 @@ def _explain_risk(risk: str, *, is_usual: bool) -> str:
     """Explain where the risk of a call comes from: its tool declares it, or it follows from what the tool may do."""
     if not is_usual:
         return gettext("The tool declares this risk.")
-    if risk == Risk.HIGH:
-        return gettext("The tool changes or deletes something outside of the session.")
-    return gettext("The tool writes something new.") if risk == Risk.MEDIUM else gettext("The tool only reads.")
+    if risk == Risk.MEDIUM:
+        return gettext("The tool changes something outside of the session, as most tools do that need a decision.")
+    return gettext("The tool only reads.")
+
+
+def _render_usual_amount(unusual: UnusualAmount) -> SafeString:
+    """Render what the amounts of the tool are at most, beside one that is far above them."""
+    title = gettext("The %(number)s newest completed calls of this tool with an amount have at most %(amount)s.") % {
+        "number": formatting.format_number(unusual.call_count),
+        "amount": unusual.highest,
+    }
+    words = gettext("usually at most %(amount)s") % {"amount": unusual.highest}
+    return build_html('<span class="risk high" title="{}">{}{}</span>', title, render_icon("triangle-alert"), words)
 
 
 def _build_agreement_row(agreement: Agreement, call: ToolCall) -> AgreementRow:

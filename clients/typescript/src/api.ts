@@ -1576,7 +1576,7 @@ export interface components {
             args: unknown;
             /**
              * Side Effects
-             * @description What the tool does to the world: `write` (medium risk) or `mutate` (high risk).
+             * @description What the tool does to the world: `write` (makes something new) or `mutate` (changes or deletes).
              * @default [
              *       "mutate"
              *     ]
@@ -2584,7 +2584,7 @@ export interface components {
             args: unknown;
             /**
              * Side Effects
-             * @description What the tool does to the world: `write` (medium risk) or `mutate` (high risk).
+             * @description What the tool does to the world: `write` (makes something new) or `mutate` (changes or deletes).
              * @default [
              *       "mutate"
              *     ]

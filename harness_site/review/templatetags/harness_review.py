@@ -22,7 +22,7 @@ from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments, is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import has_clamped_value
-from harness_site.core.status_labels import describe_risk, find_unusual_risk
+from harness_site.core.status_labels import describe_tool_effect, explain_declared_risk, find_unusual_risk
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_decision_evidence_context
 from harness_site.review.decision_options import is_reason_given
@@ -105,7 +105,8 @@ def get_favicon_url(waiting: BoundedCount | None) -> str:
 
 register.filter("is_amount_in_sentence", is_amount_in_sentence)
 register.filter("unusual_risk", find_unusual_risk)
-register.filter("described_risk", describe_risk)
+register.filter("explained_risk", explain_declared_risk)
+register.filter("tool_effect", describe_tool_effect)
 register.filter("with_displayed_amounts", format_amounts_among_arguments)
 register.filter("tool_in_words", put_tool_in_words)
 register.filter("format_date", format_date_with_weekday_and_year)

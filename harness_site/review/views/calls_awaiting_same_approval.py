@@ -52,6 +52,7 @@ from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import
     load_changes_of_waiting_calls,
 )
 from harness_site.review.selectors.pending_calls import CallFilters
+from harness_site.review.selectors.usual_amounts import load_usual_amounts
 from harness_site.review.several_answers_forms import SameApprovalForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
@@ -116,7 +117,9 @@ def _render_same_approval_page(
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     invalid_field = focus_first_invalid_field([form]) if form.selected else None
-    rows = _build_selectable_call_rows(request, calls, form, PendingRowBuilder(request.GET, secrets))
+    usual_amounts = load_usual_amounts(request.membership.workspace_id, skip_unreadable_records(calls))
+    builder = PendingRowBuilder(request.GET, secrets, usual_amounts)
+    rows = _build_selectable_call_rows(request, calls, form, builder)
     may_decide = request.membership.has_role(Role.APPROVER)
     selectable = [row for row in filter_out_unreadable_records(rows) if may_decide and row.can_be_decided]
     compared = [row for row in filter_out_unreadable_records(rows) if row.row.is_verified]

@@ -67,6 +67,7 @@ from harness_site.review.selectors.pending_calls_by_eligible_decider import (
     count_calls_for_reader_and_for_others,
 )
 from harness_site.review.selectors.queue_order import QueueSort
+from harness_site.review.selectors.usual_amounts import load_usual_amounts
 from harness_site.review.verification_requests import load_answered_requests
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
@@ -250,7 +251,7 @@ def _load_pending_context(
     )
     calls = page.calls_shown_as_rows
     secrets = _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in page.readable_calls})
-    builder = PendingRowBuilder(request.GET, secrets)
+    builder = PendingRowBuilder(request.GET, secrets, load_usual_amounts(workspace.pk, page.readable_calls))
     rows = _build_pending_rows(request, calls, outages, builder)
     agent_counts = outage_groups.count_agents_of_large_outages(page.outages)
     may_decide_together = (

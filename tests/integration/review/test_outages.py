@@ -350,7 +350,7 @@ def test_calls_of_an_unusual_risk_say_so(people: dict[str, Client], lost: Lost, 
     lost(0, risk=Risk.HIGH)
     lost(1, risk=Risk.MEDIUM)
     rows = re.split(r'<li class="(?:answer-row|unknown)', people[name].get(PAGE).content.decode())[1:]
-    assert [re.findall("(?:High|Medium) risk", row) for row in rows[:2]] == [[], ["Medium risk"]]
+    assert [re.findall("(?:High|Medium) risk", row) for row in rows[:2]] == [["High risk"], []]
 
 
 # who is on them

@@ -37,7 +37,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(21):
+    with django_assert_num_queries(22):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -284,7 +284,7 @@ def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -
 
 @pytest.mark.parametrize(
     ("risk", "side_effects", "shown"),
-    [("high", "mutate", False), ("medium", "write", False), ("low", "mutate", True), ("high", "write", True)],
+    [("medium", "mutate", False), ("medium", "write", False), ("low", "mutate", True), ("high", "mutate", True)],
 )
 def test_row_shows_an_unusual_risk_or_one_by_which_it_is_found_and_card_says_where_it_comes_from(
     reader: Client, risk: str, side_effects: str, shown: bool
@@ -296,8 +296,41 @@ def test_row_shows_an_unusual_risk_or_one_by_which_it_is_found_and_card_says_whe
     for query in ("sort=risk", f"risk={risk}"):
         assert 'class="risk ' in reader.get(f"/review/?{query}").content.decode()
     card = visible_text(reader.get(f"/review/calls/{call.pk}/"))
-    assert f"· {risk} risk: its tool " in card
-    assert (f"· {risk} risk: its tool says that" in card) is shown
+    effect = {"mutate": "changes or deletes something outside of the session", "write": "writes something new"}
+    assert f"· its tool {effect[side_effects]}" in card
+    reasons = {
+        "high": "High risk Its tool declares that a mistake costs more than usual.",
+        "low": "Low risk Its tool declares that a mistake costs less than usual.",
+    }
+    assert (reasons.get(risk, f"{risk.capitalize()} risk") in card) is shown
+
+
+@pytest.mark.parametrize(
+    ("completed", "waiting", "highest"),
+    [
+        ((20, 30, 40, 60, 20), 1480, "60 EUR"),
+        ((20, 30, 40, 60, 20), 150, ""),  # five times the median
+        ((20, 30, 40, 600, 20), 590, ""),  # there was a higher one
+        ((20, 30, 40, 60), 1480, ""),  # too few
+    ],
+)
+def test_unusual_amount_is_shown_with_what_is_usual(
+    reader: Client, completed: tuple[int, ...], waiting: int, highest: str
+) -> None:
+    def make(amount: int, **fields: object) -> ToolCall:
+        args = {"amount": amount, "currency": "EUR"}
+        return make_call(session=make_session(), args=args, **fields)  # type: ignore[arg-type]
+
+    for amount in completed:
+        make(amount, status=CallStatus.COMPLETED)
+    make(9_000, status=CallStatus.FAILED)
+    make(9_000, status=CallStatus.COMPLETED, tool="refund_order")
+    call = make(waiting, status=CallStatus.AWAITING_APPROVAL)
+    row, card = visible_text(reader.get("/review/")), visible_text(reader.get(f"/review/calls/{call.pk}/"))
+    assert (f"usually at most {highest}" in row) is bool(highest)
+    assert ("Unusual amount" in card) is bool(highest)
+    if highest:
+        assert f"The 5 newest completed calls of this tool with an amount have at most {highest}." in card
 
 
 def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(reader: Client) -> None:

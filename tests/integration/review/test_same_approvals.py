@@ -48,7 +48,7 @@ def test_calls_of_an_unusual_risk_say_so(role: Role) -> None:
     ToolCall.objects.filter(pk=first.pk).update(risk=Risk.HIGH)
     page = sign_in("reader", role).get(f"{PAGE}?tool=pay&people=1").content.decode()
     rows = re.split(r'<li class="(?:selectable|wait)"', page)[1:]
-    assert [re.findall("(?:High|Medium) risk", row) for row in rows] == [[], ["Medium risk"]]
+    assert [re.findall("(?:High|Medium) risk", row) for row in rows] == [["High risk"], []]
 
 
 def test_selected_calls_get_one_answer_and_a_call_that_changed_meanwhile_does_not() -> None:

@@ -16,13 +16,14 @@ def nothing() -> str:
 @pytest.mark.parametrize(
     ("options", "risk"),
     [
-        ({}, "high"),
-        ({"side_effects": {"read", "mutate"}}, "high"),
+        ({}, "medium"),
+        ({"side_effects": {"read", "mutate"}}, "medium"),
         ({"side_effects": {"write"}}, "medium"),
         ({"side_effects": {"mutate"}, "risk": "low"}, "low"),
+        ({"side_effects": {"mutate"}, "risk": "high"}, "high"),
         ({"side_effects": {"write"}, "risk": Risk.HIGH}, "high"),
     ],
-    ids=["undeclared", "mutating", "writing", "mutating but low", "writing but high"],
+    ids=["undeclared", "mutating", "writing", "mutating but low", "mutating and high", "writing but high"],
 )
 def test_call_stores_the_risk_of_its_tool(cp: SyncCheckpointer, options: dict[str, object], risk: str) -> None:
     registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
