@@ -25,8 +25,9 @@ _ARGUMENT_OF_FIELD = re.compile(r"[^.\[]*")
 def format_sentence(template: str, args: Mapping[str, Any]) -> str:
     """Format the template of a tool with the arguments of a call.
 
-    A field that names one element of a list, such as `{to[0]}`, says how many more there are: “ann and 3 more”. Raises
-    what `str.format_map` raises for a template that does not fit.
+    A field that names one element of a list, such as `{to[0]}`, says how many more there are: “ann (+3)”. That has no
+    words, because the sentence is stored, and read in every language. Raises what `str.format_map` raises for a
+    template that does not fit.
     """
     pieces = list(Formatter().parse(template))
     counts = _count_unnamed_elements([field for _, field, _, _ in pieces if field is not None], args)
@@ -38,7 +39,7 @@ def format_sentence(template: str, args: Mapping[str, Any]) -> str:
         placeholder = f"{{{field}{'!' + conversion if conversion else ''}{':' + spec if spec else ''}}}"
         sentence.append(placeholder.format_map(dict(args)))
         if count := counts.pop(field, 0):
-            sentence.append(f" and {count} more")
+            sentence.append(f" (+{count})")
     return "".join(sentence)
 
 

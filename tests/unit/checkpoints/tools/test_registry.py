@@ -149,13 +149,13 @@ def test_sentence_is_formatted_and_one_with_unknown_placeholders_is_omitted(sent
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("Mail {to[0]} about {subject}", "Mail ann and 3 more about {{K}}"),
-        ("Mail {to[0]!r:>6}", "Mail  'ann' and 3 more"),
-        ("Mail {to[0]}: {{dear {to[0]}}}", "Mail ann and 3 more: {dear ann}"),
+        ("Mail {to[0]} about {subject}", "Mail ann (+3) about {{K}}"),
+        ("Mail {to[0]!r:>6}", "Mail  'ann' (+3)"),
+        ("Mail {to[0]}: {{dear {to[0]}}}", "Mail ann (+3): {dear ann}"),
         ("Mail {to[0]} and {to[1]}", "Mail ann and bob"),
         ("Mail {to[0]} of {to}", "Mail ann of ['ann', 'bob', 'cem', 'dora']"),
         ("Copy {cc[0]}", "Copy eve"),
-        ("Order {lines[0][item]} for {order[id]}", "Order desk and 1 more for 17"),
+        ("Order {lines[0][item]} for {order[id]}", "Order desk (+1) for 17"),
         ("Begin with {subject[0]}", "Begin with {"),
     ],
 )
