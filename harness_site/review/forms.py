@@ -432,7 +432,10 @@ class CommentForm(forms.Form):
 
 
 class HandOverForm(forms.Form):
-    """Colleague to hand a call over to, with a note for them. The only colleague is chosen already."""
+    """Colleague to hand a call over to, with a note for them. The only colleague is chosen already.
+
+    As in a comment, a mention of nobody among `member_names` is refused once.
+    """
 
     to = forms.ChoiceField(
         label=gettext_lazy("Hand over to"),
@@ -449,14 +452,33 @@ class HandOverForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2}),
     )
 
-    def __init__(self, *args: Any, colleagues: Sequence[str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, colleagues: Sequence[str], member_names: Set[str] = frozenset(), **kwargs: Any
+    ) -> None:
         kwargs["auto_id"] = "id_hand-over-%s"
         super().__init__(*args, **kwargs)
         self.colleagues = colleagues
+        self.member_names = member_names
+        #: Mentions of nobody that the note has.
+        self.unknown_mentions: list[str] = []
         field = self.fields["to"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
         names = [(name, name) for name in colleagues]
         field.choices = names if len(names) == 1 else [("", _("Choose a person")), *names]
+
+    def clean_note(self) -> str:
+        note: str = self.cleaned_data["note"]
+        self.unknown_mentions = list_unknown_mentions(note, self.member_names)
+        if set(self.unknown_mentions) - set(self.data.get("accepted", "").split()):
+            problem = ngettext(
+                "No member of this workspace has the name {names}. Nothing was recorded. Correct the name, or hand the "
+                "call over again to record the note as it is.",
+                "No members of this workspace have the names {names}. Nothing was recorded. Correct the names, or hand "
+                "the call over again to record the note as it is.",
+                len(self.unknown_mentions),
+            )
+            raise forms.ValidationError(problem.format(names=", ".join(self.unknown_mentions)))
+        return note
 
 
 class BulkWithdrawForm(forms.Form):

@@ -117,7 +117,7 @@ def _render_same_approval_page(
     mark_excerpts_shown_in_response(request, "same approvals", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     invalid_field = focus_first_invalid_field([form]) if form.selected else None
-    usual_amounts = load_usual_amounts(request.membership.workspace_id, skip_unreadable_records(calls))
+    usual_amounts = load_usual_amounts(request.membership.workspace_id, filter_out_unreadable_records(calls))
     builder = PendingRowBuilder(request.GET, secrets, usual_amounts)
     rows = _build_selectable_call_rows(request, calls, form, builder)
     may_decide = request.membership.has_role(Role.APPROVER)

@@ -61,7 +61,8 @@ def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
     """Hand the call over to a colleague; a note for them is also a comment on the call."""
     call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
     colleagues = map_names_to_colleagues_who_may_decide(call, member)
-    form = HandOverForm(request.POST, colleagues=sorted(colleagues))
+    names = list_active_usernames_with_role_or_higher(member.workspace, Role.AUDITOR)
+    form = HandOverForm(request.POST, colleagues=sorted(colleagues), member_names=set(names))
     if not form.is_valid():
         return render_decision_card(request, call, hand_over_form=form, status=422)
     note, receiver = form.cleaned_data["note"], colleagues[form.cleaned_data["to"]]

@@ -1,6 +1,7 @@
-// Names of members below the text of a comment: a click mentions one. While a mention is typed, those that begin like it are
-// offered.
+// Names of members below the text of a comment or of a note of a hand-over: a click mentions one. While a mention is typed,
+// those that begin like it are offered.
 
+const MENTIONING_TEXTS = ":is([data-comment], [data-hand-over]) textarea";
 const MOST = 8; // names that are offered before a mention is begun
 const SIGN = "[\\p{L}\\p{N}_@.+-]"; // of a name
 const BEGUN = new RegExp(`(?<!${SIGN})@${SIGN}*$`, "u");
@@ -16,11 +17,11 @@ function offerNames(text) {
 }
 
 document.addEventListener("input", ({ target }) => {
-  if (target.matches?.("[data-comment] textarea")) offerNames(target);
+  if (target.matches?.(MENTIONING_TEXTS)) offerNames(target);
 });
 
 // A live update shows all names again.
-document.body.addEventListener("htmx:afterSettle", () => document.querySelectorAll("[data-comment] textarea").forEach(offerNames));
+document.body.addEventListener("htmx:afterSettle", () => document.querySelectorAll(MENTIONING_TEXTS).forEach(offerNames));
 
 document.addEventListener("click", (event) => {
   const name = event.target.closest?.("[data-mentions] button");

@@ -118,6 +118,23 @@ def test_sign_out_leaves_calls_that_a_colleague_has_handed_over(people: dict[str
     assert told(AuditKind.RELEASED) == []
 
 
+def test_note_of_a_hand_over_that_mentions_nobody_is_recorded_only_when_it_is_sent_again(
+    people: dict[str, Client], lost: Lost
+) -> None:
+    call = lost()
+    sent = {"to": "alice", "note": "See what @nobody and @carol say"}
+    refused = people["bob"].post(url(call, "hand-over/"), sent)
+    assert refused.status_code == 422
+    assert not Claim.objects.exists()
+    page = refused.content.decode()
+    assert "No member of this workspace has the name @nobody. Nothing was recorded." in page
+    assert page.count('<input type="hidden" name="accepted" value="@nobody">') == 1
+    form = page.partition("data-hand-over")[2].partition("</form>")[0]
+    assert '<button type="button" class="btn plain">@carol</button>' in form
+    assert people["bob"].post(url(call, "hand-over/"), {**sent, "accepted": "@nobody"}).status_code == 302
+    assert holder(call) == "alice"
+
+
 def test_sign_out_leaves_the_claims_of_somebody_who_works_in_another_browser(
     people: dict[str, Client], lost: Lost
 ) -> None:
