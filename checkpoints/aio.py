@@ -99,6 +99,7 @@ class Checkpointer:
             DriverMissing: The database driver, or `httpx` for a server, is not installed.
             DjangoMissing: Django is not installed, and `url` is not the address of a server.
             DatabaseNotConfigured: The project has no connection `using`.
+            TimesNotInUtc: `USE_TZ` is off, or the entry of the connection has a `TIME_ZONE`.
         """
         options = ClientOptions(url, workspace, lease_seconds, using, migrate, idle_release_seconds, token)
         self.backend = open_backend(options, on_event_loop=True)

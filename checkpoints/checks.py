@@ -12,7 +12,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import router
 
 from checkpoints.constants import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
-from checkpoints.exceptions import SealError
+from checkpoints.exceptions import SealError, TimesNotInUtc
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 
@@ -27,7 +27,7 @@ def check_settings_of_library_database(*, app_configs: Sequence[AppConfig] | Non
     """Check the entry of `DATABASES` that stores the models of this app. Opens no connection."""
     alias = router.db_for_write(apps.get_model("checkpoints", "Session"))
     database = settings.DATABASES.get(alias, {})
-    messages = [*_check_transaction_settings(alias, database)]
+    messages = [*_check_times_in_utc(alias, database), *_check_transaction_settings(alias, database)]
     if str(database.get("ENGINE", "")).endswith("sqlite3"):
         messages += _check_sqlite_options(alias, database)
     return messages
@@ -42,6 +42,16 @@ def check_seal_and_decision_keys(*, app_configs: Sequence[AppConfig] | None, **_
         except SealError as error:
             messages.append(Error(error.detail, hint=error.hint, id=id))
     return messages
+
+
+def _check_times_in_utc(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:
+    if not settings.USE_TZ or database.get("TIME_ZONE") not in {None, "UTC"}:
+        what = f"has the TIME_ZONE {database['TIME_ZONE']}" if settings.USE_TZ else "keeps times without a zone"
+        yield Error(
+            f"The database {alias!r} {what}: the library cannot be used, and raises TimesNotInUtc.",
+            hint=TimesNotInUtc.hint.partition(";")[0] + ".",
+            id="checkpoints.E003",
+        )
 
 
 def _check_transaction_settings(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:

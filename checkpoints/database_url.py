@@ -29,6 +29,8 @@ _PARTS_NOT_CLEAR: Final = (
 _BROKEN_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 #: Held while the connections of this process are searched and one is added.
 _connections_lock = threading.Lock()
+#: Aliases that this module has added to the connections of the process.
+registered_aliases: Final[set[str]] = set()
 
 
 def database_from_url(url: str) -> dict[str, Any]:
@@ -132,6 +134,7 @@ def get_or_register_connection_alias(url: str) -> str:
             alias += "_"
         defaults = connections.configure_settings({"default": {}, alias: database})
         connections.databases[alias] = defaults[alias]
+        registered_aliases.add(alias)
         return alias
 
 

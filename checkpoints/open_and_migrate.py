@@ -22,6 +22,7 @@ from checkpoints import database_url, migrations
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.db.connection import ensure_server_reachable, get_connection
 from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.model_router import put_library_router_first
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
 
 try:
@@ -47,6 +48,7 @@ def open_database_and_get_alias(url: str | Path, *, migrate: bool | None = None)
     """
     alias = database_url.get_or_register_connection_alias(str(url))
     connection = get_connection(alias)
+    put_library_router_first()
     if connection.vendor == "postgresql":
         _require_server_reachable(connection)
     if migrate or (migrate is None and connection.vendor == "sqlite"):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -19,6 +23,7 @@ from checkpoints.exceptions import (
     DatabaseNotConfigured,
     DriverMissing,
     InsideTransaction,
+    TimesNotInUtc,
 )
 
 
@@ -33,13 +38,16 @@ class _OperationTracker(threading.local):
 _operations = _OperationTracker()
 #: Logins (name, user, password, host and port) that a server has accepted in this process.
 _reached_servers: set[tuple[str, ...]] = set()
+#: Connections and pools of the process from which this one was forked. They are neither used nor closed here, because
+#: their sockets and locks are those of the other process: they are only referenced, so that nothing else closes them.
+_inherited: list[Any] = []
 
 
 def get_connection(using: str) -> BaseDatabaseWrapper:
     """Return this thread's connection of the alias `using`, opened or not.
 
-    Raises `DatabaseNotConfigured` if Django has no SQLite or PostgreSQL database under that alias, and
-    `DriverMissing` if its Python package is not installed.
+    Raises `DatabaseNotConfigured` if Django has no SQLite or PostgreSQL database under that alias, `DriverMissing` if
+    its Python package is not installed, and `TimesNotInUtc` if the settings give its times another meaning.
     """
     try:
         connection = connections[using]
@@ -51,7 +59,36 @@ def get_connection(using: str) -> BaseDatabaseWrapper:
         raise DatabaseNotConfigured(using, "DATABASES has no ENGINE for it")
     if connection.vendor not in SUPPORTED_VENDORS:
         raise DatabaseNotConfigured(using, f"it is {connection.display_name}, neither SQLite nor PostgreSQL")
+    if not settings.USE_TZ:
+        raise TimesNotInUtc(using, "USE_TZ is off")
+    if connection.timezone_name != "UTC":
+        raise TimesNotInUtc(using, f"its entry in DATABASES has the TIME_ZONE {connection.timezone_name}")
     return connection
+
+
+def discard_inherited_connections() -> None:
+    """Make a forked process open connections and pools of its own, of whatever alias.
+
+    Two processes that use one socket read each other's results, and the threads of a pool do not exist in a forked
+    process. A connection inside a transaction.atomic() block, and a SQLite database in memory, stay as they are.
+    """
+    if not settings.configured:  # then no connection was opened
+        return
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None or connection.in_atomic_block:
+            continue
+        if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
+            continue
+        _inherited.append(connection)
+        del connections[connection.alias]
+    if (backend := sys.modules.get("django.db.backends.postgresql.base")) is not None:
+        pools = backend.DatabaseWrapper._connection_pools
+        _inherited.extend(pools.values())
+        pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=discard_inherited_connections)
 
 
 @contextmanager

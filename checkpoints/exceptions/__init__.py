@@ -110,6 +110,7 @@ from checkpoints.exceptions.storage_errors import StorageError as StorageError
 from checkpoints.exceptions.storage_errors import StorageFull as StorageFull
 from checkpoints.exceptions.storage_errors import StorageReadOnly as StorageReadOnly
 from checkpoints.exceptions.storage_errors import StorageUnavailable as StorageUnavailable
+from checkpoints.exceptions.storage_errors import TimesNotInUtc as TimesNotInUtc
 from checkpoints.exceptions.witness_errors import WitnessAhead as WitnessAhead
 from checkpoints.exceptions.witness_errors import WitnessBehind as WitnessBehind
 from checkpoints.exceptions.witness_errors import WitnessDamaged as WitnessDamaged

@@ -103,6 +103,20 @@ class DatabaseNotConfigured(CheckpointsError):
         super().__init__(f"There is no database to use under the alias {using!r}: {why}.")
 
 
+class TimesNotInUtc(CheckpointsError):
+    """The settings of the project make Django read or write the times of this database in another zone than UTC."""
+
+    code = "times_not_in_utc"
+    hint = (
+        "Set USE_TZ = True, and remove TIME_ZONE from the entry in DATABASES, or give the library an entry of its own "
+        "and Checkpointer(using=…); the setting TIME_ZONE of the project may have any value. Nothing was written."
+    )
+
+    def __init__(self, using: str, why: str) -> None:
+        self.using = using
+        super().__init__(f"Leases and deadlines in the database {using!r} would be wrong: {why}.")
+
+
 class DriverMissing(CheckpointsError):
     """The Python package that talks to this kind of database is not installed."""
 

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
 from checkpoints.db.connection import get_connection
 from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.model_router import put_library_router_first
 from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
 from checkpoints.models import Workspace
 from checkpoints.process_identity_and_liveness import ProcessIdentity
@@ -60,11 +61,12 @@ class Store(ClientState):
         requests, so that this process neither renews them nor answers for them when it ends. `token` is then its name,
         the same in every process that serves it. `workspace_id` is the primary key of the workspace, if the caller has
         it; otherwise it is looked up when needed.
-        Raises `InvalidInput`, and `DatabaseNotConfigured` if the project has no connection `using`.
+        Raises `InvalidInput`, `DatabaseNotConfigured` if the project has no connection `using`, and `TimesNotInUtc`.
         """
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
         get_connection(using)
+        put_library_router_first()
         self.using = using
         self.workspace = workspace
         self.lease = timedelta(seconds=lease_seconds)

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import django.db
+
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
 from checkpoints.calls import registry_of_running_tools
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from tests.integration.checkpoints import project_routers
 from tests.support.processes import send_to_parent, wait_for_parent
 
 
@@ -38,6 +41,12 @@ def save_once_async(place: str, how: str, folder: str | None = None) -> dict[str
 
     asyncio.run(main())
     return list_session_ids(place)
+
+
+def save_beside_routers(place: str, name: str) -> dict[str, Any]:
+    """Open a database by path in a process with a router of its project, and save."""
+    django.db.router.routers = [getattr(project_routers, name)()]
+    return save_once(place, "path")
 
 
 def list_session_ids(place: str) -> dict[str, Any]:
@@ -72,6 +81,39 @@ def use_two_databases(first: str, second: str) -> list[Any]:
             cp.start_session("s")
             cp.save_checkpoint("s", [{"text": text}], None, 0)
     return [(SyncCheckpointer(place).load_latest("s") or {})["transcript"] for place in (first, second, first)]
+
+
+def write_in_forked_processes(url: str) -> list[int]:
+    """Use the database, then fork three processes that open it, as a server that loads its program first; return
+    their exit codes: the number of versions that they read back wrongly or not at all.
+    """
+    parent = SyncCheckpointer(url, migrate=True)
+    children = []
+    parent.start_session("parent")
+    for number in range(3):
+        if (child := os.fork()) == 0:
+            failures = 100
+            try:
+                failures = _count_versions_read_back_wrongly(SyncCheckpointer(url), f"child {number}")
+            finally:
+                os._exit(failures)
+        children.append(child)
+    parent.release_session("parent")
+    failures = _count_versions_read_back_wrongly(parent, "parent")
+    return [failures, *(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)]
+
+
+def _count_versions_read_back_wrongly(cp: SyncCheckpointer, session_id: str) -> int:
+    failures = 0
+    for number in range(5):
+        try:
+            with cp.session(session_id) as session:
+                session.append([{"role": "user", "content": f"{session_id} {number}"}])
+            last = (cp.load_latest(session_id) or {"transcript": [{}]})["transcript"][-1]
+            failures += last.get("content") != f"{session_id} {number}"
+        except Exception:
+            failures += 1
+    return failures
 
 
 def write_after_fork(place: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connection, connections
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import BlockingCallInAsyncCode, DatabaseNotConfigured
+from checkpoints.exceptions import BlockingCallInAsyncCode, DatabaseNotConfigured, TimesNotInUtc
 from tests.integration.checkpoints.session_setups import start_session
 from tests.integration.checkpoints.test_open_and_migrate import in_a_process
 
@@ -68,6 +69,26 @@ def test_database_of_another_kind_is_named(kind: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(connections["default"], "display_name", "Oracle")
     with pytest.raises(DatabaseNotConfigured, match="it is Oracle, neither SQLite nor PostgreSQL"):
         kind(using="default")
+
+
+@pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])
+def test_project_without_time_zones_is_refused_before_anything_is_written(
+    kind: Any, settings: Any, tmp_path: Path
+) -> None:
+    settings.USE_TZ = False
+
+    with pytest.raises(TimesNotInUtc, match=r"'default' would be wrong: USE_TZ is off.*Set USE_TZ = True"):
+        kind()
+    with pytest.raises(TimesNotInUtc):
+        kind(tmp_path / "agent.db")
+    assert not (tmp_path / "agent.db").exists()
+
+
+def test_connection_with_a_time_zone_of_its_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections["default"], "timezone_name", "America/New_York")
+
+    with pytest.raises(TimesNotInUtc, match="has the TIME_ZONE America/New_York"):
+        SyncCheckpointer()
 
 
 def raised(code: str, *, without: str = "") -> tuple[str, str]:

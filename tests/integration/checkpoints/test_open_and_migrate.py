@@ -96,6 +96,14 @@ def test_forked_child_owns_no_session(start_child: StartChild, tmp_path: Path) -
     assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "5"
 
 
+def test_processes_forked_after_the_database_was_used_have_connections_of_their_own(
+    start_child: StartChild, fresh_url: str
+) -> None:
+    child = start_child(child_scripts.write_in_forked_processes, fresh=True, url=fresh_url)
+
+    assert child.result() == [0, 0, 0, 0]
+
+
 def test_heartbeat_works_in_child_that_was_forked_while_its_locks_were_held(
     start_child: StartChild, tmp_path: Path
 ) -> None:

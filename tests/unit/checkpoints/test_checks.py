@@ -60,6 +60,20 @@ def test_unsafe_setting_is_reported_with_a_hint(
     assert all("checkpoints.database_url.database_from_url" in hint for hint in hints.values())
 
 
+@pytest.mark.parametrize(
+    ("zone", "use_tz", "numbers"),
+    [("UTC", True, []), (None, True, []), ("Europe/Berlin", True, ["E003"]), (None, False, ["E003"])],
+)
+def test_times_in_another_zone_than_utc_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, zone: str | None, use_tz: bool, numbers: list[str]
+) -> None:
+    monkeypatch.setattr(settings, "USE_TZ", use_tz)
+    hints = found(monkeypatch, default={**SQLITE, "TIME_ZONE": zone})
+
+    assert list(hints) == numbers
+    assert all("Set USE_TZ = True" in hint for hint in hints.values())
+
+
 def test_hint_about_atomic_requests_names_what_to_do_in_each_case(monkeypatch: pytest.MonkeyPatch) -> None:
     hint = found(monkeypatch, default={**POSTGRESQL, "ATOMIC_REQUESTS": True})["W001"]
 
