@@ -74,7 +74,7 @@ def _validate_and_dispatch_call_flow(
     validate_id("call id", call_id)
     if step is not None:
         validate_integer("step", step)
-    tool = registry.tools.get(name)
+    tool = _find_tool(registry.tools, name)
     if tool is None:
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
     log = _open_call_log_if_logged(registry, tool)
@@ -89,6 +89,11 @@ def _validate_and_dispatch_call_flow(
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
     return (yield from dispatch.dispatch_logged_call_flow(log, request, bound_args, waiting))
+
+
+def _find_tool(tools: dict[str, Tool], name: object) -> Tool | None:
+    """Return the tool of that name, which a model wrote and may be no text."""
+    return tools.get(name) if isinstance(name, str) else None
 
 
 def _open_call_log_if_logged(registry: BoundTools, tool: Tool) -> dispatch.CallLog | None:

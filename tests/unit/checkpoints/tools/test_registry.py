@@ -264,6 +264,13 @@ def test_unknown_tool_is_an_error_result() -> None:
     assert result == ToolResult("c", "There is no tool 'pay'. Nothing was run.", is_error=True)
 
 
+@pytest.mark.parametrize("name", [None, 17, ["pay"], {"name": "pay"}])
+def test_tool_name_that_is_no_text_is_an_unknown_tool(name: Any) -> None:
+    result = ToolRegistry().dispatch(name, {}, "c")
+
+    assert (result.content, result.is_error) == (f"There is no tool {name!r}. Nothing was run.", True)
+
+
 def test_error_of_the_tool_is_an_error_result() -> None:
     def fails() -> None:
         raise ValueError("no such order")
