@@ -113,7 +113,7 @@ class _SessionImport:
     decompressed: int = 0
 
     def import_session(self) -> ImportedSession:
-        rows = self._deserialize_rows()
+        rows = self._iterate_deserialized_rows()
         session = self._verify_and_insert_session_row(next(rows, None))
         for batch in _batch_rows_by_model(rows):
             self._verify_and_insert_batch(session, batch)
@@ -124,7 +124,7 @@ class _SessionImport:
         self._record_import_events(session, undecided)
         return ImportedSession(session.session_id, session.latest_version, len(undecided))
 
-    def _deserialize_rows(self) -> Iterator[models.Model]:
+    def _iterate_deserialized_rows(self) -> Iterator[models.Model]:
         order = list(row_serializers.TABLES)
         place = 0
         for kind, values in self.reader.iterate_rows():

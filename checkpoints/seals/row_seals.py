@@ -127,7 +127,7 @@ def verify_sealed_columns(
 ) -> None:
     """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
     if not _is_seal_valid_if_present(
-        model, lambda: _remove_unsealed_primary_key(model, values), seal, lambda: described_as
+        model, lambda: _remove_primary_key_if_not_sealed_yet(model, values), seal, lambda: described_as
     ):
         raise IntegrityError(str(model._meta.db_table), described_as, "its columns do not match its seal")
 
@@ -189,7 +189,7 @@ def _get_sealed_column_reader(model: type[models.Model]) -> Callable[[models.Mod
     return (
         read
         if _get_revision_sealed_without_primary_key(model) is None
-        else lambda row: _remove_unsealed_primary_key(model, read(row))
+        else lambda row: _remove_primary_key_if_not_sealed_yet(model, read(row))
     )
 
 
@@ -199,7 +199,7 @@ def is_primary_key_unsealed(row: Any) -> bool:
     return revision is not None and row.revision == revision
 
 
-def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
+def _remove_primary_key_if_not_sealed_yet(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return sealed columns, in their order, without the key if the seal does not cover it yet."""
     revision = _get_revision_sealed_without_primary_key(model)
     names = get_sealed_fields(model)

@@ -61,7 +61,7 @@ def list_call_trace_events(
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
-    question = find_approval_request_before_start(call, evidence, occasions)
+    question = find_approval_request_of_decided_call_before_start(call, evidence, occasions)
     question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
     if question is not None:
         missed = _list_missed_deadline_events(call, question.at, before[-1].at)
@@ -79,7 +79,7 @@ def list_call_trace_events(
     return [*start_events, *_build_follow_up_and_decision_events(call, evidence, occasions, after)]
 
 
-def find_approval_request_before_start(
+def find_approval_request_of_decided_call_before_start(
     call: ToolCall, evidence: CallEvidence, occasions: RunEvents
 ) -> ApprovalQuestion | None:
     """Return the last request for approval before the start of a call that people have decided about until then."""

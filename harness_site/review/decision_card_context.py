@@ -32,7 +32,7 @@ from harness_site.review import decision_effect_texts, parse_edited_arguments
 from harness_site.review.argument_value_warnings import list_argument_warnings
 from harness_site.review.call_event_history import (
     TraceEvent,
-    find_approval_request_before_start,
+    find_approval_request_of_decided_call_before_start,
     has_never_run,
     list_call_trace_events,
 )
@@ -240,7 +240,7 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
 
 def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs: RunEvents) -> list[TraceEvent]:
     call, evidence = seen.call, seen.evidence
-    question = find_approval_request_before_start(call, evidence, events_of_runs)
+    question = find_approval_request_of_decided_call_before_start(call, evidence, events_of_runs)
     runs = [] if question is None else call_evidence.load_runs_before_start(call, question.run_number)
     return list_call_trace_events(call, evidence, events_of_runs, seen.votes, runs)
 

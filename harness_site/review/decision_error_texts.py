@@ -181,7 +181,7 @@ def _build_problem_of_verification(
     decision: Decision, request: ProbeRequest | None, *, reader: str, kind: str, is_sent: bool
 ) -> DecisionProblem:
     """Describe what a verification has found; this is a problem only if the reader has sent another answer."""
-    found = _describe_found_outcome(decision, request, reader)
+    found = _describe_outcome_found_by_probe(decision, request, reader)
     if kind in {"", _ANSWER_OF_PERSON.get(DecisionKind(decision.kind))}:
         return DecisionProblem(409, found, _("It is recorded, so there is nothing left to do."), is_agreement=True)
     if is_sent:
@@ -189,7 +189,7 @@ def _build_problem_of_verification(
     return DecisionProblem(409, found, _("The answer that you had chosen was not sent."), is_agreement=True)
 
 
-def _describe_found_outcome(decision: Decision, request: ProbeRequest | None, reader: str) -> str:
+def _describe_outcome_found_by_probe(decision: Decision, request: ProbeRequest | None, reader: str) -> str:
     has_happened = decision.kind == DecisionKind.PROBE_LANDED
     if request is None:
         return (

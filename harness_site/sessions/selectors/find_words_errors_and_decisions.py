@@ -169,13 +169,13 @@ def _find_next_error_result_if_wanted(
         .values_list("position", "body")
     )
     for position, body in matches[:_CHUNK_SIZE]:
-        place = _find_call_or_result_position_of_error(at, position, body)
+        place = _find_position_of_failed_call_or_its_result(at, position, body)
         if place < start if back else place > start:
             return LandmarkSpot(place)
     return None
 
 
-def _find_call_or_result_position_of_error(at: TranscriptVersion, position: int, body: str) -> int:
+def _find_position_of_failed_call_or_its_result(at: TranscriptVersion, position: int, body: str) -> int:
     error_call_ids = [
         part.call_id
         for part in parse_message_parts.parse_message_parts(body)

@@ -102,7 +102,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
         context |= {
             "drawings": drawings,
             "ways": _build_zoom_and_pan_links(frame, drawings[0].axis),
-            "rows": replace(rows, items=tuple(_tell_decided_outcomes(rows.items, records))),
+            "rows": replace(rows, items=tuple(_iterate_items_with_decided_outcomes(rows.items, records))),
             "copied": list_timeline_items.format_copied_lane_name(head.origin_id or "") if head.row.is_fork else None,
             "sentences": _format_call_sentences(records),
             "here": build_time_range_query_string(frame.since, frame.until) if context["zoomed"] else "?",
@@ -160,7 +160,9 @@ def _load_readable_calls(items: Sequence[TimelineItem]) -> list[CallRecord]:
     return call_records.load_readable_calls_with_pks_without_results(pks)
 
 
-def _tell_decided_outcomes(items: Sequence[TimelineItem], records: Sequence[CallRecord]) -> Iterator[TimelineItem]:
+def _iterate_items_with_decided_outcomes(
+    items: Sequence[TimelineItem], records: Sequence[CallRecord]
+) -> Iterator[TimelineItem]:
     """Yield the items; those of calls with an unknown outcome tell what was decided about it later."""
     decisions = {
         record.pk: ruling
