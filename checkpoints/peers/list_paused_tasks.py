@@ -38,7 +38,8 @@ def _select_paused_sessions(store: Store, agent: str | None, ready: bool | None)
     sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
     sessions = sessions.exclude(status__in=sorted(FINISHED_SESSION_STATUSES)).select_related("owner")
     if agent is not None:
-        sessions = sessions.filter(agent=agent)
+        # No name has a NUL, and PostgreSQL takes none.
+        sessions = sessions.none() if "\0" in agent else sessions.filter(agent=agent)
     joins = Join.objects.using(store.using).filter(
         _build_join_without_saved_results_condition(F("session__latest_version")), status=JoinStatus.COMPLETE
     )

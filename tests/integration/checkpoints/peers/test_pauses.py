@@ -262,3 +262,8 @@ def test_pause_is_rolled_back_when_its_last_write_fails(cp: SyncCheckpointer) ->
         cp.pause_for_peers("s", {}, [join("j", "c1")])
     assert assert_nothing_written()
     assert (Session.objects.get().status, cp.save_checkpoint("s", [], None, 0)) == ("active", 2)
+
+
+def test_name_of_an_agent_that_no_database_stores_lists_no_paused_session(cp: SyncCheckpointer) -> None:
+    pause(cp, join("j", "c1"))
+    assert cp.list_paused(agent="\0") == cp.list_paused(agent="no\0body") == []
