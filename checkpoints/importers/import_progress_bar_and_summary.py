@@ -10,6 +10,8 @@ from checkpoints.importers.import_report import ImportProgress, ImportReport
 _BAR_WIDTH = 30
 #: Largest number of damaged places that are listed.
 _MAX_LISTED = 20
+#: Largest number of characters of the name of an unknown type.
+_MAX_KIND_LENGTH = 100
 
 
 class ProgressBar:
@@ -38,7 +40,20 @@ class ProgressBar:
 
 
 def iterate_summary_lines(report: ImportReport) -> Iterator[str]:
-    """Format the report as lines for people."""
+    """Format the report as lines for people.
+
+    Names of unknown types come from the files: what a terminal would obey or no stream can encode is escaped.
+    """
+    return map(_escape_unprintable_characters, _iterate_lines_of_report(report))
+
+
+def _escape_unprintable_characters(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+
+
+def _iterate_lines_of_report(report: ImportReport) -> Iterator[str]:
     yield (
         f"Read {_format_count_with_noun(report.files, 'file')}, {_format_count_with_noun(report.lines, 'line')}: "
         f"{_format_count_with_noun(report.sessions, 'session')} ({report.new_sessions:,} new), "
@@ -54,7 +69,8 @@ def iterate_summary_lines(report: ImportReport) -> Iterator[str]:
     if report.repeated:
         yield f"{_format_count_with_noun(report.repeated, 'repeated line')} left out."
     for kind, count in sorted(report.unknown.items()):
-        yield f"Unknown {kind}: {count:,}, kept as it is."
+        name = kind if len(kind) <= _MAX_KIND_LENGTH else f"{kind[:_MAX_KIND_LENGTH]}…"
+        yield f"Unknown {name}: {count:,}, kept as it is."
     if report.helpers:
         files = _format_count_with_noun(len(report.helpers), "file")
         yield f"{files} of the program's own helpers left out; --json lists them."

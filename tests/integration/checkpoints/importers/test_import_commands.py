@@ -195,3 +195,17 @@ def test_long_list_of_damaged_lines_is_truncated_with_a_count() -> None:
     for number in range(30):
         report.add_damaged_place(Path("a"), number, "it is not UTF-8", "x")
     assert list(iterate_summary_lines(report))[-1] == "10 more damaged places; --json lists them."
+
+
+def test_summary_escapes_what_a_file_names_its_types() -> None:
+    """A lone surrogate has no form in UTF-8, and a sequence of a terminal would change the lines around it."""
+    report = ImportReport(
+        unknown={"block \ud800": 1, "block \x1b[2J": 1, f"block {'x' * 500}": 1, "Zeile für Zeile": 1}
+    )
+    lines = list(iterate_summary_lines(report))
+    assert lines[-4:] == [
+        "Unknown Zeile für Zeile: 1, kept as it is.",
+        r"Unknown block \x1b[2J: 1, kept as it is.",
+        f"Unknown block {'x' * 94}…: 1, kept as it is.",
+        r"Unknown block \ud800: 1, kept as it is.",
+    ]
