@@ -89,7 +89,7 @@ def _run_command(command_line: list[str]) -> None:
             _require_reachable_database()
         _execute_management_command(command_line)
     except Exception as error:
-        problem = _describe_configuration_error(error, command_line[1])
+        problem = _describe_missing_settings_module(error) or _describe_configuration_error(error, command_line[1])
         if not problem or "--traceback" in command_line:
             raise
         raise SystemExit("\n".join(f"harness: {line}" for line in problem.splitlines())) from None
@@ -181,6 +181,17 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     if not isinstance(error, OperationalError):
         return ""
     return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
+
+
+def _describe_missing_settings_module(error: Exception) -> str:
+    """Describe that DJANGO_SETTINGS_MODULE names no module; empty for any other error."""
+    name = os.environ.get("DJANGO_SETTINGS_MODULE", "")
+    if not isinstance(error, ModuleNotFoundError) or not f"{name}.".startswith(f"{error.name}."):
+        return ""
+    return (
+        f"DJANGO_SETTINGS_MODULE is {name!r}, and there is no module {error.name!r}. Run this command where Python "
+        "finds it, or unset DJANGO_SETTINGS_MODULE to use the settings of the site."
+    )
 
 
 def _does_error_name_table_of_accounts(error: BaseException | None) -> bool:

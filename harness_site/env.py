@@ -79,12 +79,15 @@ _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 
 
 def read_text_setting(name: str, default: str = "") -> str:
-    """Return the value of `name`, else the content of the file that `name_FILE` points to, else `default`."""
+    """Return the value of `name`, else the content of the file that `name_FILE` points to, else `default`.
+
+    Of the two, one that is empty is not set: files for containers often pass all variables on.
+    """
     value = os.environ.get(name)
     path = os.environ.get(f"{name}_FILE")
-    if value is not None and path is not None:
+    if value and path:
         raise ImproperlyConfigured(f"Set {name} or {name}_FILE, not both.")
-    if path is not None:
+    if path:
         return _read_setting_file_or_raise(f"{name}_FILE", path)
     return default if value is None else value
 
@@ -101,6 +104,32 @@ def read_or_collect_problem(read: Callable[[], T], fallback: T) -> T:
     except InvalidDatabaseUrl as error:
         _problems.append(f"HARNESS_DATABASE_URL: {error}")
     return fallback
+
+
+def read_text_or_collect_problem(name: str, default: str = "") -> str:
+    """Return what `read_text_setting` returns, or `default` for a wrong setting, which is kept for later."""
+    return read_or_collect_problem(lambda: read_text_setting(name, default), default)
+
+
+def read_boolean_or_collect_problem(name: str, *, default: bool) -> bool:
+    """Return what `read_boolean_setting` returns, or `default` for a wrong setting, which is kept for later."""
+    return read_or_collect_problem(lambda: read_boolean_setting(name, default=default), default)
+
+
+def read_list_or_collect_problem(name: str, default: str = "") -> list[str]:
+    """Return what `read_list_setting` returns, or an empty list for a wrong setting, which is kept for later."""
+    nothing: list[str] = []
+    return read_or_collect_problem(lambda: read_list_setting(name, default), nothing)
+
+
+def read_non_negative_integer_or_collect_problem(name: str, default: int) -> int:
+    """Return what `read_non_negative_integer_setting` returns, or `default` for a wrong setting, which is kept."""
+    return read_or_collect_problem(lambda: read_non_negative_integer_setting(name, default), default)
+
+
+def read_positive_integer_or_collect_problem(name: str, default: int) -> int:
+    """Return what `read_positive_integer_setting` returns, or `default` for a wrong setting, which is kept."""
+    return read_or_collect_problem(lambda: read_positive_integer_setting(name, default), default)
 
 
 def raise_collected_problems() -> None:
@@ -145,18 +174,12 @@ def read_list_setting(name: str, default: str = "") -> list[str]:
 
 def read_non_negative_integer_setting(name: str, default: int) -> int:
     """Return a whole number of zero or more. Raises `ImproperlyConfigured`."""
-    value = read_text_setting(name).strip()
-    if value and not value.isdecimal():
-        raise ImproperlyConfigured(f"{name} is {value!r}: use a whole number.")
-    return int(value) if value else default
+    return _read_integer_setting(name, default, least=0, least_in_words="zero")
 
 
 def read_positive_integer_setting(name: str, default: int) -> int:
     """Return a whole number of one or more. Raises `ImproperlyConfigured`."""
-    value = read_non_negative_integer_setting(name, default)
-    if value < 1:
-        raise ImproperlyConfigured(f"{name} is {value}: use a whole number of one or more.")
-    return value
+    return _read_integer_setting(name, default, least=1, least_in_words="one")
 
 
 def read_log_level() -> str:
@@ -232,8 +255,21 @@ def _create_file_once(path: Path, value: str) -> None:
         draft.unlink()
 
 
+def _read_integer_setting(name: str, default: int, *, least: int, least_in_words: str) -> int:
+    value = read_text_setting(name).strip()
+    if not value:
+        return default
+    if not value.isdecimal() or int(value) < least:
+        raise ImproperlyConfigured(f"{name} is {value!r}: use a whole number of {least_in_words} or more.")
+    return int(value)
+
+
 def _read_setting_file_or_raise(name: str, path: str) -> str:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise ImproperlyConfigured(f"{name} names {path!r}, which cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ImproperlyConfigured(
+            f"{name} names {path!r}, which is no text in UTF-8. Write the value of the setting as text."
+        ) from error

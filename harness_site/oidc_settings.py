@@ -5,18 +5,28 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from harness_site import env
+from harness_site import env, site_address
 
 #: Part of the callback URL of the provider: /accounts/oidc/sso/login/callback/
 PROVIDER_ID: Final = "sso"
 
 
 def build_oidc_provider_settings() -> list[dict[str, Any]]:
-    """Build the provider settings of HARNESS_OIDC_URL for django-allauth; empty without that variable."""
+    """Build the provider settings of HARNESS_OIDC_URL for django-allauth; empty without that variable.
+
+    Raises `ImproperlyConfigured` if one of the two that belong together is missing, or if the URL is none.
+    """
     address = env.read_text_setting("HARNESS_OIDC_URL").strip()
-    if not address:
-        return []
     client = env.read_text_setting("HARNESS_OIDC_CLIENT_ID").strip()
+    if not address:
+        if client:
+            raise ImproperlyConfigured("HARNESS_OIDC_CLIENT_ID is set: set HARNESS_OIDC_URL as well.")
+        return []
+    if not site_address.is_http_url(address):
+        raise ImproperlyConfigured(
+            f"HARNESS_OIDC_URL is {address!r}: give the address of the provider with its scheme, for example "
+            "HARNESS_OIDC_URL=https://id.example.org"
+        )
     if not client:
         raise ImproperlyConfigured("HARNESS_OIDC_URL is set: set HARNESS_OIDC_CLIENT_ID as well.")
     return [
@@ -30,9 +40,14 @@ def build_oidc_provider_settings() -> list[dict[str, Any]]:
     ]
 
 
-def list_oidc_provider_origins() -> list[str]:
-    """List the origins that the login form may submit to besides this site: those of the provider."""
-    address = env.read_text_setting("HARNESS_OIDC_URL").strip()
-    parts = urlsplit(address)
-    own_origins = [f"{parts.scheme}://{parts.netloc}"] if address else []
-    return [*own_origins, *env.read_list_setting("HARNESS_OIDC_ORIGINS")]
+def list_oidc_provider_origins_or_collect_problem() -> list[str]:
+    """List the origins that the login form may submit to besides this site: those of the provider.
+
+    Origins that are none are kept for `env.raise_collected_problems`; `build_oidc_provider_settings` reports the URL.
+    """
+    address = env.read_text_or_collect_problem("HARNESS_OIDC_URL").strip()
+    own_origins = []
+    if site_address.is_http_url(address):
+        parts = urlsplit(address)
+        own_origins = [f"{parts.scheme}://{parts.netloc}"]
+    return [*own_origins, *site_address.read_origins_or_collect_problem("HARNESS_OIDC_ORIGINS")]

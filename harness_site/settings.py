@@ -21,26 +21,29 @@ from harness_site.core.site_languages import SITE_LANGUAGES
 from harness_site.serving.server_limits_from_environment import read_server_limits_from_environment
 
 BASE_DIR = env.BASE_DIR
-STATE_DIR = env.get_state_dir()
+# The fallback for a wrong setting is a folder that exists, so that none is created.
+STATE_DIR = env.read_or_collect_problem(env.get_state_dir, env.BASE_DIR)
 
 # ------------------------------------------------------------------------------------------------ deployment
 
-DEBUG = env.read_boolean_setting("HARNESS_DEBUG", default=False)
+DEBUG = env.read_boolean_or_collect_problem("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
-configured_address = env.read_text_setting("HARNESS_ADDRESS")
+configured_address = env.read_text_or_collect_problem("HARNESS_ADDRESS")
 SITE_ADDRESS = env.read_or_collect_problem(lambda: site_address.validate_and_strip_site_address(configured_address), "")
-ALLOWED_HOSTS = env.read_list_setting("HARNESS_ALLOWED_HOSTS", site_address.format_default_allowed_hosts(SITE_ADDRESS))
-CSRF_TRUSTED_ORIGINS = env.read_list_setting("HARNESS_TRUSTED_ORIGINS")
-HTTPS = env.read_boolean_setting("HARNESS_HTTPS", default=False)
+ALLOWED_HOSTS = site_address.read_host_names_or_collect_problem(
+    "HARNESS_ALLOWED_HOSTS", site_address.format_default_allowed_hosts(SITE_ADDRESS)
+)
+CSRF_TRUSTED_ORIGINS = site_address.read_origins_or_collect_problem("HARNESS_TRUSTED_ORIGINS")
+HTTPS = env.read_boolean_or_collect_problem("HARNESS_HTTPS", default=False)
 
 is_public = not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS
 SECRET_KEY = env.read_or_collect_problem(
     lambda: secret_key.read_or_create_secret_key(STATE_DIR, is_public=is_public, is_checked=not DEBUG), "not used"
 )
-SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
+SECRET_KEY_FALLBACKS = env.read_list_or_collect_problem("HARNESS_OLD_SECRET_KEYS")
 
 sqlite_path = str(STATE_DIR / "harness.sqlite3")
-database_url = env.read_text_setting("HARNESS_DATABASE_URL") or sqlite_path
+database_url = env.read_text_or_collect_problem("HARNESS_DATABASE_URL") or sqlite_path
 DATABASES = {
     "default": env.read_or_collect_problem(lambda: database_from_url(database_url), database_from_url(sqlite_path))
 }
@@ -139,7 +142,7 @@ AUTH_PASSWORD_VALIDATORS = [
 
 CSRF_FAILURE_VIEW = "harness_site.error_pages.show_csrf_failure"
 SITE_CONTENT_SECURITY_POLICY = security_headers.build_content_security_policy(
-    form_targets=oidc_settings.list_oidc_provider_origins(), report_violations=DEBUG
+    form_targets=oidc_settings.list_oidc_provider_origins_or_collect_problem(), report_violations=DEBUG
 )
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
@@ -150,8 +153,10 @@ if HTTPS:
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-harness", "__Host-harness-form"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^health/(live|ready)?$"]
-SECURE_HSTS_SECONDS = env.read_non_negative_integer_setting("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_boolean_setting(
+SECURE_HSTS_SECONDS = env.read_non_negative_integer_or_collect_problem(
+    "HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0
+)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_boolean_or_collect_problem(
     "HARNESS_HSTS_SUBDOMAINS", default=False
 )
 # The site cannot know whether its subdomains are ready for HTTPS.
@@ -162,16 +167,16 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 700
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 #: Maximum size in bytes of an evidence file.
-EVIDENCE_BYTES = env.read_non_negative_integer_setting("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
+EVIDENCE_BYTES = env.read_non_negative_integer_or_collect_problem("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
 SERVER_LIMITS = read_server_limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
 #: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
-API_REQUESTS_PER_MINUTE = env.read_positive_integer_setting("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
+API_REQUESTS_PER_MINUTE = env.read_positive_integer_or_collect_problem("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
 FILE_UPLOAD_HANDLERS = [
     "harness_site.review.upload_limits.UploadSizeLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
-BEHIND_PROXY = env.read_boolean_setting("HARNESS_BEHIND_PROXY", default=False)
+BEHIND_PROXY = env.read_boolean_or_collect_problem("HARNESS_BEHIND_PROXY", default=False)
 if BEHIND_PROXY:
     # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -184,7 +189,8 @@ SITE_ADDRESS = SITE_ADDRESS or site_address.guess_site_address(ALLOWED_HOSTS, ht
 #: Without a server no e-mail is sent.
 MAIL_SERVER = env.read_or_collect_problem(lambda: mail_settings.read_mail_server_setting(debug=DEBUG), None)
 MAIL_FROM = (
-    env.read_text_setting("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
+    env.read_text_or_collect_problem("HARNESS_EMAIL_FROM").strip()
+    or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
 )
 #: What Django and its command `sendtestemail` send goes through the same server.
 if django.VERSION < (6, 1):
@@ -193,7 +199,7 @@ else:
     MAILERS = {"default": {"BACKEND": "harness_site.mail_backend.EmailBackend"}}
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL_FROM
 #: Host names that webhooks may use although they resolve to addresses inside this network.
-WEBHOOK_HOSTS = [host.lower() for host in env.read_list_setting("HARNESS_WEBHOOK_HOSTS")]
+WEBHOOK_HOSTS = [host.lower() for host in site_address.read_host_names_or_collect_problem("HARNESS_WEBHOOK_HOSTS")]
 
 LOG_LEVEL = env.read_or_collect_problem(env.read_log_level, "WARNING")
 

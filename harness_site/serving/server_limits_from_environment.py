@@ -41,20 +41,25 @@ class ServerLimits:
 
 
 def read_server_limits_from_environment(*, evidence_bytes: int) -> ServerLimits:
-    """Read the limits from `HARNESS_…` variables; a body has room for two evidence files."""
+    """Read the limits from `HARNESS_…` variables; a body has room for two evidence files.
+
+    Wrong values are kept for `env.raise_collected_problems`.
+    """
     default = ServerLimits()
-    body_megabytes = env.read_non_negative_integer_setting("HARNESS_BODY_MEGABYTES", 5 + 2 * evidence_bytes // MEGABYTE)
-    anonymous_kilobytes = env.read_non_negative_integer_setting(
+    body_megabytes = env.read_positive_integer_or_collect_problem(
+        "HARNESS_BODY_MEGABYTES", 5 + 2 * evidence_bytes // MEGABYTE
+    )
+    anonymous_kilobytes = env.read_positive_integer_or_collect_problem(
         "HARNESS_ANONYMOUS_BODY_KILOBYTES", default.anonymous_body_bytes // KILOBYTE
     )
     return ServerLimits(
-        header_seconds=env.read_positive_integer_setting("HARNESS_HEADER_SECONDS", default.header_seconds),
-        body_seconds=env.read_positive_integer_setting("HARNESS_BODY_SECONDS", default.body_seconds),
+        header_seconds=env.read_positive_integer_or_collect_problem("HARNESS_HEADER_SECONDS", default.header_seconds),
+        body_seconds=env.read_positive_integer_or_collect_problem("HARNESS_BODY_SECONDS", default.body_seconds),
         body_bytes=body_megabytes * MEGABYTE,
         anonymous_body_bytes=anonymous_kilobytes * KILOBYTE,
-        idle_seconds=env.read_positive_integer_setting("HARNESS_IDLE_SECONDS", default.idle_seconds),
-        write_seconds=env.read_positive_integer_setting("HARNESS_WRITE_SECONDS", default.write_seconds),
-        minimum_rate=env.read_positive_integer_setting("HARNESS_MINIMUM_RATE", default.minimum_rate),
-        grace_seconds=env.read_non_negative_integer_setting("HARNESS_GRACE_SECONDS", default.grace_seconds),
-        connections=env.read_positive_integer_setting("HARNESS_CONNECTIONS", default.connections),
+        idle_seconds=env.read_positive_integer_or_collect_problem("HARNESS_IDLE_SECONDS", default.idle_seconds),
+        write_seconds=env.read_positive_integer_or_collect_problem("HARNESS_WRITE_SECONDS", default.write_seconds),
+        minimum_rate=env.read_positive_integer_or_collect_problem("HARNESS_MINIMUM_RATE", default.minimum_rate),
+        grace_seconds=env.read_non_negative_integer_or_collect_problem("HARNESS_GRACE_SECONDS", default.grace_seconds),
+        connections=env.read_positive_integer_or_collect_problem("HARNESS_CONNECTIONS", default.connections),
     )

@@ -135,6 +135,69 @@ def test_every_wrong_setting_is_one_sentence_of_any_command(command: list[str]) 
     assert "set HARNESS_OIDC_CLIENT_ID as well" in done.stderr
 
 
+def test_a_wrong_flag_number_or_folder_does_not_hide_other_wrong_settings(tmp_path: Path) -> None:
+    done = _run(
+        "s.DEBUG",
+        {
+            "HOME": str(tmp_path),
+            "HARNESS_STATE_DIR": "relative",
+            "HARNESS_DEBUG": "perhaps",
+            "HARNESS_ADDRESS": "harness.example",
+            "HARNESS_SECRET_KEY_FILE": str(tmp_path / "missing"),
+            "HARNESS_HTTPS": "2",
+            "HARNESS_HSTS_SECONDS": "1y",
+            "HARNESS_CONNECTIONS": "0",
+            "HARNESS_BODY_MEGABYTES": "0",
+            "HARNESS_API_REQUESTS_PER_MINUTE": "many",
+        },
+    )
+    assert done.returncode == 1
+    text = done.stderr.partition("ImproperlyConfigured: ")[2]
+    names = ["STATE_DIR", "DEBUG", "ADDRESS", "HTTPS", "SECRET_KEY_FILE", "HSTS_SECONDS", "BODY_MEGABYTES"]
+    names += ["CONNECTIONS", "API_REQUESTS_PER_MINUTE"]
+    assert [line.split()[0].removeprefix("HARNESS_") for line in text.splitlines()] == names
+    assert "HARNESS_CONNECTIONS is '0': use a whole number of one or more." in text
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wrong"),
+    [
+        ("HARNESS_ALLOWED_HOSTS", "a.example, https://harness.example.org/", "https://harness.example.org/"),
+        ("HARNESS_ALLOWED_HOSTS", "harness.example.org:8000", "harness.example.org:8000"),
+        ("HARNESS_ALLOWED_HOSTS", "a.example b.example", "a.example b.example"),
+        ("HARNESS_TRUSTED_ORIGINS", "harness.example.org", "harness.example.org"),
+        ("HARNESS_TRUSTED_ORIGINS", "https://harness.example.org/", "https://harness.example.org/"),
+        ("HARNESS_OIDC_ORIGINS", "id.example.org", "id.example.org"),
+        ("HARNESS_WEBHOOK_HOSTS", "http://hooks.internal/", "http://hooks.internal/"),
+    ],
+)
+def test_a_host_or_origin_that_equals_none_of_a_request_is_refused(name: str, value: str, wrong: str) -> None:
+    said = refused(**{name: value, "HARNESS_SECRET_KEY": KEY})
+    assert said.startswith(f"django.core.exceptions.ImproperlyConfigured: {name} has {wrong!r}. List ")
+    assert f"for example {name}=" in said
+
+
+def test_hosts_and_origins_are_read() -> None:
+    assert (
+        shown(
+            "(s.ALLOWED_HOSTS, s.CSRF_TRUSTED_ORIGINS, s.WEBHOOK_HOSTS)",
+            HARNESS_ALLOWED_HOSTS="*, .example.org, 10.0.0.5, [::1], harness_web",
+            HARNESS_TRUSTED_ORIGINS="https://*.example.org, http://10.0.0.5:8000",
+            HARNESS_WEBHOOK_HOSTS="Hooks.internal, ::1",
+            HARNESS_SECRET_KEY=KEY,
+        )
+        == "(['*', '.example.org', '10.0.0.5', '[::1]', 'harness_web'], "
+        "['https://*.example.org', 'http://10.0.0.5:8000'], ['hooks.internal', '::1'])"
+    )
+
+
+def test_single_sign_on_that_is_set_in_part_is_refused() -> None:
+    assert "HARNESS_OIDC_CLIENT_ID is set: set HARNESS_OIDC_URL as well." in refused(HARNESS_OIDC_CLIENT_ID="harness")
+    said = refused(HARNESS_OIDC_URL="id.example.org", HARNESS_OIDC_CLIENT_ID="harness")
+    assert "HARNESS_OIDC_URL is 'id.example.org': give the address of the provider with its scheme" in said
+
+
 def test_log_level_is_read_in_any_letter_case() -> None:
     assert shown("s.LOGGING['root']['level']", HARNESS_LOG_LEVEL="info") == "INFO"
 

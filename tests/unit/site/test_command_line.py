@@ -66,6 +66,17 @@ def test_wrong_setting_is_reported_without_a_traceback(
         command_line.main(["migrate", "--traceback"])
 
 
+@pytest.mark.parametrize("command", ["check", "pending"])
+def test_settings_module_that_does_not_exist_is_named_without_a_traceback(command: str) -> None:
+    arguments = ["-c", f"from harness_site.command_line import main; main(['{command}'])"]
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "otherproject.settings"}
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "harness: DJANGO_SETTINGS_MODULE is 'otherproject.settings', and there is no module 'otherproject'. Run this"
+    )
+
+
 def test_database_of_a_project_with_another_user_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: list[str]) -> None:
         try:

@@ -33,6 +33,23 @@ def test_unreadable_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         env.read_text_setting("HARNESS_X")
 
 
+def test_of_a_variable_and_its_file_an_empty_one_is_not_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    monkeypatch.setenv("HARNESS_X", "")
+    monkeypatch.setenv("HARNESS_X_FILE", str(tmp_path / "secret"))
+    assert env.read_text_setting("HARNESS_X") == "secret"
+    monkeypatch.setenv("HARNESS_X", "value")
+    monkeypatch.setenv("HARNESS_X_FILE", "")
+    assert env.read_text_setting("HARNESS_X") == "value"
+
+
+def test_file_that_is_no_text_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\xff\xfe\x00")
+    monkeypatch.setenv("HARNESS_X_FILE", str(tmp_path / "secret"))
+    with pytest.raises(ImproperlyConfigured, match=r"HARNESS_X_FILE names .*, which is no text in UTF-8"):
+        env.read_text_setting("HARNESS_X")
+
+
 @pytest.mark.parametrize(
     ("value", "expected"), [("1", True), ("Yes", True), ("off", False), (" 0 ", False), ("", True)]
 )
