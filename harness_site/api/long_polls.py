@@ -62,7 +62,12 @@ class LongPolls:
                 if not answer.may_still_change or left <= 0 or disconnect_task.done():
                     await answer.send_messages(send)
                     return
-                await asyncio.wait({disconnect_task}, timeout=min(pause, left))
+                try:
+                    await asyncio.wait({disconnect_task}, timeout=min(pause, left))
+                except asyncio.CancelledError:
+                    # The server stops. Its own answer would be a failure, after which an agent does not ask again.
+                    await answer.send_messages(send)
+                    return
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
         finally:
             disconnect_task.cancel()
