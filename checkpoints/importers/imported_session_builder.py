@@ -48,9 +48,12 @@ _MAX_TEXT_LENGTH: Final = 4000
 _MAX_NOTES_PER_MESSAGE: Final = 1_000_000
 _MAX_NOTES_PER_SESSION: Final = 16_000
 #: What may be the title of a session: one that its source gives, the first prompt, the name that somebody chose for its
-#: outermost span, a prompt that tells the model who it is, and a name that a program gives to all of its spans.
-TitleSource = Literal["given", "prompt", "span", "instruction", "operation"]
+#: outermost span, a prompt that tells the model who it is, the first answer of some words, and a name that a program
+#: gives to all of its spans.
+TitleSource = Literal["given", "prompt", "span", "instruction", "answer", "operation"]
 _TITLE_SOURCES_BEST_FIRST: Final[tuple[TitleSource, ...]] = get_args(TitleSource)
+#: Number of words without which an answer, such as “Done.”, says no more than a name.
+_MIN_WORDS_OF_ANSWER: Final = 3
 #: Facts of a session, and the field of its metadata that lists their values.
 _CONTEXT_FIELDS: Final = {
     "cwd": "working_directories",
@@ -214,9 +217,11 @@ class TranscriptBuilder:
         """Note what may be the title; the first one of each source counts. Of a prompt, it is the first sentence."""
         if not isinstance(title, str) or source in self._titles:
             return
-        if source == "prompt":
+        if source in {"prompt", "answer"}:
             title, is_instruction = build_title_from_prompt(title)
-            source = "instruction" if is_instruction else source
+            source = "instruction" if is_instruction and source == "prompt" else source
+        if source == "answer" and len(title.split()) < _MIN_WORDS_OF_ANSWER:
+            return
         if title.strip():
             self._titles.setdefault(source, title[:_MAX_TEXT_LENGTH])
 
@@ -262,8 +267,9 @@ class TranscriptBuilder:
         answers = bool(parts) and all(isinstance(part, ResultPart) for part in parts)
         role = "tool" if answers else str(body.get("role") or "assistant")
         is_prompt = role.lower() in PERSON_ROLES if begins_turn is None else begins_turn
-        if is_prompt:
-            self.note_title_candidate("\n".join(part.text for part in parts if isinstance(part, TextPart)))
+        if is_prompt or role.lower() == "assistant":
+            text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+            self.note_title_candidate(text, "prompt" if is_prompt else "answer")
         source = body.get("source")
         facts = {**(source if isinstance(source, dict) else {}), **({"usage": dict(usage)} if usage else {})}
         self.record_message(ImportedMessage(key, role, body, at, previous_key, is_prompt, times or {}), facts, parts)

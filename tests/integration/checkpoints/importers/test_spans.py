@@ -571,3 +571,13 @@ def test_name_of_the_outermost_span_is_the_title_without_a_prompt_of_a_person(
     (tmp_path / "spans.json").write_text(json.dumps(export(root, request)))
     import_transcripts(cp, tmp_path)
     assert Session.objects.get().title == title
+
+
+def test_first_answer_is_the_title_if_there_is_no_prompt_and_only_the_name_of_an_operation(
+    cp: SyncCheckpointer, tmp_path: Path
+) -> None:
+    answer = json.dumps([{"role": "assistant", "content": "Order 17 is late. It arrives on Monday."}])
+    request = {**span(1, 1, 4, gen_ai__operation__name="chat", gen_ai__output__messages=answer), "name": "chat"}
+    (tmp_path / "spans.json").write_text(json.dumps(export(request)))
+    import_transcripts(cp, tmp_path)
+    assert Session.objects.get().title == "Order 17 is late."
