@@ -24,6 +24,10 @@ _DEEP: Final = 8
 _CONTEXT_LENGTH: Final = 80
 #: Maximum steps of the comparison of two lists.
 _LIST_STEPS: Final = 1_000_000
+#: Maximum number of pairs of objects in two lists whose similarity is computed.
+_MAX_OBJECT_PAIRS: Final = 2_500
+#: Lists of as many objects are compared item by item, unless other pairs have this much more in common. 1 is an item.
+_MUCH_MORE_SIMILAR: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,11 @@ def _list_changed_ranges(before: list[Any], after: list[Any]) -> list[tuple[int,
     """List the ranges of both lists that differ: from and to in the first one, from and to in the second one.
 
     Lists of the same length are compared item by item, unless they are of simple values and fewer of these were removed
-    and added than differ at their places.
+    and added than differ at their places. In lists of objects, those are compared that have most values in common.
     """
     whole = [(0, len(before), 0, len(after))]
+    if 0 < len(before) * len(after) <= _MAX_OBJECT_PAIRS and all(isinstance(item, dict) for item in [*before, *after]):
+        return _list_ranges_around_similar_objects(before, after)
     is_same_length = len(before) == len(after)
     if is_same_length and any(isinstance(item, dict | list) for item in [*before, *after]):
         return whole
@@ -108,6 +114,47 @@ def _list_changed_ranges(before: list[Any], after: list[Any]) -> list[tuple[int,
         if not is_same_length or sum(max(i2 - i1, j2 - j1) for i1, i2, j1, j2 in ranges) < differing:
             return ranges
     return whole
+
+
+def _list_ranges_around_similar_objects(
+    before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> list[tuple[int, int, int, int]]:
+    """List the changed ranges of two lists of objects: one for each changed pair, and those between the pairs."""
+    old, new = (
+        [{(key, to_canonical_json(inner)) for key, inner in item.items()} for item in items]
+        for items in (before, after)
+    )
+    similarity = [[len(one & other) / max(len(one), len(other), 1) for other in new] for one in old]
+    # best[i][j] is the highest sum of similarities of pairs among the items from i and from j on.
+    best = [[0.0] * (len(new) + 1) for _item in [*old, None]]
+    for i in reversed(range(len(old))):
+        for j in reversed(range(len(new))):
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], similarity[i][j] + best[i + 1][j + 1])
+    in_place = sum(similarity[i][i] for i in range(min(len(old), len(new))))
+    if len(old) == len(new) and best[0][0] <= in_place + _MUCH_MORE_SIMILAR:
+        return [(i, i + 1, i, i + 1) for i in range(len(old)) if similarity[i][i] < 1]
+    ranges = []
+    i = j = start_i = start_j = 0
+    while i < len(old) and j < len(new):
+        if similarity[i][j] and best[i][j] == similarity[i][j] + best[i + 1][j + 1]:
+            ranges += [(start_i, i, start_j, j), *([(i, i + 1, j, j + 1)] if similarity[i][j] < 1 else [])]
+            i, j = start_i, start_j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    ranges.append((start_i, len(old), start_j, len(new)))
+    return [(i1, i2, j1, j2) for i1, i2, j1, j2 in ranges if i1 < i2 or j1 < j2]
+
+
+def list_item_pairs(before: list[Any], after: list[Any]) -> list[tuple[int, int]]:
+    """List the indexes of items in the first and the second list of which one took the place of the other."""
+    pairs: list[tuple[int, int]] = []
+    i = j = 0
+    for i1, i2, j1, j2 in [*_list_changed_ranges(before, after), (len(before), len(before), len(after), len(after))]:
+        pairs += [*zip(range(i, i1), range(j, j1), strict=False), *zip(range(i1, i2), range(j1, j2), strict=False)]
+        i, j = i2, j2
+    return pairs
 
 
 def _generate_entry_differences(
