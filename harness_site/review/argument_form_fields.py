@@ -1,8 +1,12 @@
-"""Conversion between the arguments of a call and form fields, one for each argument."""
+"""Conversion between the arguments of a call and form fields, one for each value of an argument.
+
+Each field has a place: the path to its value. Objects and lists of objects have no fields of their own, besides one for
+a list with the numbers of its rows, so that rows can be removed and added. `argument_field_groups` groups the fields.
+"""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from json import JSONDecodeError
@@ -14,10 +18,12 @@ from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import (
     MASK,
+    find_list_item_indexes_secret_to_reader,
     mask_field_names_and_list_all_fields,
     mask_json_value,
     restore_masked_values,
 )
+from harness_site.review.argument_field_places import ROOT, ArgumentPlace, RowState
 from harness_site.review.argument_list_lines import (
     LIST_KINDS,
     find_list_kind,
@@ -33,9 +39,23 @@ from harness_site.review.parse_edited_arguments import (
     format_masked_arguments_if_editable,
 )
 
-#: Maximum number of fields; more arguments are edited as JSON.
+#: Maximum number of arguments with fields; more are edited as JSON.
 MAX_FIELDS: Final = 30
+#: Maximum number of fields of all arguments; if there are more, what is in objects and lists is edited as JSON.
+_MAX_NESTED_FIELDS: Final = 300
+#: Maximum number of objects within each other that have fields.
+_DEEPEST: Final = 3
+#: Maximum size of a list of objects that is edited in rows.
+_MAX_ROWS: Final = 40
+_MAX_COLUMNS: Final = 12
+#: Maximum number of rows that a form may send.
+_MAX_SENT_ROWS: Final = 100
 _LINE: Final = 45
+#: Maximum lengths of values in the columns of a list.
+_NARROW: Final = 7
+_MIDDLE: Final = 13
+#: How many more characters the head of a column has room for than a field in it.
+_LETTERS_OF_HEAD: Final = 4
 #: Maximum length of a value whose field is beside its label on each screen.
 _SHORT: Final = 22
 #: Texts with more lines are edited in a wide column.
@@ -53,31 +73,71 @@ _MAX_EXACT: Final = 2**53
 #: Kinds of fields whose text is taken as it is typed.
 _LITERAL_KINDS: Final = frozenset({"text", "date", "local_time"})
 _DATE_INPUT_TYPES: Final = {"date": "date", "local_time": "datetime-local"}
+#: Kinds of fields whose values have a similar width in all rows of a list.
+_SIMPLE_KINDS: Final = _LITERAL_KINDS | {"number", "boolean", "secret"}
+_ROW_NUMBERS: Final = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{1,3})*)?")
+#: Result of an empty field for a value that the call need not have.
+ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentColumn:
+    """What the fields of one name have in common in all rows of a list: `kind`, and `size` of the longest value.
+
+    A value is optional if some rows of the call do not have it.
+    """
+
+    kind: str
+    size: str
+    is_optional: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField:
-    """Form field of one argument: `name` of the argument, `key` in the form, `typed` text, and kind.
+    """Form field of one value among the arguments: its `place`, `typed` text, and kind.
 
     `kind` is `text`, `date` or `local_time` (taken literally), `number`, `boolean`, `texts` or `numbers` for a list
-    with one item in each line, `secret` for a value that is masked as a whole, or `json` for everything else.
-    `stored` is the text of the argument as it is, before any typing; that of a secret is empty, and an empty field
-    keeps it. `error` says what is wrong with the typed text; it is empty until `copy_fields_with_errors` has set it.
-    `warnings` say what is unusual about it, after `copy_fields_with_warnings`.
+    with one item in each line, `secret` for a value that is masked as a whole, `rows` for the numbers of the rows of a
+    list of objects, or `json` for everything else. `stored` is the text of the value as it is, before any typing; that
+    of a secret is empty, and an empty field keeps it. An optional value is left out if its field is empty. `error` says
+    what is wrong with the typed text; it is empty until `copy_fields_with_errors` has set it. `warnings` say what is
+    unusual about it, after `copy_fields_with_warnings`.
     """
 
-    name: str
-    key: str
+    place: ArgumentPlace
     kind: str
     typed: str
     stored: str
+    column: ArgumentColumn | None = None
+    is_optional: bool = False
     error: str = ""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.place.name
+
+    @property
+    def key(self) -> str:
+        """Name in the form."""
+        return f"{self.place.key}-rows" if self.kind == "rows" else self.place.key
 
     @property
     def is_changed(self) -> bool:
         """Whether another value is typed than the argument has."""
         return self.typed.replace("\r\n", "\n") != self.stored.replace("\r\n", "\n")
+
+    @property
+    def is_still_blank(self) -> bool:
+        """Whether nothing is typed yet into this field of a row that was added."""
+        return self.place.row_state == RowState.ADDED and not self.typed
+
+    @property
+    def change_count(self) -> int:
+        """How many changes are typed: rows that are removed or added, with what is in them, count once."""
+        if self.kind == "rows":
+            return len(_parse_row_numbers(self.typed) ^ _parse_row_numbers(self.stored))
+        return int(self.is_changed and self.place.row_state == RowState.KEPT)
 
     @property
     def mask(self) -> str:
@@ -87,8 +147,9 @@ class ArgumentField:
     @property
     def is_one_line(self) -> bool:
         """Whether the field is of one line: for a text that is short, both as it is and as it was typed."""
+        length = _LINE if self.column is None or self.column.size != "wide" else 0
         return self.kind in _LITERAL_KINDS | {"secret"} and not any(
-            "\n" in text or len(text) > _LINE for text in (self.stored, self.typed)
+            "\n" in text or (self.kind == "text" and len(text) > length) for text in (self.stored, self.typed)
         )
 
     @property
@@ -123,7 +184,12 @@ class ArgumentField:
         return self.typed.count("\n") + 1
 
     def parse_typed_value(self) -> Any:
-        """Return the typed text as a JSON value, a secret that is kept as its mask. Raises `InvalidArgumentText`."""
+        """Return the typed text as a JSON value, or `ABSENT`; a secret that is kept as its mask.
+
+        Raises `InvalidArgumentText`.
+        """
+        if self.is_optional and not self.typed:
+            return ABSENT
         if self.kind == "secret" and not self.typed:
             return MASK
         if self.kind in _LITERAL_KINDS | {"secret"}:
@@ -156,33 +222,133 @@ class ArgumentField:
         return describe_json_error(error)
 
     def _describe_expected_kind(self) -> str:
+        if self.kind == "boolean":
+            return _("Choose true or false.")
         return _("Enter a number.") if self.kind == "number" else _("Enter JSON, with text in quotes.")
 
 
 def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[ArgumentField, ...]:
-    """Build a masked field for each stored argument, with the text in `typed` where there is any.
+    """Build masked fields for the stored arguments, with the texts in `typed` where there are any.
 
     The result is empty for arguments that cannot be edited, for no arguments, and for more than `MAX_FIELDS`.
     """
     arguments = parse_json(stored) if format_masked_arguments_if_editable(stored) is not None else {}
     if len(arguments) > MAX_FIELDS:
         return ()
-    masked_values = [
-        (field.key, MASK if field.hidden else mask_json_value(field.value))
-        for field in mask_field_names_and_list_all_fields(arguments)
-    ]
+    fields = tuple(_generate_fields(ROOT, arguments, typed, _DEEPEST))
+    is_too_many = sum(field.place.row_state != RowState.ADDED for field in fields) > _MAX_NESTED_FIELDS
+    return tuple(_generate_fields(ROOT, arguments, typed, 0)) if is_too_many else fields
+
+
+def _generate_fields(
+    outer: ArgumentPlace, value: dict[str, Any], typed: Mapping[str, str], depth: int
+) -> Iterator[ArgumentField]:
+    """Yield the fields of an object, and of the objects in it up to this `depth`."""
+    fields = mask_field_names_and_list_all_fields(value)
     # Nothing says what an empty list is for. It is taken for a list like the others, as "bcc" is beside "to" and "cc".
-    kind_of_empty_list = "texts" if has_lists_of_texts_alone(value for _name, value in masked_values) else "json"
-    fields = enumerate(
-        (name, kind_of_empty_list, "" if kind_of_empty_list == "texts" else "[]")
-        if value == []
-        else (name, *_choose_field_kind_and_text(value))
-        for name, value in masked_values
-    )
+    others = [
+        mask_json_value(field.value) for field in fields if not field.hidden and not _is_list_of_objects(field.value)
+    ]
+    kind_of_empty_list = "texts" if has_lists_of_texts_alone(others) else "json"
+    for position, field in enumerate(fields):
+        place = outer.enter(field.key, field.name, position)
+        if depth and not field.hidden and isinstance(field.value, dict) and field.value:
+            yield from _generate_fields(place, field.value, typed, depth - 1)
+        elif depth and not field.hidden and _is_list_of_objects(field.value):
+            yield from _generate_row_fields(place, field.value, typed)
+        else:
+            masked = MASK if field.hidden else mask_json_value(field.value)
+            yield _build_field(place, *_choose_field_kind_and_text(masked, kind_of_empty_list), typed)
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    """Return whether a value is a list whose items have room as rows, each with fields for its values."""
+    if not isinstance(value, list) or not 0 < len(value) <= _MAX_ROWS:
+        return False
+    if not all(isinstance(item, dict) and item for item in value) or find_list_item_indexes_secret_to_reader(value):
+        return False
+    return len({key for item in value for key in item}) <= _MAX_COLUMNS
+
+
+def _generate_row_fields(
+    place: ArgumentPlace, items: list[dict[str, Any]], typed: Mapping[str, str]
+) -> Iterator[ArgumentField]:
+    """Yield the field for the numbers of the rows, and those of each row: of the call, and that were added.
+
+    All rows have the same names in the same order.
+    """
+    numbers = _build_field(place, "rows", ",".join(map(str, range(len(items)))), typed)
+    if not _ROW_NUMBERS.fullmatch(numbers.typed) or len(_parse_row_numbers(numbers.typed)) > _MAX_SENT_ROWS:
+        numbers = replace(numbers, typed=numbers.stored)
+    yield numbers
+    rows = [{field.key: field for field in mask_field_names_and_list_all_fields(item)} for item in items]
+    names = {key: field.name for row in reversed(rows) for key, field in row.items()}
+    names = {key: names[key] for row in rows for key in row}
+    cells = [
+        {
+            key: _choose_field_kind_and_text(MASK if field.hidden else mask_json_value(field.value), "")
+            for key, field in row.items()
+        }
+        for row in rows
+    ]
+    columns = {
+        key: _build_column(name, [row[key] for row in cells if key in row], len(rows)) for key, name in names.items()
+    }
+    kept = _parse_row_numbers(numbers.typed)
+    for number in sorted({*range(len(items)), *kept}):
+        is_added = number >= len(items)
+        row_state = RowState.ADDED if is_added else RowState.KEPT if number in kept else RowState.REMOVED
+        index = sum(each < number for each in kept)
+        row_place = place.enter_row(number, index, row_state)
+        for position, (key, column) in enumerate(columns.items()):
+            cell_place = row_place.enter(key, names[key], position)
+            if is_added or key not in cells[number]:
+                blank = _build_field(cell_place, column.kind, "", typed)
+                yield replace(blank, column=column, is_optional=not is_added or column.is_optional)
+            else:
+                kind, text = cells[number][key]
+                kind, text = (kind, text) if kind else (column.kind, "" if column.kind == "texts" else "[]")
+                yield replace(_build_field(cell_place, kind, text, typed), column=column)
+
+
+def build_blank_row(row: Sequence[ArgumentField]) -> tuple[ArgumentField, ...]:
+    """Build the fields of a row that may be added to a list, from those of another row. Their number is to be set."""
     return tuple(
-        ArgumentField(name, f"argument-{index}", kind, typed.get(f"argument-{index}", text), text)
-        for index, (name, kind, text) in fields
+        replace(
+            field,
+            place=field.place.in_blank_row(),
+            kind=field.column.kind,
+            typed="",
+            stored="",
+            is_optional=field.column.is_optional,
+            error="",
+            warnings=(),
+        )
+        for field in row
+        if field.column is not None
     )
+
+
+def _build_column(name: str, cells: Sequence[tuple[str, str]], row_count: int) -> ArgumentColumn:
+    """Build what the fields of one name have in common, from the kind and text that each of the rows has for it."""
+    kinds = {kind for kind, text in cells if kind and (kind, text) != ("json", "null")}
+    if kinds <= _LITERAL_KINDS | {"secret"}:
+        kind = kinds.pop() if len(kinds - {"secret"}) == len(kinds) == 1 else "text"
+    else:
+        kind = kinds.pop() if len(kinds) == 1 else "json"
+    longest = max(len(name) - _LETTERS_OF_HEAD, *(len(text) for _kind, text in cells))
+    is_simple = kinds <= _SIMPLE_KINDS
+    size = "narrow" if longest <= _NARROW else "middle" if longest <= _MIDDLE else "wide"
+    return ArgumentColumn(kind, size if is_simple else "block", len(cells) < row_count)
+
+
+def _parse_row_numbers(text: str) -> frozenset[int]:
+    return frozenset(int(number) for number in text.split(",") if number)
+
+
+def _build_field(place: ArgumentPlace, kind: str, stored: str, typed: Mapping[str, str]) -> ArgumentField:
+    field = ArgumentField(place, kind, stored, stored)
+    return replace(field, typed=typed.get(field.key, stored))
 
 
 def copy_fields_with_errors(fields: tuple[ArgumentField, ...], stored: str) -> tuple[ArgumentField, ...]:
@@ -192,16 +358,23 @@ def copy_fields_with_errors(fields: tuple[ArgumentField, ...], stored: str) -> t
 
 
 def _find_field_error_or_empty(field: ArgumentField, original: Any) -> str:
+    if field.kind == "rows" or field.place.row_state == RowState.REMOVED:
+        return ""
     try:
-        value = field.parse_typed_value()
+        value = _parse_and_restore_value(field, original)
     except InvalidArgumentText as error:
         return str(error)
-    restored = restore_masked_values({field.name: value}, original)
-    if MASK not in json.dumps(list(restored.values()), ensure_ascii=False):
+    if value is ABSENT or MASK not in json.dumps(value, ensure_ascii=False):
         return ""
     if field.kind != "secret" and MASK not in field.stored:
         return describe_mask_without_original()
     return _("A part of this is masked. Keep {mask} where it stood, or enter a whole new value.").format(mask=MASK)
+
+
+def _parse_and_restore_value(field: ArgumentField, original: Any) -> Any:
+    value = field.parse_typed_value()
+    stored = field.place.find_value(original, ABSENT)
+    return value if ABSENT in (value, stored) else restore_masked_values(value, stored)
 
 
 def copy_fields_with_warnings(
@@ -214,26 +387,49 @@ def copy_fields_with_warnings(
         warnings: Warnings about the arguments of the call.
         outer_path: Path to the value of which the fields are the parts; empty if they are the arguments.
     """
-    length = len(outer_path) + 1
     return tuple(
         replace(
             field,
-            warnings=tuple(each.sentence for each in warnings if each.path[:length] == (*outer_path, field.name)),
+            warnings=tuple(
+                each.sentence
+                for each in warnings
+                if _is_beginning((*outer_path, *field.place.changed_path), each.path)
+                and field.place.row_state != RowState.REMOVED
+                and field.kind != "rows"
+            ),
         )
         for field in fields
     )
 
 
-def compose_arguments_json(fields: tuple[ArgumentField, ...], question_value: Mapping[str, Any] | None) -> str:
-    """Compose the arguments of these fields as JSON text. Raises `InvalidArgumentText`.
+def _is_beginning(path: tuple[str | int, ...], of_path: tuple[str | int, ...]) -> bool:
+    return of_path[: len(path)] == path
+
+
+def compose_arguments(fields: Sequence[ArgumentField], stored: str, *, is_invalid_kept: bool = False) -> dict[str, Any]:
+    """Compose the arguments of these fields, with the `stored` values where these are masked.
 
     Args:
         fields: The fields.
-        question_value: The masked value of a question if the fields are parts of it, else None.
+        stored: The stored arguments of which they are the fields, as JSON text.
+        is_invalid_kept: Whether a value whose typed text has an error stays as it is; else it raises.
+
+    Raises:
+        InvalidArgumentText: A typed text is not what its field takes.
     """
-    typed = {field.name: field.parse_typed_value() for field in fields}
-    arguments = typed if question_value is None else {"value": {**question_value, **typed}}
-    return json.dumps(arguments, ensure_ascii=False)
+    original = parse_json(stored)
+    arguments: dict[str, Any] = {}
+    for field in fields:
+        if field.place.row_state == RowState.REMOVED:
+            continue
+        if field.kind == "rows":
+            field.place.set_value(arguments, [{} for _number in _parse_row_numbers(field.typed)])
+            continue
+        is_kept = is_invalid_kept and bool(field.error)
+        value = field.place.find_value(original, ABSENT) if is_kept else _parse_and_restore_value(field, original)
+        if value is not ABSENT:
+            field.place.set_value(arguments, value)
+    return arguments
 
 
 def _estimate_line_count(text: str) -> int:
@@ -258,8 +454,10 @@ def _find_date_kind(text: str) -> str:
     return "local_time" if match[1] else "date"
 
 
-def _choose_field_kind_and_text(value: Any) -> tuple[str, str]:
+def _choose_field_kind_and_text(value: Any, kind_of_empty_list: str) -> tuple[str, str]:
     """Return the field kind of a masked value and its text in the field."""
+    if value == []:
+        return kind_of_empty_list, "" if kind_of_empty_list == "texts" else "[]"
     if value == MASK:
         return "secret", ""
     if isinstance(value, str) and not has_hidden_characters(value):

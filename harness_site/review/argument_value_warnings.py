@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
 from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
+from harness_site.core.value_differences import list_item_pairs
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
@@ -78,7 +79,7 @@ _KINDS: Final[tuple[tuple[Callable[[str, Any], bool], Promise], ...]] = (
 class ArgumentWarning:
     """What is unusual about a changed value: `path` to it, its displayed `name`, and a `sentence` without values."""
 
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     name: str
     sentence: str
 
@@ -96,11 +97,11 @@ def list_argument_warnings(before: Any, after: Any) -> tuple[ArgumentWarning, ..
 
 
 def _generate_warnings(
-    outer_path: tuple[str, ...], outer_name: str, before: dict[str, Any], after: dict[str, Any]
+    outer_path: tuple[str | int, ...], outer_name: str, before: dict[str, Any], after: dict[str, Any]
 ) -> Iterator[ArgumentWarning]:
     fields = {field.key: field for field in mask_field_names_and_list_all_fields(before)}
     for field in mask_field_names_and_list_all_fields(after):
-        path = (*outer_path, str(field.key))
+        path, key = (*outer_path, str(field.key)), str(field.key)
         name = f"{outer_name}.{field.name}" if outer_name else field.name
         asked = fields.get(field.key)
         if asked is None:
@@ -108,8 +109,13 @@ def _generate_warnings(
             yield ArgumentWarning(path, name, sentence.format(name=name))
         elif isinstance(asked.value, dict) and isinstance(field.value, dict) and not asked.hidden:
             yield from _generate_warnings(path, name, asked.value, field.value)
+        elif isinstance(asked.value, list) and isinstance(field.value, list) and not asked.hidden:
+            for i, j in list_item_pairs(asked.value, field.value):
+                items = asked.value[i], field.value[j]
+                if all(isinstance(item, dict) for item in items):
+                    yield from _generate_warnings((*path, j), f"{name}[{j + 1}]", *items)
         elif not asked.hidden and MASK not in str(mask_json_value(asked.value)):
-            values = path[-1], asked.value, field.value
+            values = key, asked.value, field.value
             unusual = _find_lost_kind(*values) or _find_unusual_change_of_amount(*values)
             if unusual is not None:
                 yield ArgumentWarning(path, name, str(unusual).format(name=name))

@@ -20,10 +20,13 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.call_sentences import build_masked_call_sentence
-from harness_site.core.masking.masker import mask_json_value, mask_text, restore_masked_values
+from harness_site.core.masking.masker import mask_json_value, mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_form_fields, parse_edited_arguments
+from harness_site.review.argument_field_groups import ArgumentGroup, group_argument_fields
+from harness_site.review.argument_field_places import RowState
+from harness_site.review.argument_form_fields import ArgumentField
 from harness_site.review.argument_value_warnings import ArgumentWarning, list_argument_warnings
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.review.question_choices import (
@@ -191,8 +194,11 @@ class ApprovalForm(DecisionForm):
         return json.dumps(parts, ensure_ascii=False) if parts else self.call.args_json_in_caller_order
 
     def _compose_json_of_fields(self) -> str:
-        value = mask_json_value(formatting.parse_json_or_text(self.call.args))["value"] if self.question_parts else None
-        return argument_form_fields.compose_arguments_json(self.argument_fields, value)
+        arguments = argument_form_fields.compose_arguments(self.argument_fields, self._get_json_of_fields())
+        if self.question_parts:
+            value = mask_json_value(formatting.parse_json_or_text(self.call.args))["value"]
+            arguments = {"value": {**value, **arguments}}
+        return json.dumps(arguments, ensure_ascii=False)
 
     def clean_kind(self) -> str:
         """Return the kind of the decision, which an option of a question stands for, too."""
@@ -280,7 +286,7 @@ class ApprovalForm(DecisionForm):
         return self._count_changes_in_json(text) > 0 and self._count_changed_fields() > 0
 
     def _count_changed_fields(self) -> int:
-        return sum(field.is_changed for field in self.argument_fields)
+        return sum(field.change_count for field in self.argument_fields)
 
     def _count_changes_in_json(self, text: str) -> int:
         """Return in how many arguments the typed JSON differs from the call; 1 for a text that has no arguments."""
@@ -293,13 +299,17 @@ class ApprovalForm(DecisionForm):
         return sum(written[0].get(name) != written[1].get(name) for name in stored.keys() | typed.keys())
 
     def _list_differences_of_valid_fields(self) -> None:
-        valid = [field for field in self.argument_fields if not field.error]
-        current = formatting.parse_json_or_text(self._get_json_of_fields())
-        typed = restore_masked_values({field.name: field.parse_typed_value() for field in valid}, current)
-        self.differences = list_value_differences({name: current[name] for name in typed if name in current}, typed)
+        stored = self._get_json_of_fields()
+        changed = argument_form_fields.compose_arguments(self.argument_fields, stored, is_invalid_kept=True)
+        self.differences = list_value_differences(formatting.parse_json_or_text(stored), changed)
 
     @property
-    def invalid_argument_fields(self) -> list[argument_form_fields.ArgumentField]:
+    def argument_nodes(self) -> tuple[ArgumentField | ArgumentGroup, ...]:
+        """The fields of the arguments, grouped by the objects and lists that they belong to."""
+        return group_argument_fields(self.argument_fields)
+
+    @property
+    def invalid_argument_fields(self) -> list[ArgumentField]:
         return [field for field in self.argument_fields if field.error]
 
     @property
@@ -310,8 +320,9 @@ class ApprovalForm(DecisionForm):
 
     @property
     def is_edited_in_wide_column(self) -> bool:
-        """True if the fields need a wide column: because one is a long text, or because they are many."""
-        return len(self.argument_fields) > _MANY_FIELDS or any(field.is_long_text for field in self.argument_fields)
+        """True if the fields need a wide column: because one is a long text or in a list, or because they are many."""
+        is_many = len(self.argument_fields) > _MANY_FIELDS
+        return is_many or any(field.is_long_text or field.kind == "rows" for field in self.argument_fields)
 
     @property
     def is_change_list_short(self) -> bool:
@@ -341,7 +352,11 @@ class ApprovalForm(DecisionForm):
         """The arguments as typed, for a reviewer whose form came too late."""
         if not self.is_edited_in_fields_instead_of_json:
             return str(self["args"].value() or "")
-        return "\n".join(f"{mask_text(field.name)}: {field.typed}" for field in self.argument_fields)
+        return "\n".join(
+            f"{mask_text(field.name)}: {field.typed}"
+            for field in self.argument_fields
+            if field.kind != "rows" and field.place.row_state != RowState.REMOVED
+        )
 
     @property
     def text_area_line_count(self) -> int:
@@ -386,11 +401,13 @@ def keep_only_changed_arguments(data: QueryDict, call: ToolCall, before: str) ->
         parse_edited_arguments.format_masked_arguments_if_editable(before) or ""
     )
     earlier_fields = argument_form_fields.build_argument_fields(before, {name: str(sent[name]) for name in sent})
-    changed = {field.name: field.typed for field in earlier_fields if field.is_changed}
+    changed = {(field.kind == "rows", field.place.path): field.typed for field in earlier_fields if field.is_changed}
     discard_typed_arguments(data, call)
-    for field in argument_form_fields.build_argument_fields(call.args_json_in_caller_order, {}):
-        if field.name in changed:
-            data[field.key] = changed[field.name]
+    for _pass in range(2):  # rows that were added have fields as soon as their numbers are known
+        typed = {name: str(data[name]) for name in data}
+        for field in argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed):
+            if (place := (field.kind == "rows", field.place.path)) in changed:
+                data[field.key] = changed[place]
     data["written_as"] = sent.get("written_as", "")
     if text and is_text_changed:
         data["args"] = text

@@ -210,6 +210,50 @@ def test_list_is_edited_item_by_item(start_payer: StartPayer, open_page: OpenPag
     expect(page.get_by_role("textbox", name="Arguments")).to_have_value(expected)
 
 
+@pytest.mark.parametrize("width", [1366, 390])
+def test_list_of_objects_is_edited_in_rows(start_payer: StartPayer, open_page: OpenPage, width: int) -> None:
+    page = open_page("alice", viewport={"width": width, "height": 844})
+    page_actions.open_payment_card(page, start_payer("--with-lines").session_id)
+    page_actions.choose_answer(page, "Edit")
+    rows = [page.get_by_role("group", name=f"lines, row {number}") for number in range(1, 5)]
+    boxes = [box for row in rows[:3] if (box := row.bounding_box())]
+    assert (boxes[0]["height"] < 60) == (width > 900)
+    rows[0].get_by_role("textbox", name="quantity").fill("15")
+    page.get_by_role("button", name="Remove row 2 of lines").click()
+    undo = page.get_by_role("button", name="Undo removing row 2 of lines")
+    expect(undo).to_be_focused()
+    page.get_by_role("button", name="Add a row to lines").click()
+    page.keyboard.type("DSK-01")
+    page.keyboard.press("Tab")
+    page.keyboard.type("Desk")
+    rows[3].get_by_role("textbox", name="quantity").fill("2")
+    page.get_by_role("textbox", name="city").fill("Bremen")
+    changes = page.locator("#change")
+    expect(changes).to_contain_text("4 changes")
+    expect(changes).to_contain_text(re.compile(r"lines\[1\]\.quantity"))
+    assert axe.list_accessibility_violations(page) == []
+    assert not overflowing_elements(page)
+
+    page.reload()
+    expect(rows[3].get_by_role("textbox", name="sku")).to_have_value("DSK-01")  # the draft is back
+    expect(changes).to_contain_text("4 changes")
+    page.get_by_role("radio", name="JSON").check()
+    text = page.get_by_role("textbox", name="Arguments")
+    expect(text).to_have_value(
+        re.compile(r'"sku": "CBL-2M",[^}]*},\s+{\s+"sku": "DSK-01",\s+"description": "Desk",\s+"quantity": 2\s+}')
+    )
+    assert "CHR-09" not in text.input_value()
+    page.get_by_role("radio", name="Fields").check()
+    expect(page.get_by_role("textbox", name="city")).to_have_value("Bremen")
+    expect(page.get_by_role("textbox", name="sku").filter(visible=True)).to_have_count(3)
+    page_actions.choose_answer(page, "Approve")
+    expect(page.locator("[data-change-count]")).to_contain_text("changes of the arguments are not recorded")
+    page_actions.choose_answer(page, "Edit")
+    page_actions.reason_field(page).fill("Two desks in place of the chairs.")
+    page_actions.record_decision(page, "Edit")
+    expect(page.get_by_text("changed the arguments at").last).to_be_visible()
+
+
 @only_exhaustive
 def test_long_text_is_edited_in_a_wide_column(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer("--with-memo")

@@ -41,6 +41,10 @@ def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
     if options.with_memo:
         args |= {"due": "2026-12-01", "remind_at": "2026-11-30T08:00"}
         args |= {"memo": "\n".join(f"Line {number} of the memo." for number in range(60)), "copies": ["ana", "ben"]}
+    if options.with_lines:
+        lines = [("LMP-40", "Desk lamp", 12), ("CHR-09", "Office chair", 4), ("CBL-2M", "Network cable", 30)]
+        args["lines"] = [{"sku": sku, "description": text, "quantity": count} for sku, text, count in lines]
+        args["address"] = {"street": "Hafenstraße 12", "city": "Hamburg"}
     transcript = _build_transcript(options.invoice, args)
     try:
         point = checkpointer.resume(session, tools, wait=True)
@@ -108,5 +112,6 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--with-memo", action="store_true", help="pay with a long memo, a list of people who get it, and dates"
     )
+    parser.add_argument("--with-lines", action="store_true", help="pay for a list of objects, to an address")
     parser.add_argument("--die", action="store_true", help="be killed in the middle of the payment, once")
     return parser.parse_args(arguments)

@@ -2,14 +2,20 @@
 // server.
 
 import { countChangesInJson, discardChanges } from "./arguments_as_json.js";
+import { countChangedRows, isInChangedRow } from "./argument_rows.js";
 import "./list_items.js";
 import { ngettext } from "../translations.js";
 
-/** List the fields whose value is not that of the call. A text area counts each line break as one character. */
+/**
+ * List the fields whose value is not that of the call, without those in rows that are added or removed. A text area counts each
+ * line break as one character.
+ */
 function listChangedFields(form) {
   const fields = [...form.querySelectorAll(".by-field [data-stored]")];
-  return fields.filter((field) => field.value !== field.dataset.stored.replaceAll("\r\n", "\n"));
+  return fields.filter((field) => field.value !== field.dataset.stored.replaceAll("\r\n", "\n") && !isInChangedRow(field));
 }
+
+const countChange = (field) => (field.dataset.kind === "rows" ? countChangedRows(field) : 1);
 
 function countLines(area) {
   const count = area.value.split("\n").length;
@@ -23,8 +29,8 @@ export function markChangedArguments(form) {
   showUnrecordedChanges(form);
 }
 
-/** Return how many arguments have another value in the form than in the call, which only an edit records. */
-const countChanges = (form) => (form.elements.args ? listChangedFields(form).length + countChangesInJson(form) : 0);
+/** Return how many values of arguments differ between the form and the call, rows of lists counting once, which only an edit records. */
+const countChanges = (form) => (form.elements.args ? listChangedFields(form).reduce((sum, field) => sum + countChange(field), 0) + countChangesInJson(form) : 0);
 
 const findAnswer = (form) => form.querySelector("[name='kind']:checked")?.value;
 

@@ -2,6 +2,7 @@
 // has the arguments of the call again. JSON that the fields cannot show stays, and the page says why beside the switch.
 
 import { gettext } from "../translations.js";
+import { joinNumbers, splitNumbers } from "./argument_rows.js";
 import { listItems } from "./list_items.js";
 
 /** A number as it is written, so that no digit is lost. */
@@ -19,13 +20,21 @@ const isLine = (value) => isText(value) && value !== "" && value === value.trim(
 
 const listFields = (form) => [...form.querySelectorAll(".by-field [data-stored]")];
 const storedText = ({ dataset }) => dataset.stored.replaceAll("\r\n", "\n");
+const listNumbers = (list) => splitNumbers(list.value);
 const parseArguments = (text) => JSON.parse(text, (_name, value, context) => (typeof value === "number" ? new WrittenNumber(value, context) : value));
 const writeJson = (value) => JSON.stringify(value, (_name, each) => (isNumber(each) ? (JSON.rawJSON?.(each.text) ?? Number(each.text)) : each), 2);
 
 const isJsonChanged = (form) => form.elements.args.value !== storedText(form.elements.args);
 
-/** Return the arguments of which each has a field: of a question, they are parts of its value. */
+/** Return the arguments of which the values have fields: of a question, they are parts of its value. */
 const findValues = (form, args) => (form.querySelector(".by-field[data-parts]") ? args.value : args);
+
+/** JSON as it is written in a field. */
+class WrittenJson {
+  constructor(text) {
+    this.text = text;
+  }
+}
 
 function writeFieldAsJson({ dataset, value }) {
   if (["text", "date", "local_time"].includes(dataset.kind) || dataset.mask) return JSON.stringify(value || dataset.mask || "");
@@ -33,18 +42,34 @@ function writeFieldAsJson({ dataset, value }) {
   return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value;
 }
 
-function writeObject(entries) {
-  const lines = entries.map(([name, json]) => `  ${JSON.stringify(name)}: ${json.replaceAll("\n", "\n  ")}`);
-  return `{\n${lines.join(",\n")}\n}`;
+/** Write a value whose parts may be JSON that is written in fields. Numbers are taken as they are typed, so that no digit is lost. */
+function writeTree(value) {
+  if (value instanceof WrittenJson) return value.text;
+  if (!(isObject(value) || Array.isArray(value)) || !Object.keys(value).length) return writeJson(value);
+  const [start, end] = Array.isArray(value) ? "[]" : "{}";
+  const lines = Object.entries(value).map(([name, part]) => `${Array.isArray(value) ? "" : `${JSON.stringify(name)}: `}${writeTree(part)}`);
+  return `${start}\n${lines.map((line) => `  ${line.replaceAll("\n", "\n  ")}`).join(",\n")}\n${end}`;
 }
 
-/** Write the arguments as JSON as the fields have them. Numbers are taken as they are typed, so that no digit is lost. */
+const readPath = ({ dataset }) => JSON.parse(dataset.path);
+
+/** Write the arguments as JSON as the fields have them. */
 function writeFieldsAsJson(form) {
   const stored = parseArguments(storedText(form.elements.args));
-  const fields = new Map(listFields(form).map((field) => [field.dataset.argument, field]));
-  const values = Object.entries(findValues(form, stored));
-  const written = writeObject(values.map(([name, value]) => [name, fields.has(name) ? writeFieldAsJson(fields.get(name)) : writeJson(value)]));
-  return findValues(form, stored) === stored ? written : writeObject([["value", written]]);
+  const lists = [];
+  for (const field of listFields(form)) {
+    if (field.closest("[data-removed]")) continue;
+    const path = readPath(field);
+    const name = path.pop();
+    const outer = path.reduce((value, each) => value[each], findValues(form, stored));
+    if (field.dataset.kind === "rows") {
+      lists.push([outer, name, field]);
+      for (const number of listNumbers(field)) outer[name][number] ??= {};
+    } else if ("optional" in field.dataset && field.value === "") delete outer[name];
+    else outer[name] = new WrittenJson(writeFieldAsJson(field));
+  }
+  for (const [outer, name, list] of lists) outer[name] = listNumbers(list).map((number) => outer[name][number]);
+  return writeTree(stored);
 }
 
 /** Return a text as the control for a date has it; null for one that it would change or drop. */
@@ -99,30 +124,76 @@ function readArguments(text) {
 }
 
 /** Refuse values of which one has no field, or is missing. */
-function requireSameNames(before, now) {
-  for (const name of Object.keys(before)) if (!Object.hasOwn(now, name)) throw new NotShownInFields(gettext("“%(name)s” is missing, and a field cannot be left out.", { name }));
+function requireSameNames(before, now, optional = []) {
+  for (const name of Object.keys(before)) if (!Object.hasOwn(now, name) && !optional.includes(name)) throw new NotShownInFields(gettext("“%(name)s” is missing, and a field cannot be left out.", { name }));
   for (const name of Object.keys(now)) if (!Object.hasOwn(before, name)) throw new NotShownInFields(gettext("“%(name)s” has no field.", { name }));
 }
 
-/** Return the text of each field for the arguments in the JSON. Throws `NotShownInFields`. */
+/** Return the text of each field for the arguments in the JSON, after adding the rows that it has. Throws `NotShownInFields`. */
 function readTextsOfFields(form) {
   const stored = parseArguments(storedText(form.elements.args));
   const args = readArguments(form.elements.args.value);
   requireSameNames(stored, args);
   const [before, now] = [findValues(form, stored), findValues(form, args)];
   if (!isObject(now)) throw new NotShownInFields(gettext("“%(name)s” has no field.", { name: "value" }));
-  requireSameNames(before, now);
-  const fields = new Map(listFields(form).map((field) => [field.dataset.argument, field]));
-  const changed = Object.keys(now).filter((name) => writeJson(now[name]) !== writeJson(before[name]));
-  const texts = new Map([...fields.values()].map((field) => [field, storedText(field)]));
-  for (const name of changed) {
-    const field = fields.get(name);
-    if (!field) throw new NotShownInFields(gettext("“%(name)s” has no field.", { name }));
-    const text = TEXT_IN_FIELD[field.dataset.kind](now[name], field);
-    if (text === null) throw new NotShownInFields(describeWhatFieldTakes(field));
-    texts.set(field, text);
-  }
+  const texts = new Map(listFields(form).map((field) => [field, storedText(field)]));
+  readTextsOfObject(form, [], before, now, texts);
   return texts;
+}
+
+const findField = (form, path) => listFields(form).find((field) => JSON.stringify(readPath(field)) === JSON.stringify(path));
+
+function readTextsOfObject(form, path, before, now, texts) {
+  requireSameNames(before, now);
+  for (const name of Object.keys(now)) if (writeJson(now[name]) !== writeJson(before[name])) readTextsOfValue(form, [...path, name], before[name], now[name], texts);
+}
+
+function readTextsOfValue(form, path, before, now, texts) {
+  const field = findField(form, path);
+  const isGroup = !field && isObject(before) && isObject(now) && listFields(form).some((each) => path.every((name, index) => readPath(each)[index] === name));
+  if (isGroup) readTextsOfObject(form, path, before, now, texts);
+  else if (!field) throw new NotShownInFields(gettext("“%(name)s” has no field.", { name: path.at(-1) }));
+  else if (field.dataset.kind === "rows") readTextsOfRows(form, field, before, now, texts);
+  else texts.set(field, readTextOfField(field, now));
+}
+
+function readTextOfField(field, value) {
+  const text = TEXT_IN_FIELD[field.dataset.kind](value, field);
+  if (text === null) throw new NotShownInFields(describeWhatFieldTakes(field));
+  return text;
+}
+
+/** Return the numbers of the rows for the items of a list: those of the call at their places, or if the list is longer or shorter, the equal ones. */
+function numberItems(before, now) {
+  if (now.length === before.length) return now.map((_item, index) => index);
+  const texts = before.map(writeJson);
+  let [next, added] = [0, before.length];
+  return now.map((item) => {
+    const same = texts.indexOf(writeJson(item), next);
+    if (same < 0) return added++;
+    next = same + 1;
+    return same;
+  });
+}
+
+function readTextsOfRows(form, list, before, now, texts) {
+  if (!Array.isArray(now) || !now.every(isObject)) throw new NotShownInFields(gettext("The field of “%(name)s” takes only a list of objects.", { name: list.dataset.argument }));
+  const numbers = numberItems(before, now);
+  setValue(list, joinNumbers(numbers));
+  if (splitNumbers(list.value).join() !== numbers.join()) throw new NotShownInFields(gettext("The rows of “%(name)s” have another order.", { name: list.dataset.argument }));
+  texts.set(list, list.value);
+  for (const [index, number] of numbers.entries()) {
+    const fields = listFields(form).filter((field) => field.dataset.kind !== "rows" && isInRow(field, list, number));
+    const byName = new Map(fields.map((field) => [readPath(field).at(-1), field]));
+    const optional = fields.filter(({ dataset }) => "optional" in dataset).map((field) => readPath(field).at(-1));
+    requireSameNames(Object.fromEntries(byName), now[index], optional);
+    for (const [name, field] of byName) texts.set(field, Object.hasOwn(now[index], name) ? readTextOfField(field, now[index][name]) : "");
+  }
+}
+
+function isInRow(field, list, number) {
+  const [path, listPath] = [readPath(field), readPath(list)];
+  return path.length === listPath.length + 2 && path[listPath.length] === number && listPath.every((name, index) => path[index] === name);
 }
 
 /** Return in how many arguments the JSON differs from the call; 1 for JSON that cannot be read. */
@@ -174,6 +245,7 @@ function takeOverIntoFields(form) {
     for (const [field, text] of readTextsOfFields(form)) setValue(field, text);
   } catch (error) {
     if (!(error instanceof NotShownInFields)) throw error;
+    for (const field of listFields(form)) setValue(field, storedText(field)); // the rows that the JSON has
     return error.message;
   }
   setValue(form.elements.args, storedText(form.elements.args));

@@ -2,6 +2,8 @@
 // recorded or the reader signs out. `data-draft` names the form, over all responses that contain it. Somebody else who signs in
 // does not get it: it has the key of its user.
 
+import { describeRows, listRowLists, showRows } from "./argument_rows.js";
+
 const PREFIX = "decision-draft:";
 const live = document.getElementById("live");
 const user = live?.dataset.reader.split("-")[0];
@@ -77,6 +79,7 @@ function restoreDraft(form) {
     earlierChanges.set(storageKey(form), earlier);
     returnedDrafts.add(storageKey(form));
   }
+  if (same) restoreRows(form, draft.values);
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
     const value = draft.values[savedName(field)];
     if (value === undefined || (isBoundToRevision(field.name) && !same)) continue;
@@ -90,6 +93,16 @@ function restoreDraft(form) {
   }
   if (!same && form.matches("[data-decide]")) showChangesSince(form, draft.revision);
   form.querySelector("input[name='kind']:checked")?.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+/** Show the rows of arguments that a draft has, so that there are fields for what was typed in them. */
+function restoreRows(form, values) {
+  for (const list of listRowLists(form)) {
+    if (values[savedName(list)] === undefined) continue;
+    list.value = values[savedName(list)];
+    showRows(list);
+    returnedDrafts.add(storageKey(form));
+  }
 }
 
 function restoreDrafts() {
@@ -123,7 +136,7 @@ function buildEarlierChange(form, name, value) {
   const label = document.createElement("b");
   label.className = "mono";
   label.textContent = name === "args" ? "JSON" : name;
-  item.append(label, ` ${field?.dataset.mask ?? value}`);
+  item.append(label, ` ${field?.dataset.mask ?? (field?.dataset.kind === "rows" ? describeRows(value) : value)}`);
   return item;
 }
 

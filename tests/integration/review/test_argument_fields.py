@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 ARGS: dict[str, Any] = {
     "amount": "40.00",
-    "lines": [{"sku": "lamp", "n": 3}],
+    "lines": [["lamp", 3]],
     "note": None,
     "order": 17,
     "rate": 0.1,

@@ -72,9 +72,11 @@ def _list_classes(paths: Iterable[Path]) -> set[str]:
     return set(re.findall(r"\.([a-zA-Z][\w-]*)", "".join(re.findall(r"([^{};]+)\{", rules))))
 
 
-def _list_included_templates(name: str) -> set[str]:
+def _list_included_templates(name: str, outer: frozenset[str] = frozenset()) -> set[str]:
+    """List a template and those that it includes, which may include an `outer` one again."""
     text = (ROOT / "templates" / name).read_text()
-    return {name}.union(*map(_list_included_templates, re.findall(r'{% include "([\w/]+\.html)"', text)))
+    names = set(re.findall(r'{% include "([\w/]+\.html)"', text)) - outer - {name}
+    return {name}.union(*(_list_included_templates(each, outer | {name}) for each in names))
 
 
 def test_decision_card_alone_loads_its_styles_before_those_of_sessions() -> None:
