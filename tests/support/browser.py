@@ -4,7 +4,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
 
@@ -40,6 +40,10 @@ def launch_chromium(playwright: Playwright) -> Iterator[Browser]:
         browser.close()
 
 
+#: What HTMX writes to the console about a request that the browser has ended.
+_ABORTED_UPDATE: Final = re.compile(r"^console error: htmx:(afterRequest|sendError|sendAbort)\b")
+
+
 class PageMonitor:
     """Monitor of all pages of a browser context.
 
@@ -49,11 +53,20 @@ class PageMonitor:
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
-        self.problems: list[str] = []
+        self._problems: list[str] = []
         self._expected_patterns: list[re.Pattern[str]] = []
+        self._has_aborted_request = False
         context.on("console", self._on_console)
+        context.on("requestfailed", self._on_request_failed)
         context.on("weberror", lambda error: self._add_problem(f"script error: {error.error}"))
         context.on("request", self._on_request)
+
+    @property
+    def problems(self) -> list[str]:
+        """Problems that no test expects. A page that is left aborts its live updates, which HTMX reports."""
+        if not self._has_aborted_request:
+            return self._problems
+        return [problem for problem in self._problems if not _ABORTED_UPDATE.search(problem)]
 
     def ignore(self, pattern: str) -> None:
         """Ignore problems that match the pattern, because the test causes them."""
@@ -63,13 +76,16 @@ class PageMonitor:
         if message.type in {"error", "warning"}:
             self._add_problem(f"console {message.type}: {message.text}")
 
+    def _on_request_failed(self, request: Request) -> None:
+        self._has_aborted_request |= request.failure == "net::ERR_ABORTED"
+
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith((f"{self.address}/", "data:", "blob:")):
             self._add_problem(f"request to another host: {request.url}")
 
     def _add_problem(self, problem: str) -> None:
         if not any(pattern.search(problem) for pattern in self._expected_patterns):
-            self.problems.append(problem)
+            self._problems.append(problem)
 
 
 @contextmanager
