@@ -18,7 +18,6 @@ from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import (
     MASK,
-    find_list_item_indexes_secret_to_reader,
     mask_field_names_and_list_all_fields,
     mask_json_value,
     restore_masked_values,
@@ -265,7 +264,7 @@ def _is_list_of_objects(value: Any) -> bool:
     """Return whether a value is a list whose items have room as rows, each with fields for its values."""
     if not isinstance(value, list) or not 0 < len(value) <= _MAX_ROWS:
         return False
-    if not all(isinstance(item, dict) and item for item in value) or find_list_item_indexes_secret_to_reader(value):
+    if not all(isinstance(item, dict) and item for item in value):
         return False
     return len({key for item in value for key in item}) <= _MAX_COLUMNS
 

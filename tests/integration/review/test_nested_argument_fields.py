@@ -114,6 +114,12 @@ def test_arguments_with_too_many_nested_values_are_edited_as_json() -> None:
     assert [field.kind for field in fields] == ["json"]
 
 
+@pytest.mark.parametrize(("row_count", "kinds"), [(40, {"rows", "number"}), (41, {"json"})])
+def test_long_list_of_objects_is_edited_as_json(row_count: int, kinds: set[str]) -> None:
+    fields = build_argument_fields(to_canonical_json({"items": [{"n": row} for row in range(row_count)]}), {})
+    assert {field.kind for field in fields} == kinds
+
+
 def test_value_that_a_row_does_not_have_is_left_out_until_it_is_typed(alice: Client) -> None:
     call = awaiting(args={"items": [{"note": "fragile", "sku": "a"}, {"sku": "b"}], "order": 17})
     form = sent(call, alice, {"argument-1": "18"})
