@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from io import StringIO
 from pathlib import Path
 
@@ -199,9 +200,7 @@ def test_long_list_of_damaged_lines_is_truncated_with_a_count() -> None:
 
 def test_summary_escapes_what_a_file_names_its_types() -> None:
     """A lone surrogate has no form in UTF-8, and a sequence of a terminal would change the lines around it."""
-    report = ImportReport(
-        unknown={"block \ud800": 1, "block \x1b[2J": 1, f"block {'x' * 500}": 1, "Zeile für Zeile": 1}
-    )
+    report = ImportReport(unknown=Counter(["block \ud800", "block \x1b[2J", f"block {'x' * 500}", "Zeile für Zeile"]))
     lines = list(iterate_summary_lines(report))
     assert lines[-4:] == [
         "Unknown Zeile für Zeile: 1, kept as it is.",
