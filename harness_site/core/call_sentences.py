@@ -191,12 +191,19 @@ def summarize_call(call: DescribedCall, *, is_beside_tool_name: bool) -> CallSum
     sentence = describe(call)
     try:
         args = formatting.parse_json_or_text(call.args_json_in_caller_order)
-        if does_sentence_describe_call(call.sentence) or not isinstance(args, dict):
+        if does_sentence_describe_call(call.sentence) or not _may_be_about_command_or_file(call.tool, args):
             return CallSummary(sentence)
         with use_masking_rules_with_extra_values(collect_secret_values(args)):
             return _add_whole_command_or_path(call.tool, args, sentence)
     except (ValueError, RecursionError):
         return CallSummary(sentence)
+
+
+def _may_be_about_command_or_file(tool: str, args: Any) -> bool:
+    """Whether a call may have a command or a path of which its sentence has a shortened one: few calls do."""
+    return isinstance(args, dict) and (
+        next(iter(args), "") in _COMMAND_ARGUMENTS or _find_path_argument_of_file_tool(tool, args) is not None
+    )
 
 
 def _add_whole_command_or_path(tool: str, args: dict[str, Any], sentence: str) -> CallSummary:
@@ -241,7 +248,8 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
         first_name: _cut_to_first_line_if_markdown(first),
         **{name: value for name, value in others[: _MAX_ARGUMENTS - 1] if not _is_long_text(value)},
     }
-    return "".join(text for text, _ in _generate_default_sentence_pieces(tool, chosen, omitted=len(args) - len(chosen)))
+    pieces = _generate_pieces_of_masked_args(tool, chosen, omitted=len(args) - len(chosen))
+    return "".join([text for text, _ in pieces])
 
 
 def _describe_command_in_list(tool: str, command: str, others: dict[str, Any]) -> str:
@@ -291,7 +299,7 @@ def build_default_call_sentence(tool: str, args: Any) -> str:
     are counted: “customers (100 entries)”, because the page of the call lists them. Long texts, of which it has the
     beginning, come last.
     """
-    return "".join(text for text, _ in _generate_default_sentence_pieces(tool, _put_long_texts_last(args)))
+    return "".join([text for text, _ in _generate_default_sentence_pieces(tool, _put_long_texts_last(args))])
 
 
 def _put_long_texts_last(args: Any) -> Any:
@@ -316,9 +324,16 @@ def list_default_call_sentence_pieces(tool: str, args: Any) -> list[tuple[str, b
         return list(_generate_default_sentence_pieces(tool, _put_long_texts_last(args)))
 
 
-def _generate_default_sentence_pieces(tool: str, args: Any, *, omitted: int = 0) -> Iterator[tuple[str, bool]]:
-    """Generate the pieces of a sentence; `omitted` is the number of arguments that are not in `args`."""
-    args = mask_secret_fields_only(args)
+def _generate_default_sentence_pieces(tool: str, args: Any) -> Iterator[tuple[str, bool]]:
+    """Generate the pieces of a sentence, each with whether it is the value of an argument."""
+    return _generate_pieces_of_masked_args(tool, mask_secret_fields_only(args))
+
+
+def _generate_pieces_of_masked_args(tool: str, args: Any, *, omitted: int = 0) -> Iterator[tuple[str, bool]]:
+    """Generate the pieces of a sentence about arguments whose secret fields are masked.
+
+    `omitted` is the number of arguments that are not in `args`.
+    """
     name = put_tool_in_words(tool)
     if tool == INTERRUPT_TOOL and isinstance(args, dict) and args.keys() == {"value"}:
         name, args = gettext("Question"), args["value"]
@@ -358,11 +373,37 @@ def describe_arguments_not_in_sentence(args: Any, names: Container[str], sentenc
 
 def _is_argument_said_in_sentence(sentence: str, name: str, value: Any) -> bool:
     """Whether a sentence says as much of an argument as its description would, which shortens a long value."""
-    said = _put_argument_in_words(name, value)
-    if not isinstance(value, bool | dict | list):
-        said = _put_scalar_in_words(format_amount_argument(name, value))
-    end = "" if said.endswith("…") else r"(?!\w)"
-    return re.search(rf"(?<!\w){re.escape(said.removesuffix('…'))}{end}", " ".join(sentence.split())) is not None
+    said = (
+        _put_argument_in_words(name, value)
+        if isinstance(value, bool | dict | list)
+        else _put_scalar_in_words(format_amount_argument(name, value))
+    )
+    beginning = said.removesuffix("…")
+    return _contains_whole_words(" ".join(sentence.split()), beginning, may_continue=beginning != said)
+
+
+def _contains_whole_words(text: str, words: str, *, may_continue: bool) -> bool:
+    """Return whether words stand in a text, not as a part of longer words.
+
+    A regular expression would be compiled for each argument, which takes longer than all else about it.
+
+    Args:
+        text: The text.
+        words: The words, one or more.
+        may_continue: Whether the last word may be the beginning of a longer one.
+    """
+    start = text.find(words)
+    while start >= 0:
+        end = start + len(words)
+        is_begun_before = start > 0 and _is_part_of_word(text[start - 1])
+        if not is_begun_before and (may_continue or end == len(text) or not _is_part_of_word(text[end])):
+            return True
+        start = text.find(words, start + 1)
+    return False
+
+
+def _is_part_of_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
 
 
 def put_tool_in_words(tool: str) -> str:

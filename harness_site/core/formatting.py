@@ -14,11 +14,13 @@ from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext, ngettext
 
 from checkpoints.formats import parse_json, parse_json_or_return_text
-from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only
+from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only, mask_text
 from harness_site.core.rendering.json_tree import mask_and_dump_json
-from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, reveal_hidden_characters
 from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
 
+#: Builds the JSON of a value for one line. `json.dumps` would create an encoder for each value.
+_JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 #: Characters of a text that are read for one line.
 _SCANNED: Final = 2_000
 #: Lines that are drawn across the output of a program, also as a part of its box: `⎯⎯⎯ Failed ⎯⎯⎯`, `=====`.
@@ -61,7 +63,7 @@ def format_duration(seconds: float) -> str:
         return _format_duration_in_language(round(seconds * 1000), "ms", 0, get_language())
     if seconds < 10:
         return _format_duration_in_language(round(seconds, 1), "s", 1, get_language())
-    return _format_amounts_of_duration(seconds)
+    return _format_amounts_of_duration_in_language(int(seconds), get_language())
 
 
 def format_duration_rounded_up(seconds: float) -> str:
@@ -70,21 +72,7 @@ def format_duration_rounded_up(seconds: float) -> str:
     Seconds are whole.
     """
     precision = _compute_precision_of_duration(seconds)
-    return _format_amounts_of_duration(ceil(seconds / precision) * precision)
-
-
-def _format_amounts_of_duration(seconds: float) -> str:
-    """Format whole amounts of the largest unit and, if there are fewer than ten of it, of the next smaller one."""
-    amount, unit = _convert_to_largest_unit(seconds)
-    larger = _format_duration_in_language(amount, unit, 0, get_language())
-    size = next(size for size, name in _UNITS if name == unit)
-    precision = _compute_precision_of_duration(seconds)
-    rest = int(seconds % size // precision)
-    if not rest:
-        return larger
-    smaller = _format_duration_in_language(rest, dict(_UNITS)[precision], 0, get_language())
-    # Translators: a duration in two units, such as 1 h 39 min
-    return gettext("%(larger)s %(smaller)s") % {"larger": larger, "smaller": smaller}
+    return _format_amounts_of_duration_in_language(ceil(seconds / precision) * precision, get_language())
 
 
 def _compute_precision_of_duration(seconds: float) -> int:
@@ -140,6 +128,21 @@ def _format_duration_in_language(amount: float, unit: str, digits: int, _languag
         case _:
             sentence = gettext("%(count)s s")
     return sentence % {"count": format_number(amount, digits) if digits else amount}
+
+
+@lru_cache(maxsize=4_096)
+def _format_amounts_of_duration_in_language(seconds: int, language: str | None) -> str:
+    """Format whole amounts of the largest unit and, if there are fewer than ten of it, of the next smaller one."""
+    amount, unit = _convert_to_largest_unit(seconds)
+    larger = _format_duration_in_language(amount, unit, 0, language)
+    size = next(size for size, name in _UNITS if name == unit)
+    precision = _compute_precision_of_duration(seconds)
+    rest = seconds % size // precision
+    if not rest:
+        return larger
+    smaller = _format_duration_in_language(rest, dict(_UNITS)[precision], 0, language)
+    # Translators: a duration in two units, such as 1 h 39 min
+    return gettext("%(larger)s %(smaller)s") % {"larger": larger, "smaller": smaller}
 
 
 @lru_cache(maxsize=1_000)
@@ -258,8 +261,16 @@ def mask_and_shorten_output_to_one_line(text: str, limit: int) -> str:
     return mask_and_shorten_to_one_line(_RULE.sub(" ", masked), limit)
 
 
+def _mask_secret_fields_and_dump_json(value: Any) -> str:
+    masked = mask_secret_fields_only(value)
+    return str(masked) if type(masked) is int else _JSON_ENCODER.encode(masked)
+
+
 def mask_and_shorten_to_one_line(value: Any, limit: int = 60) -> str:
     """Shorten a value to one line for a title."""
-    whole = value if isinstance(value, str) else json.dumps(mask_secret_fields_only(value), ensure_ascii=False)
-    text = mask_and_reveal_hidden(" ".join(get_masked_text_beginning(whole, _SCANNED).split()))
+    whole = value if isinstance(value, str) else _mask_secret_fields_and_dump_json(value)
+    masked = mask_text(whole) if len(whole) <= _SCANNED else get_masked_text_beginning(whole, _SCANNED)
+    line = " ".join(masked.split())
+    # A line that is the whole text has no secret that other white space was in; most values are such lines.
+    text = reveal_hidden_characters(line) if line == whole else mask_and_reveal_hidden(line)
     return text if len(text) <= limit and len(whole) <= _SCANNED else f"{text[: limit - 1]}…"
