@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from math import ceil, floor, log, log10
 from typing import Final
 
+from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from harness_site.core.formatting import (
     convert_to_zone,
@@ -294,6 +295,12 @@ def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
 
 def format_step_of_period(period: Period, step: datetime) -> str:
     """Format a step: the start of an hour, or the days."""
+    return _format_step_of_period_in_language(period, step, get_language())
+
+
+@lru_cache(maxsize=1_000)
+def _format_step_of_period_in_language(period: Period, step: datetime, _language: str | None) -> str:
+    """Format it once for a step in the current language, as the titles of several charts have it."""
     local = convert_to_zone(step, period.zone)
     if period.has_hourly_steps:
         return f"{local:%H:%M}"

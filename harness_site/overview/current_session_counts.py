@@ -15,6 +15,7 @@ from checkpoints.db import clock
 from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus, SessionStatus
 from checkpoints.models import Run, Session
 from checkpoints.sessions.display_status import LAST_RUN_WAS_LOST
+from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
 from harness_site.overview.periods import Period
 from harness_site.review.selectors.pending_calls import BoundedCount
 
@@ -58,7 +59,7 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
     )
     losses = list(_select_loss_flags_of_unowned_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
     ready = list(_select_last_activity_of_ready_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
-    long_ago = clock.now() - RESUMED_WITHIN
+    long_ago = convert_to_microseconds(clock.now() - RESUMED_WITHIN)
     paused = _select_review_and_paused_sessions().filter(workspace=workspace, **of_agent)
     quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False, **of_agent)
     has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
@@ -68,8 +69,8 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
         running=BoundedCount(min(running, LIMIT), has_more_owned),
         stalled=BoundedCount(min(stalled, LIMIT), has_more_owned or has_more_unowned or stalled > LIMIT),
         ready=_cap_count_at_limit(len(ready)),
-        ready_since=next((since for since, _agent in ready), None),
-        standing_still=Counter(name for since, name in ready[:LIMIT] if since < long_ago),
+        ready_since=convert_to_datetime(ready[0][0]) if ready else None,
+        standing_still=Counter([name for since, name in ready[:LIMIT] if since < long_ago]),
         paused=_cap_count_at_limit(paused[: LIMIT + 1].count()),
         quarantined=_cap_count_at_limit(quarantined[: LIMIT + 1].count()),
     )
@@ -122,10 +123,13 @@ def _select_loss_flags_of_unowned_sessions() -> QuerySet[Session, bool]:
 
 
 @cache
-def _select_last_activity_of_ready_sessions() -> QuerySet[Session, tuple[datetime, str]]:
-    """Select the last activity and the agent of each session that is ready to resume, the oldest first."""
+def _select_last_activity_of_ready_sessions() -> QuerySet[Session, tuple[int, str]]:
+    """Select the last activity of each session that is ready to resume, in microseconds since 1970, and its agent.
+
+    The oldest comes first.
+    """
     ready = Session.objects.filter(_IS_INACTIVE, status=SessionStatus.READY, quarantined_at=None)
-    return ready.order_by("updated_at", "pk").values_list("updated_at", "agent")
+    return ready.order_by("updated_at", "pk").values_list(Instant("updated_at"), "agent")
 
 
 @cache

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -100,14 +101,14 @@ class Period:
 
     def build_query_string(self) -> str:
         """Return the parameters that select this period in lists."""
-        return self._build_range_query_string(self.start, self.end)
+        return self.build_range_query_string(self.start, self.end)
 
     def build_query_string_of_chart_step(self, step: datetime) -> str:
         """Return the parameters that select one step of this period in lists."""
-        return self._build_range_query_string(step, self._get_end_of_step(step))
+        return _build_query_string_of_step(self, step)
 
     def get_last_day_of_step(self, step: datetime) -> date:
-        return self._get_day(self._get_end_of_step(step)) - _DAY
+        return self._get_day(self.get_end_of_step(step)) - _DAY
 
     def is_preceding_period_complete_since(self, moment: datetime) -> bool:
         """Return whether the preceding period begins in the hour or day of a moment, or later."""
@@ -148,7 +149,7 @@ class Period:
         ranges = ((True, self.start, first), (False, first, last), (True, last, self.end))
         return tuple(each for each in ranges if each[1] < each[2])
 
-    def _build_range_query_string(self, since: datetime, until: datetime) -> str:
+    def build_range_query_string(self, since: datetime, until: datetime) -> str:
         zone = self.zone
         if self._is_midnight(since) and self._is_midnight(until):
             first, last = self._get_day(since).isoformat(), (self._get_day(until) - _DAY).isoformat()
@@ -160,7 +161,7 @@ class Period:
             first, last = format_time_parameter(since, zone), format_time_parameter(until, zone)
         return f"first={first}&last={last}{_build_zone_parameter(zone)}"
 
-    def _get_end_of_step(self, step: datetime) -> datetime:
+    def get_end_of_step(self, step: datetime) -> datetime:
         return self.bounds[bisect_right(self.bounds, step)]
 
     def _get_day(self, moment: datetime) -> date:
@@ -168,6 +169,12 @@ class Period:
 
     def _is_midnight(self, moment: datetime) -> bool:
         return compute_midnight(self._get_day(moment), self.zone) == moment
+
+
+@lru_cache(maxsize=1_000)
+def _build_query_string_of_step(period: Period, step: datetime) -> str:
+    """Build it once for a step, whose bars are in several charts and whose numbers are in a table."""
+    return period.build_range_query_string(step, period.get_end_of_step(step))
 
 
 def choose_default_period_key(oldest: datetime | None, now: datetime) -> str:

@@ -107,6 +107,16 @@ class OutageGroupRow:
     risk: str = ""
 
     @property
+    def first_second(self) -> int:
+        """Time of the first interruption in seconds since 1970."""
+        return int(self.first.timestamp())
+
+    @property
+    def is_within_one_second(self) -> bool:
+        """Whether pages show the same time for the first and the last interruption."""
+        return self.first_second == int(self.last.timestamp())
+
+    @property
     def omitted_count(self) -> int:
         """Number of calls that are on its page only."""
         return max(self.number - len(self.calls), 0)

@@ -6,7 +6,7 @@ The cause is that their runs were lost, or that the tool raised errors of one ty
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
@@ -106,8 +106,7 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
             tuple(sorted(pk for _, pk in group)),  # in the order in which they were logged
         )
         for (tool, error_type), calls in calls_by_cause.items()
-        for group in _split_calls_at_time_gaps(sorted(calls))
-        if len(group) > 1
+        for group in _list_groups_between_time_gaps(sorted(calls))
     ]
     return sorted(outages, key=lambda outage: (outage.first, outage.tool, outage.error_type))
 
@@ -139,14 +138,21 @@ def _select_outage_candidates() -> QuerySet[ToolCall, tuple[str, str, int, int]]
     return newest.values_list("tool", "error_type", Instant("interrupted_at"), "pk")
 
 
-def _split_calls_at_time_gaps(calls: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
-    """Split the calls of one cause, in order of time, where more than `GAP` lies between two of them."""
+def _list_groups_between_time_gaps(calls: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
+    """Split the calls of one cause, in order of time, where more than `GAP` lies between two of them.
+
+    A part of one call is left out: of thousands of calls, nearly all may be such parts.
+    """
+    groups: list[Sequence[tuple[int, int]]] = []
     start, gap = 0, GAP // timedelta(microseconds=1)
     for index, (before, after) in enumerate(pairwise(calls), 1):
         if after[0] - before[0] > gap:
-            yield calls[start:index]
+            if index - start > 1:
+                groups.append(calls[start:index])
             start = index
-    yield calls[start:]
+    if len(calls) - start > 1:
+        groups.append(calls[start:])
+    return groups
 
 
 def map_calls_to_outages(calls: Iterable[ToolCall], found: Sequence[Outage]) -> dict[int, Outage]:

@@ -143,7 +143,8 @@ def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, 
     deadline = compute_deadline(call.status, call.issued_at, call.interrupted_at, call.decide_within)
     if deadline is not None and deadline < now and reader.role != Role.ADMIN:
         return "admin"
-    return "receiver" if _has_reader_handed_call_over(call, reader, now) else "reader"
+    # Most calls have no claim, or one that nobody has handed over.
+    return "receiver" if call.claim__handed_by and _has_reader_handed_call_over(call, reader, now) else "reader"
 
 
 def _has_reader_handed_call_over(call: Any, reader: Membership, now: datetime) -> bool:
