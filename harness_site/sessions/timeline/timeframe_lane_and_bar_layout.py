@@ -53,6 +53,9 @@ _LANE_GAP = 14
 _LETTER = 7.0
 #: The same of a bold label, which only calls with an unknown outcome have.
 _BOLD_LETTER = 8.0
+#: Space of a bar beside the letters of its label, and width of a bar below which not even one letter fits.
+_LABEL_MARGIN: Final = 6
+_MIN_LABELLED_WIDTH: Final = _LETTER + _LABEL_MARGIN
 #: Maximum number of rows of calls in a lane: each tool has one, the rarest share the last one.
 _MAX_CALL_ROWS: Final = 8
 #: Prefix of the tools of MCP servers, whose names are “mcp__server__tool”.
@@ -352,27 +355,31 @@ class _RunItemsLayout:
     ) -> Bar:
         """Build a bar; a narrow one of a group becomes as wide as its number, unless that ends beyond the limit."""
         entries = packed.items
-        first, kinds = entries[0], count_occurrences_by_kind(entries)
-        count = kinds.total()
-        letter = _LETTER
-        if count == 1:
+        first, width, letter = entries[0], packed.width, _LETTER
+        labels: Sequence[str] = ()
+        if len(entries) == 1 and not (isinstance(first, Stretch) and first.number > 1):
+            count = 1
             item = build_timeline_item(first, self._run, self._texts)
             kind, grave, title = item.kind, "", item.title
-            labels = _list_bar_label_candidates(item, self._texts, is_named=is_named)
+            if width >= _MIN_LABELLED_WIDTH:
+                labels = _list_bar_label_candidates(item, self._texts, is_named=is_named)
             letter = _BOLD_LETTER if kind == "lost" else _LETTER
         else:
+            kinds = count_occurrences_by_kind(entries)
+            count = kinds.total()
             item, kind, labels = None, max(kinds, key=kinds.__getitem__), (f"{count}",)
             grave = next((bad for bad in _GRAVE if bad != kind and bad in kinds), "")
             title = _format_group_title(count, kinds, self._texts)
             if (right := packed.x + _compute_label_width(labels[0])) <= limit:
                 packed.right = max(packed.right, right)
-        label, label_x = _choose_bar_label_and_x(labels, packed.x, packed.width, breaks, letter)
+                width = packed.width
+        label, label_x = _choose_bar_label_and_x(labels, packed.x, width, breaks, letter)
         return Bar(
             kind=kind,
             grave=grave,
             x=round(packed.x, 1),
             y=round(y, 1),
-            width=packed.width,
+            width=width,
             height=height,
             label=label,
             label_x=label_x,
@@ -409,6 +416,8 @@ def _choose_bar_label_and_x(
     labels: Sequence[str], x: float, width: float, breaks: Sequence[AxisBreak], letter: float
 ) -> tuple[str, float]:
     """Return the longest label with room in a part of the bar that no edge of a break crosses, and its x position."""
+    if not labels:
+        return "", round(x + 4, 1)
     edges = [
         edge
         for axis_break in breaks
@@ -422,7 +431,7 @@ def _choose_bar_label_and_x(
 
 def _compute_label_width(label: str, letter: float = _LETTER) -> float:
     """Return the width that a bar needs for a label whose letters are `letter` wide."""
-    return len(label) * letter + 6
+    return len(label) * letter + _LABEL_MARGIN
 
 
 def _describe_timeframe(kinds: Counter[str], frame: Timeframe, texts: ItemTexts) -> str:
