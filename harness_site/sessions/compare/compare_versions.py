@@ -126,8 +126,10 @@ def compare_two_versions(
     if versions is None:
         return None
     (old, old_payload), (new, new_payload) = versions
-    old, has_todo_list_a = _add_todo_list_if_no_plan(session_pk, old)
-    new, has_todo_list_b = _add_todo_list_if_no_plan(other, new)
+    pks_without_plan = {pk for pk, version in ((session_pk, old), (other, new)) if version.plan is None}
+    tools = {pk: load_newest_todo_list.list_tools_with_todo_lists(pk) for pk in pks_without_plan}
+    old, has_todo_list_a = _add_todo_list_if_no_plan(session_pk, old, tools.get(session_pk, []))
+    new, has_todo_list_b = _add_todo_list_if_no_plan(other, new, tools.get(other, []))
     prefix = common_prefix.find_common_prefix(old, new)
     shared = prefix.count
     align = (
@@ -164,11 +166,14 @@ def compare_two_versions(
     )
 
 
-def _add_todo_list_if_no_plan(session_pk: int, version: Version) -> tuple[Version, bool]:
-    """Return a version with the todo list of its agent in place of a plan that it lacks, and whether there is one."""
+def _add_todo_list_if_no_plan(session_pk: int, version: Version, tools: Sequence[str]) -> tuple[Version, bool]:
+    """Return a version with the todo list of its agent in place of a plan that it lacks, and whether there is one.
+
+    `tools` are those of the session that keep todo lists.
+    """
     kept = None
     if version.plan is None:
-        kept = load_newest_todo_list.load_newest_todo_list(session_pk, upto=version.number_and_save_time)
+        kept = load_newest_todo_list.load_newest_todo_list(session_pk, tools, upto=version.number_and_save_time)
     return (version, False) if kept is None else (replace(version, plan=kept.plan), True)
 
 

@@ -367,8 +367,12 @@ def _leave_out_calls_before_oldest(calls: QuerySet[ToolCall], oldest: ToolCall |
 
 
 def _find_oldest_examined_call_if_more(calls: QuerySet[ToolCall]) -> ToolCall | None:
-    """Return the last call of the `LOOKED_AT` newest ones; None if there are no more."""
-    last = list(calls.only("pk", "issued_at")[LOOKED_AT - 1 : LOOKED_AT + 1])
+    """Return the last call of the `LOOKED_AT` newest ones; None if there are no more.
+
+    The columns are selected by key, because PostgreSQL would convert the times of all calls before it to text.
+    """
+    pks = calls.order_by(*_NEWEST_FIRST).values("pk")[LOOKED_AT - 1 : LOOKED_AT + 1]
+    last = list(_select_calls_newest_first().filter(pk__in=pks).only("pk", "issued_at"))
     return last[0] if len(last) > 1 else None
 
 

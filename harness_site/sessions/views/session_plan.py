@@ -19,7 +19,9 @@ from harness_site.sessions.tool_views import load_newest_todo_list
 def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     version = version_list.load_newest_version(pk)
-    kept = load_newest_todo_list.load_newest_todo_list(pk) if version is None or version.plan is None else None
+    kept = None
+    if version is None or version.plan is None:
+        kept = load_newest_todo_list.load_newest_todo_list(pk, load_newest_todo_list.list_tools_with_todo_lists(pk))
     plan = version and version.plan
     context = {
         "head": head,
