@@ -41,6 +41,7 @@ from harness_site.sessions import (
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
+from harness_site.sessions.search_hit_html import render_search_hits
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import (
     MAX_OPENED_TOGETHER,
@@ -90,6 +91,7 @@ register.simple_tag(markdown.mask_and_render_markdown)
 register.simple_tag(render_prompt_links)
 register.simple_tag(fold_repeated_hook_answers)
 register.simple_tag(render_session_rows)
+register.simple_tag(render_search_hits)
 register.simple_tag(render_sortable_heading)
 for _render_cell in (
     call_row_html.render_call_name_cell,

@@ -31,6 +31,7 @@ from harness_site.sessions.selectors.ordered_search_results import (
     search_best_matching_sessions,
     search_sessions_in_order_of_column,
 )
+from harness_site.sessions.session_links import SessionLinks
 from harness_site.sessions.session_list_filter_parameters import (
     BEST_MATCH,
     SearchOrder,
@@ -112,6 +113,7 @@ def show_hits_or_redirect_to_correction(
         "query": query,
         "groups": groups,
         "secrets": secrets,
+        "session_links": SessionLinks(),
         "found": found,
         **_build_place_among_all_results_context(request, found, cursor, number),
         "standing": load_index_status(),
