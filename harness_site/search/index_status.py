@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from django.db.models import BigIntegerField, Case, Max, QuerySet, Subquery, When
@@ -41,7 +42,7 @@ class IndexStatus:
 
 def load_index_status() -> IndexStatus:
     """Load the status in one query, and one more for each kind of which nothing is indexed yet."""
-    progress = list(_query_progress_with_last_keys())
+    progress = list(_select_progress_with_last_keys().all())
     missing_kinds = SOURCES.keys() - {row.kind for row in progress}
     behind = sum(_estimate_unindexed_newer_texts(row) for row in progress)
     behind += sum(SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0 for kind in missing_kinds)
@@ -56,8 +57,9 @@ def _estimate_unindexed_newer_texts(row: Progress) -> int:
     return max(0, last - row.reached)
 
 
-def _query_progress_with_last_keys() -> QuerySet[Progress]:
-    """Query the progress with the last key of each source table."""
+@cache
+def _select_progress_with_last_keys() -> QuerySet[Progress]:
+    """Select the progress with the last key of each source table."""
     last_keys = [
         When(kind=kind, then=Subquery(model._default_manager.order_by("-pk").values("pk")[:1]))
         for kind, model in SOURCES.items()

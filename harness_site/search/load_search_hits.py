@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from django.db.models import F, Max, QuerySet
 
-from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
+from checkpoints.models import Checkpoint, Decision, Message, ToolCall
 from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.search.models import Kind, Passage
@@ -73,6 +73,7 @@ def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery)
     calls = _load_source_rows(_query_calls, passages, Kind.CALL)
     decisions = _load_source_rows(_query_decisions, passages, Kind.DECISION)
     versions = _load_last_versions_of_old_segments(messages.values())
+    pattern = query.highlight_pattern
     sources = {(Kind.MESSAGE.value, pk) for pk in _find_messages_that_repeat_calls(messages, calls, passages, query)}
     for passage in passages:
         message = messages.get(passage.source) if passage.kind == Kind.MESSAGE else None
@@ -92,9 +93,7 @@ def load_search_hits_by_session(passages: Sequence[Passage], query: SearchQuery)
                 version=None if message is None else versions.get(message.segment_id),
                 who=_get_role_tool_or_actor(row),
                 at=_find_row_time(row),
-                stretches=build_excerpt_parts(
-                    _strip_leading_ids_and_name_of_source(passage, row, query), query.highlight_pattern
-                ),
+                stretches=build_excerpt_parts(_strip_leading_ids_and_name_of_source(passage, row, pattern), pattern),
                 is_question=call is not None and call.is_question,
                 is_copied=call is not None and call.is_copied,
             )
@@ -137,12 +136,12 @@ def _find_messages_that_repeat_calls(
 
 
 def _strip_leading_ids_and_name_of_source(
-    passage: Passage, row: Message | ToolCall | Decision | None, query: SearchQuery
+    passage: Passage, row: Message | ToolCall | Decision | None, pattern: re.Pattern[str]
 ) -> str:
     """Return the text without the leading ids of a message or call, and the name of the tool or person that is shown.
 
     The text of a tool's message begins with the id of the call that it answers. A name stays if nothing behind it
-    matches the query. In another message, the ids of its calls are left out, unless only they match.
+    matches the pattern. In another message, the ids of its calls are left out, unless only they match.
     """
     names: tuple[str, ...] = ()
     if isinstance(row, ToolCall):
@@ -154,15 +153,15 @@ def _strip_leading_ids_and_name_of_source(
     text = passage.text
     for name in filter(None, names):
         rest = text.removeprefix(f"{name}\n")
-        if not query.highlight_pattern.search(rest):
+        if not pattern.search(rest):
             break
         text = rest
     if isinstance(row, Message) and row.role == "tool" and (answered_id := _ID_LINE.match(text)):
         rest = text[answered_id.end() :]
-        return rest if query.highlight_pattern.search(rest) else text
+        return rest if pattern.search(rest) else text
     if isinstance(row, Message):
         without_ids = _CALL_LINE.sub(r"\1", text)
-        return without_ids if query.highlight_pattern.search(without_ids) else text
+        return without_ids if pattern.search(without_ids) else text
     return text
 
 
@@ -235,7 +234,10 @@ def _load_source_rows(
 
 
 def _query_messages(pks: list[int]) -> QuerySet[Message]:
-    return Message.objects.filter(pk__in=pks).defer("body", "chain").annotate(has_times=F("session__has_times"))
+    columns = ("session_id", "segment_id", "role", "message_id", "created_at")
+    head_segment = F("session__head_segment")
+    messages = Message.objects.filter(pk__in=pks).only(*columns)
+    return messages.annotate(has_times=F("session__has_times"), head_segment=head_segment)
 
 
 def _query_calls(pks: list[int]) -> QuerySet[ToolCall]:
@@ -250,18 +252,14 @@ def _query_decisions(pks: list[int]) -> QuerySet[Decision]:
 
 def _load_last_versions_of_old_segments(messages: Iterable[Message]) -> dict[int, int]:
     """Map messages outside of the current segment to the last version that ends in their segment."""
-    segments = {message.segment_id: message.session_id for message in messages}
-    heads = set(_query_head_segments(sorted(set(segments.values())))) if segments else set()
-    other_segments = [segment for segment in segments if segment not in heads]
-    if not other_segments:
+    segments = {
+        message.segment_id: message.session_id
+        for message in messages
+        if message.segment_id != message.head_segment  # type: ignore[attr-defined]
+    }
+    if not segments:
         return {}
-    return dict(
-        _query_last_version_of_each_segment(sorted({segments[segment] for segment in other_segments}), other_segments)
-    )
-
-
-def _query_head_segments(sessions: list[int]) -> QuerySet[Session, int | None]:
-    return Session.objects.filter(pk__in=sessions).values_list("head_segment_id", flat=True)
+    return dict(_query_last_version_of_each_segment(sorted(set(segments.values())), list(segments)))
 
 
 def _query_last_version_of_each_segment(sessions: list[int], segments: list[int]) -> QuerySet[Checkpoint, Any]:

@@ -261,7 +261,7 @@ def load_session_rows_in_order_of_pks(
 
 
 def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
-    return _annotate_owner_and_last_run(select_sessions_of_workspace(workspace_id).filter(pk__in=pks))
+    return _select_sessions_with_owner().filter(workspace_id=workspace_id, pk__in=pks)
 
 
 def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
