@@ -40,13 +40,15 @@ PER_SESSION: Final = 4
 MOST_CALLS: Final = 300
 #: Numbers of the newest matches that are read at once to find their sessions, until these fill a page: at most, and
 #: those that are enough.
-_MATCHES: Final = ((100, 25), (400, 100), (400, 100), (1600, 1600))
+_MATCHES: Final = ((200, 25), (500, 100), (500, 100), (1600, 1600))
 #: Most sessions whose number is counted, in an index of at most `READ` texts.
 COUNTED: Final = 200
 #: Texts that an unpaged search reads at once.
 _CHUNK: Final = 60
 #: Number of the newest passages read one by one, and the only ones if the index cannot be used.
 READ: Final = 10_000
+#: The same for searches of parts of a word, most of which are rare, so that reading many texts finds nothing.
+READ_FOR_PARTS: Final = 4_000
 #: Ranges of eras searched after those, newest first, before all older ones.
 _ERAS: Final = ((0, 2), (2, 20))
 #: Timeout of a search.
@@ -267,18 +269,16 @@ class _SearchScope:
         passages = passages if self.kind is None else passages.filter(kind=self.kind)
         return passages if self.sessions is None else passages.filter(session__in=self.sessions)
 
-    def query_match_of_session(
-        self, newest: int | None, number: int = 0, *, times: TimeRange | None = None
-    ) -> Subquery:
-        """Query the key of a match of a session up to the key `newest`: of the newest one, or a number of them before.
+    def query_matches_of_session(self, newest: int | None, *, times: TimeRange | None = None) -> QuerySet[Passage]:
+        """Query the keys of the matches of a session up to the key `newest`, newest first.
 
-        It is read backwards from the newest text, so that a session with many matches costs no more.
+        They are read backwards from the newest text, so that the first ones of many cost no more.
         """
         passages = Passage.objects.filter(workspace=self.workspace, session=OuterRef("pk"))
         passages = passages if self.kind is None else passages.filter(kind=self.kind)
         passages = passages if newest is None else passages.filter(pk__lte=newest)
         matches = _filter_by_time_of_source(filter_passages_by_query_without_index(passages, self.query), times)
-        return Subquery(matches.order_by("-pk").values("pk")[number : number + 1])
+        return matches.order_by("-pk").values("pk")
 
 
 def _collect_page_of_sessions(
@@ -286,7 +286,8 @@ def _collect_page_of_sessions(
 ) -> SearchPage:
     """Read the newest matches until their sessions fill the page.
 
-    What was looked at of a session is left out of what is read next, so that one with many matches hides no other.
+    What was looked at of a session is left out of what is read next, so that one with many matches hides no other. The
+    matches of the sessions are loaded once there are enough sessions for the page, or there are no more.
     """
     last, newest = (cursor.last, cursor.newest) if cursor else (None, None)
     page, examined, newest_matches = SearchPage(()), set[int](), dict[int, int]()
@@ -295,7 +296,10 @@ def _collect_page_of_sessions(
         page = page if cursor else _load_newest_matches_of_sessions(scope, [first], None)
     more, total = True, cursor.total if cursor else 0
     is_index_small = limits.key is None
-    for number, enough in _MATCHES:
+    waiting: list[int] = []
+    # Filters leave few of the first sessions.
+    for round_number, (number, enough) in enumerate(_MATCHES[1:] if scope.wanted else _MATCHES):
+        limits = load_sequential_read_limits(last) if round_number and limits.key is not None else limits
         passages = scope.select_all_passages_in_scope().exclude(session__in=examined)
         passages = passages if last is None else passages.filter(pk__lt=last)
         matches, more = _load_newest_matches(passages, scope.query, limits, number, enough, before=last)
@@ -308,17 +312,20 @@ def _collect_page_of_sessions(
         candidates = _filter_sessions_not_on_earlier_pages(
             scope, sorted(newest_of_round, key=newest_of_round.__getitem__, reverse=True), cursor
         )
-        missing = PAGE + 1 - len(_list_sessions(page))
+        missing = PAGE + 1 - len(_list_sessions(page)) - len(waiting)
         if len(candidates) > missing:
             candidates, more = candidates[:missing], True
             last = newest_of_round[candidates[-1]]
         examined |= {session for session, pk in newest_of_round.items() if pk >= last}
         newest_matches |= newest_of_round
-        page = _append_search_page(page, _load_newest_matches_of_sessions(scope, candidates, newest))
+        waiting += candidates
+        if more and len(_list_sessions(page)) + len(waiting) <= PAGE:
+            continue
+        page = _append_search_page(page, _load_newest_matches_of_sessions(scope, waiting, newest))
+        waiting = []
         if not more or len(_list_sessions(page)) > PAGE:
             break
-        if limits.key is not None:
-            limits = load_sequential_read_limits(last)
+    page = _append_search_page(page, _load_newest_matches_of_sessions(scope, waiting, newest))
     if len(found := _list_sessions(page)) > PAGE:
         more, last = True, newest_matches[found[PAGE - 1]]
         page = replace(page, passages=tuple(passage for passage in page.passages if passage.session_id != found[PAGE]))
@@ -366,7 +373,8 @@ def _filter_sessions_not_on_earlier_pages(
     if cursor is None:
         kept = set(matching.values_list("pk", flat=True))
     else:
-        rows = matching.annotate(match=scope.query_match_of_session(cursor.newest)).values_list("pk", "match")
+        newest_match = Subquery(scope.query_matches_of_session(cursor.newest)[:1])
+        rows = matching.annotate(match=newest_match).values_list("pk", "match")
         kept = {session for session, match in rows if match is not None and match < cursor.last}
     return [session for session in sessions if session in kept]
 
@@ -375,10 +383,8 @@ def _load_newest_matches_of_sessions(scope: _SearchScope, sessions: Sequence[int
     """Load the newest matches of each of a few sessions up to the key `newest`, in the order of the sessions."""
     if not sessions:
         return SearchPage(())
-    numbers = {
-        f"match_{number}": scope.query_match_of_session(newest, number, times=scope.times)
-        for number in range(PER_SESSION)
-    }
+    matches = scope.query_matches_of_session(newest, times=scope.times)
+    numbers = {f"match_{number}": Subquery(matches[number : number + 1]) for number in range(PER_SESSION)}
     rows = Session.objects.filter(pk__in=sessions).annotate(**numbers).values_list("pk", *numbers)
     keys = {session: [pk for pk in pks if pk is not None] for session, *pks in rows}
     passages = Passage.objects.defer("folded", "dense").in_bulk([pk for pks in keys.values() for pk in pks])
@@ -419,11 +425,14 @@ def _load_newest_matches(
     return found, False
 
 
-def load_sequential_read_limits(before: int | None = None) -> ReadLimits:
-    """Find the first passage before a key that is not read one by one."""
+def load_sequential_read_limits(before: int | None = None, *, number: int | None = None) -> ReadLimits:
+    """Find the first passage before a key that is not read one by one, as `number` newer ones are, `READ` if None."""
+    number = READ if number is None else number
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
+    # Only keys are counted off: the index has them, so that no row of all these is read.
+    key = Subquery(newest.order_by("-pk").values("pk")[number : number + 1])
     oldest_era = Subquery(Passage.objects.order_by("pk").values("era")[:1])
-    row = newest.order_by("-pk").values_list("pk", "era", oldest_era)[READ : READ + 1].first()
+    row = Passage.objects.filter(pk=key).values_list("pk", "era", oldest_era).first()
     return ReadLimits() if row is None else ReadLimits(*row)
 
 

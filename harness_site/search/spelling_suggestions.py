@@ -36,7 +36,7 @@ def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery |
     another invoice, and words after a minus, which a reader may want to leave out. Reads at most a few pages of
     passages for each word.
     """
-    limits = passage_search.load_sequential_read_limits()
+    limits = passage_search.load_sequential_read_limits(number=passage_search.READ_FOR_PARTS)
     terms = [
         term
         if " " in term.text

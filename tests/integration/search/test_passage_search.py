@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 from django.db.models import F
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.enums import UNANSWERED_RESULT, CallStatus, CostBasis, DecisionKind, Role, SessionStatus
 from checkpoints.formats import to_canonical_json
@@ -507,9 +508,24 @@ def test_query_count_is_independent_of_the_results(
         make_call(session=session, args={"at": "needle"})
     complete()
     # PostgreSQL is told twice how to plan, in a savepoint.
-    with django_assert_num_queries(29 if connection.vendor == "postgresql" else 25):
+    with django_assert_num_queries(28 if connection.vendor == "postgresql" else 24):
         html = reader.get("/sessions/?q=needle").content.decode()
     assert html.count('<span class="source-line">') == 2 * rows
+
+
+def test_newest_matches_of_sessions_that_are_found_one_after_the_other_are_loaded_together(
+    reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_search, "_MATCHES", ((1, 1), (2, 1), (8, 8)))
+    sessions = [make_session() for _ in range(3)]
+    for session in sessions:
+        for _ in range(2):
+            make_message(session=session, text="needle")
+    complete()
+    with CaptureQueriesContext(connection) as statements:
+        html = reader.get("/sessions/?q=needle").content.decode()
+    assert _list_shown_sessions(html) == [session.pk for session in reversed(sessions)]
+    assert sum("match_0" in query["sql"] for query in statements.captured_queries) == 1
 
 
 def test_rare_words_in_old_passages_are_found(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -716,7 +732,7 @@ def test_text_that_becomes_secret_cannot_be_found_by_guessing(search: Search) ->
 def test_filtered_search_finds_sessions_behind_many_newer_passages_of_others(
     reader: Client, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(passage_search, "_MATCHES", ((4, 1), (8, 8)))
+    monkeypatch.setattr(passage_search, "_MATCHES", ((1, 1), (4, 1), (8, 8)))
     monkeypatch.setattr(full_text_search, "_MAX_FILTERED_SESSIONS", few)
     wanted = [make_session(agent="billing", title=f"bill {number}") for number in range(2)]
     for session in wanted:
@@ -736,7 +752,7 @@ def test_filtered_search_finds_sessions_behind_many_newer_passages_of_others(
 def test_search_that_reads_its_share_without_a_match_says_that_there_may_be_more(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passage_search, "_MATCHES", ((1, 1), (2, 2)))
+    monkeypatch.setattr(passage_search, "_MATCHES", ((1, 1), (1, 1), (2, 2)))
     monkeypatch.setattr(full_text_search, "_MAX_FILTERED_SESSIONS", 0)
     wanted = make_session(agent="billing")
     make_message(session=wanted, text="the invoice of November")
