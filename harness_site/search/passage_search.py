@@ -269,7 +269,7 @@ class _SearchScope:
         passages = passages if self.kind is None else passages.filter(kind=self.kind)
         return passages if self.sessions is None else passages.filter(session__in=self.sessions)
 
-    def query_matches_of_session(self, newest: int | None, *, times: TimeRange | None = None) -> QuerySet[Passage]:
+    def query_matches_of_session(self, newest: int | None, *, times: TimeRange | None = None) -> QuerySet[Passage, Any]:
         """Query the keys of the matches of a session up to the key `newest`, newest first.
 
         They are read backwards from the newest text, so that the first ones of many cost no more.
