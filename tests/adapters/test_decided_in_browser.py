@@ -117,10 +117,10 @@ def _decide(page: Page, decision: dict[str, Any]) -> None:
         page.get_by_role("radio", name="JSON").check()
         page.get_by_role("textbox", name="Arguments").fill('{"to": "bill"}')
         page_actions.reason_field(page).fill("Misspelt.")
+        expect(page.locator("#change")).to_contain_text("bill", timeout=PAGE_TIMEOUT_MS)  # what is recorded is shown
         page_actions.record_decision(page, "Edit")
-        expect(page.get_by_text("Not recorded yet.")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
-        page_actions.record_decision(page, "Edit")
-        expect(page.get_by_text("Not recorded yet.")).to_have_count(0, timeout=PAGE_TIMEOUT_MS)
+        changed = page.get_by_role("heading", level=1, name="You changed the arguments")
+        expect(changed).to_be_visible(timeout=PAGE_TIMEOUT_MS)
         page.reload()
         expect(page.get_by_text("bill").filter(visible=True).first).to_be_visible(timeout=PAGE_TIMEOUT_MS)
         _decide(page, {"type": "approve"})

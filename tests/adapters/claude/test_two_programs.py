@@ -26,7 +26,7 @@ from tests.adapters.claude.transcripts import read_file
 from tests.conftest import StartChild
 from tests.support.claude_program import find_program_path
 from tests.support.exhaustive_mode import mark_all_but_each
-from tests.support.processes import Child, database_url
+from tests.support.processes import Child, database_url, wait_until
 
 PROMPT = "Please refund order 17."
 OTHER_ID = "0d9c6c1e-0000-4000-8000-000000000018"
@@ -181,9 +181,13 @@ def test_a_program_on_the_session_in_which_another_one_died_asks_and_makes_no_ca
     cp: SyncCheckpointer, hosts: Hosts
 ) -> None:
     hosts.start(0, "Hello", options={"session_id": SESSION_ID}).result()
+    store = HarnessSessionStore(cp)
+    greeting = asyncio.run(store.load(hosts.key)) or []
     hosts.in_second_model.touch()
     second = hosts.start(1)
     wait_until_reached(hosts.in_second_model, second)
+    # The first program would be refused if lines of the second one were stored after it has read the session.
+    wait_until(lambda: asyncio.run(store.load(hosts.key)) != greeting)
     assert hosts.start(0, dies=True).died_by() == signal.SIGKILL
     hosts.in_second_model.unlink()
     assert second.result().startswith("tool_deferred")
