@@ -76,7 +76,8 @@ class BarPiece:
 class Bar:
     """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step.
 
-    A bar that `is_cut` is higher than the axis. Its last piece is above the axis, with a gap in it.
+    A bar that `is_cut` is higher than the axis: it ends above the axis, with a gap in it, and its pieces have the
+    proportions of the whole bar.
     """
 
     step_x: float
@@ -358,10 +359,15 @@ def _draw_bar_chart(
     list_name, query = link
     sums = [float(sum(amount for _kind, amount in parts)) for parts in amounts]
     top = _round_up_to_axis_end(_find_highest_value_to_scale(sums), whole=format_amount is format_count)
-    pieces = [_stack_bar_pieces(parts, top) for parts in amounts]
+    pieces = [
+        _stack_bar_pieces(parts, value, HEIGHT + _HEIGHT_OF_CUT_END)
+        if value > top
+        else _stack_bar_pieces(parts, top, HEIGHT)
+        for parts, value in zip(amounts, sums, strict=True)
+    ]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
     bars = [
-        _cut_bar_at_axis_end(bar) if value > top else bar
+        replace(bar, is_cut=value > top)
         for bar, value in zip(_build_positioned_bars(period, steps, pieces, titles, query), sums, strict=True)
     ]
     values = [format_amount(_convert_to_int_if_whole(value)) if value > top else "" for value in sums]
@@ -380,12 +386,6 @@ def _find_highest_value_to_scale(values: Sequence[float]) -> float:
         if value < highest_first[0] * _PART_THAT_IS_FLAT:
             return value
     return max(highest_first, default=0.0)
-
-
-def _cut_bar_at_axis_end(bar: Bar) -> Bar:
-    """Continue a bar above the axis: with a gap, and what is at its upper end."""
-    end = BarPiece(bar.pieces[-1].kind, -float(_HEIGHT_OF_CUT_END), float(_HEIGHT_OF_CUT_END))
-    return replace(bar, pieces=(*(piece for piece in bar.pieces if piece.height), end), is_cut=True)
 
 
 def _build_cut_labels(values: Sequence[str]) -> Iterator[AxisLabel]:
@@ -437,13 +437,19 @@ def _build_positioned_bars(
     )
 
 
-def _stack_bar_pieces(parts: Sequence[tuple[str, float]], top: float) -> tuple[BarPiece, ...]:
+def _stack_bar_pieces(parts: Sequence[tuple[str, float]], top: float, height: float) -> tuple[BarPiece, ...]:
+    """Stack a piece for each kind with a value on the axis, where the value `top` is as high as `height`.
+
+    Each of them is high enough to be seen; the highest one is as much lower if they would be higher than `height`.
+    """
+    kinds = [kind for kind, amount in parts if amount > 0]
+    heights = [max(amount / top * height, _MIN_BAR_HEIGHT) for _kind, amount in parts if amount > 0]
+    if (excess := sum(heights) - height) > 0:
+        heights[heights.index(max(heights))] -= excess
     pieces, bottom = [], float(HEIGHT)
-    for kind, amount in parts:
-        if amount > 0:
-            height = min(max(amount / top * HEIGHT, _MIN_BAR_HEIGHT), bottom)
-            bottom -= height
-            pieces.append(BarPiece(kind, round(bottom, 1), round(height, 1)))
+    for kind, piece_height in zip(kinds, heights, strict=True):
+        bottom -= piece_height
+        pieces.append(BarPiece(kind, round(bottom, 1), round(piece_height, 1)))
     return tuple(pieces)
 
 

@@ -127,13 +127,41 @@ def test_axis_is_cut_above_the_other_days_if_one_is_far_higher() -> None:
     chart = draw_sessions_of_days(4, 7, 4, 3, 14, 2, 5, 3, 900, 6, 6, 5, 3, 2)
     assert chart.ticks == ("16", "8", "0")
     assert [index for index, bar in enumerate(chart.bars) if bar.is_cut] == [8]
-    to_scale, end = chart.bars[8].pieces
-    assert (to_scale.y, to_scale.height, end.y + end.height) == (0, 160, 0)  # it goes on above the axis
-    assert end.y < min(float(corner.split(",")[1]) for corner in chart.bars[8].gap_points.split())
+    (piece,) = chart.bars[8].pieces
+    assert (piece.y, piece.y + piece.height) == (-18, 160)  # it goes on above the axis
+    assert piece.y < min(float(corner.split(",")[1]) for corner in chart.bars[8].gap_points.split())
     (label,) = chart.cut_labels
     assert (label.text, label.x) == ("900", f"{8.5 / 14 * 100:.2f}%")
     (other,) = chart.bars[4].pieces
     assert (other.height, chart.bars[4].is_cut) == (140, False)
+
+
+def draw_outcomes_of_last_day(**numbers: int) -> charts.Chart:
+    period, _problem = periods.parse_period_and_problem(QueryDict("period=14d"), datetime.now(UTC))
+    small, last = totals.SessionTotals(sessions=3, completed=3), totals.SessionTotals(**numbers)
+    steps = [(step, small) for step in period.step_starts[:-1]] + [(period.step_starts[-1], last)]
+    return charts.draw_session_outcome_chart(period, steps)
+
+
+def test_parts_of_a_cut_bar_have_the_proportions_of_the_whole_bar() -> None:
+    chart = draw_outcomes_of_last_day(sessions=91, completed=15, undecided=62)
+    bar = chart.bars[-1]
+    assert bar.is_cut
+    assert [piece.kind for piece in bar.pieces] == ["ok", "wait", "run"]
+    shares = [piece.height / sum(each.height for each in bar.pieces) for piece in bar.pieces]
+    assert shares == pytest.approx([15 / 91, 62 / 91, 14 / 91], abs=0.001)
+    assert [piece.y + piece.height for piece in bar.pieces] == pytest.approx([160, *[p.y for p in bar.pieces[:-1]]])
+    assert bar.pieces[-1].y == -18
+    assert chart.kinds == {"ok", "wait", "run"}  # the legend names each kind that the table counts
+
+
+@pytest.mark.parametrize("completed", [8, 5_000])
+def test_kind_with_few_sessions_is_seen_in_a_full_bar(completed: int) -> None:
+    chart = draw_outcomes_of_last_day(sessions=completed + 2, completed=completed, failed=1, cancelled=1)
+    many, *few = chart.bars[-1].pieces
+    assert [piece.kind for piece in few] == ["bad", "cancelled"]
+    assert all(piece.height >= 2 for piece in few)
+    assert many.y + many.height == pytest.approx(160)
 
 
 @pytest.mark.parametrize(
