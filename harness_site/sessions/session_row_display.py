@@ -153,8 +153,11 @@ def _render_owner_host_or_duration(row: SessionRow) -> SafeString | str:
         return ""
     if row.is_finished:
         return _("took %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
+    if owner is None and row.standing == Standing.STALLED:
+        values = {"when": render_time_ago(row.last_active_at)}
+        return mark_safe(_("last active %(when)s, resume it to continue") % values)  # noqa: S308 - of numbers alone
     if owner is None:
-        return _("resume it to continue") if row.standing == Standing.STALLED else ""
+        return ""
     if owner.is_imported:
         return _("from a transcript")
     host = shorten_text(mask_and_reveal_hidden(owner.host), _LONGEST_HOST)

@@ -83,7 +83,8 @@ class SessionRow:
     `cost` is in US dollars, None if it is unknown; `undecided` counts the calls that block it, `awaiting` those of them
     that have not run and await an approval or an answer, and `questions` those of these that are questions. `standing`
     is the stored text if that is not a known status. `ended_without_result` says that the session is stored as
-    cancelled because the transcript from which it was imported has no result for a call.
+    cancelled because the transcript from which it was imported has no result for a call. `last_run_lost_at` is the
+    last sign of life of the newest run if that was lost; `ended_at` and `updated_at` are then when it was noticed.
     """
 
     pk: int
@@ -104,6 +105,7 @@ class SessionRow:
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
+    last_run_lost_at: datetime | None
     labels: tuple[str, ...]
     owner: SessionOwner | None
     is_fork: bool
@@ -124,12 +126,20 @@ class SessionRow:
         """Return the time from start to end; without an end, until now if a process works on it, else until that ended.
 
         A process that waits for a decision does no work, and an imported transcript is known until its last entry.
+        A lost process worked until its last sign of life.
         """
         return max(self._get_end_of_work() - self.created_at, timedelta())
 
+    @property
+    def last_active_at(self) -> datetime:
+        """Return when anything happened last: that a process is lost is noticed when it has long done nothing."""
+        if self.standing is not Standing.STALLED:
+            return self.updated_at
+        return self.last_run_lost_at or (self.updated_at if self.owner is None else self.owner.seen_at)
+
     def _get_end_of_work(self) -> datetime:
         if self.is_finished_or_quarantined or self.owner is None:
-            return self.ended_at or self.updated_at
+            return self.last_run_lost_at or self.ended_at or self.updated_at
         if self.owner.is_waiting:
             return self.updated_at
         return clock.now() if self.owner.alive and not self.owner.is_imported else self.owner.seen_at
@@ -307,10 +317,11 @@ def find_session_pk(workspace_id: int, session_id: str) -> int | None:
 
 def _annotate_owner_and_last_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
-    ended_at = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
+    newest_run = Run.objects.filter(session=OuterRef("pk")).order_by("-number")
     return sessions.select_related("owner").annotate(
         driven=driven,
-        ended=ended_at,
+        ended=Subquery(newest_run.values("ended_at")[:1]),
+        last_run_seen_at=Subquery(newest_run.values("heartbeat_at")[:1]),
         number_of_forks=_build_count_subquery(Session.objects, "forked_from"),
         last_run_status=LAST_RUN_STATUS,
         ended_without_result=ENDED_WITHOUT_RESULT,
@@ -422,6 +433,7 @@ def _build_session_row(session: Session, undecided: Counter[str], questions: int
         created_at=session.created_at,
         updated_at=session.updated_at,
         ended_at=session.ended,  # type: ignore[attr-defined]
+        last_run_lost_at=session.last_run_seen_at if was_lost else None,  # type: ignore[attr-defined]
         labels=deserialize_labels(session.labels),
         owner=build_session_owner_of_run(session.owner, is_alive),
         is_fork=session.forked_from_id is not None,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, RunStatus
+from checkpoints.enums import CallStatus, RunStatus, SessionStatus
 from harness_site.sessions.selectors.session_rows import SessionHead, load_session_head
 from tests.support.factories import make_call, make_run, make_session, make_user
 from tests.support.page_text import visible_text
@@ -39,6 +39,34 @@ def test_duration_ends_with_the_last_run_while_nothing_runs() -> None:
 
 def test_duration_of_an_orphaned_session_ends_with_the_last_sign_of_life() -> None:
     assert load_head(run={"lease": -timedelta(hours=1)}).row.duration == timedelta(minutes=4)
+
+
+LOST = {"owner": False, "status": RunStatus.LOST, "ended_at": NOW - timedelta(minutes=4)}
+
+
+def test_duration_does_not_count_the_time_until_a_lost_run_is_noticed() -> None:
+    head = load_head(run=LOST)
+    assert head.row.duration == timedelta(minutes=4)
+    assert head.row.last_active_at == START + timedelta(minutes=4)
+
+
+def test_pages_say_when_an_orphaned_session_was_last_active_not_when_that_was_noticed(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(created_at=START, updated_at=NOW - timedelta(minutes=4))
+    make_run(session=session, started_at=START, heartbeat_at=START + timedelta(minutes=4), **LOST)
+    words = visible_text(client.get(f"/sessions/{session.pk}/"))
+    assert re.search("Duration 4 min Last active [23] h", words)
+    assert "4 min ago" not in words
+    listed = visible_text(client.get("/sessions/"))
+    assert re.search("Orphaned last active [23] h ago, resume it to continue", listed)
+
+
+def test_newest_activity_of_a_session_that_waits_for_people_is_its_last_change() -> None:
+    session = make_session(created_at=START, updated_at=NOW, status=SessionStatus.NEEDS_REVIEW)
+    make_run(session=session, started_at=START, heartbeat_at=START + timedelta(minutes=4), **LOST)
+    head = load_session_head(session.workspace_id, session.pk)
+    assert head is not None
+    assert (head.row.last_active_at, head.row.duration) == (NOW, timedelta(minutes=4))
 
 
 def test_duration_grows_while_a_process_works_and_not_while_it_waits() -> None:
