@@ -140,7 +140,7 @@ class _ChainVerifier:
     def check_head_and_add_flaws(self, chain: AuditChain) -> None:
         self._add_flaw_if_events_are_missing_before(chain.number + 1)
         if self._number == chain.number and self._seal != chain.seal:
-            self._add_chain_flaw(chain.number, "The end of the chain is not the seal of its last entry.")
+            self._add_chain_flaw(chain.number, "The end of the chain is not the digest of its last entry.")
         if self._anchor and self._anchor[0] > chain.number:
             self._add_chain_flaw(
                 self._anchor[0], f"The chain ends at {chain.number}, before the anchor {self._anchor[0]}."

@@ -10,7 +10,18 @@ from harness_site.core import csv_rows, formatting
 from harness_site.core.rendering.json_tree import mask_and_dump_json
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
-HEAD: Final = ("number", "time", "what", "kind", "who", "who_kind", "session", "details", "matches_seal")
+HEAD: Final = (
+    "number",
+    "time",
+    "what",
+    "kind",
+    "who",
+    "who_kind",
+    "session",
+    "details",
+    "matches_chain",
+    "matches_seal",
+)
 
 
 def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:
@@ -38,12 +49,13 @@ def _build_entry_cells(entry: AuditEntry) -> tuple[str, ...]:
         entry.actor_kind,
         entry.session_id,
         mask_and_dump_json(entry.details),
-        _format_match_with_seal(entry),
+        _format_match(entry.matches_chain),
+        _format_match(entry.matches_seal),
     )
 
 
-def _format_match_with_seal(entry: AuditEntry) -> str:
-    """Say whether an entry matches its seal; empty while it has no number, and so no seal."""
-    if not entry.intact:
-        return "NO"
-    return "" if entry.number is None else "yes"
+def _format_match(matches: bool | None) -> str:
+    """Say whether an entry matches; empty if there is nothing to compare it with."""
+    if matches is None:
+        return ""
+    return "yes" if matches else "NO"

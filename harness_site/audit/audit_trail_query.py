@@ -142,8 +142,10 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """`number` is its place in the chain, None while it is not sealed; `intact` says whether its seal fits its content.
+    """`number` is its place in the chain of digests, None while it has none.
 
+    `matches_chain` says whether its digest fits its content and the entry before it, None without a number;
+    `matches_seal` whether this library wrote it, None without a seal key: anybody can compute digests.
     `session_pk` and `session_id` are empty where it is about none, or about one that is gone.
     """
 
@@ -154,9 +156,14 @@ class AuditEntry:
     actor_kind: str
     details: dict[str, Any]
     number: int | None
-    intact: bool
+    matches_chain: bool | None
+    matches_seal: bool | None
     session_pk: int | None
     session_id: str
+
+    @property
+    def intact(self) -> bool:
+        return self.matches_chain is not False and self.matches_seal is not False
 
     @property
     def label(self) -> str:
@@ -291,6 +298,14 @@ def _find_report_seal_problem_or_empty(report: IntegrityCheck | AuditChain) -> s
     return ""
 
 
+def has_seal_keys() -> bool:
+    """Return whether this site has keys of seals, or one that cannot be used."""
+    try:
+        return get_seal_keys() is not None
+    except SealError:  # the system page says what is wrong with the key
+        return True
+
+
 def has_row_verification_keys() -> bool:
     """Return whether this site has keys with which stored rows can be compared, or one that cannot be used."""
     try:
@@ -399,7 +414,8 @@ def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, s
         actor_kind=event.actor_kind,
         details=_parse_event_details(event.details),
         number=event.number,
-        intact=_is_entry_intact(event, seals),
+        matches_chain=_match_chain_or_none(event, seals),
+        matches_seal=_match_seal_or_none(event),
         session_pk=pk,
         session_id=sessions.get(event.session_id or 0, ""),
     )
@@ -407,12 +423,22 @@ def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, s
 
 def _is_entry_intact(event: AuditEvent, seals: dict[int, str]) -> bool:
     """Return whether an entry matches its keyed seal and, once it has a number, the chain, which needs no key."""
-    if not row_seals.is_row_genuine_or_sealing_off(event):
-        return False
+    return _match_seal_or_none(event) is not False and _match_chain_or_none(event, seals) is not False
+
+
+def _match_seal_or_none(event: AuditEvent) -> bool | None:
+    """Return whether an entry matches its keyed seal; None without a key."""
+    if get_seal_keys() is None:
+        return None
+    return row_seals.is_row_genuine_or_sealing_off(event)
+
+
+def _match_chain_or_none(event: AuditEvent, seals: dict[int, str]) -> bool | None:
+    """Return whether an entry matches its place in the chain; None while it has no number."""
     number = event.number
-    return number is None or (
-        number - 1 in seals and event.seal == compute_event_seal(seals[number - 1], number, event)
-    )
+    if number is None:
+        return None
+    return number - 1 in seals and event.seal == compute_event_seal(seals[number - 1], number, event)
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

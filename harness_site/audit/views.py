@@ -74,6 +74,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
             workspace, integrity
         ).exists(),
         "rows_checked": audit_trail_query.load_last_integrity_check(workspace),
+        "has_seal_keys": audit_trail_query.has_seal_keys(),
         "has_row_verification_keys": audit_trail_query.has_row_verification_keys(),
         "signing_key": audit_trail_query.get_site_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),

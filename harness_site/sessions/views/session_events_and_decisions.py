@@ -36,6 +36,7 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "before": before,
         "takers": events_and_decisions.load_takeover_runs_by_lost_run_name(pk, page),
         "integrity": integrity,
+        "has_seal_keys": audit_trail_query.has_seal_keys(),
         "unverified": unverified_entries.filter(session=pk).count(),
     }
     return render(request, "sessions/history.html", context)

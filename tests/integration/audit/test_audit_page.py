@@ -803,7 +803,8 @@ def test_every_kind_has_a_sentence(reader: Client) -> None:
 
 
 class TestVerification:
-    def test_result_is_shown_and_recorded(self, reader: Client) -> None:
+    def test_result_is_shown_and_recorded(self, reader: Client, settings: Settings) -> None:
+        settings.HARNESS_SEAL_KEY = "5e" * 32
         for _ in range(3):
             happened()
         assert "Not verified yet" in visible_text(reader.get("/audit/"))
@@ -821,6 +822,23 @@ class TestVerification:
         assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
         assert list_entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
 
+    @pytest.mark.unsealed("it is about a site without seals")
+    def test_without_a_seal_key_only_the_chain_of_digests_is_verified(self, reader: Client) -> None:
+        for _ in range(3):
+            happened()
+        reader.post("/audit/verify/")
+        response = reader.get("/audit/")
+        page = visible_text(response)
+        assert (
+            "Chain of digests verified The first 3 of 4 entries match their digests, and none of them is missing"
+            in page
+        )
+        assert "as they were recorded" not in page
+        assert "whoever can write to this database can change an entry and compute the chain anew" in page
+        assert "docs/integrity.md" in page
+        assert '<span class="chip ok">' not in response.content.decode()
+        assert "number and a seal" not in page
+
     def test_flaw_is_shown_until_it_is_repaired(self, reader: Client) -> None:
         for _ in range(3):
             happened()
@@ -831,7 +849,8 @@ class TestVerification:
 
 
 class TestExport:
-    def test_export_contains_all_matching_entries_newest_first(self, reader: Client) -> None:
+    def test_export_contains_all_matching_entries_newest_first(self, reader: Client, settings: Settings) -> None:
+        settings.HARNESS_SEAL_KEY = "5e" * 32
         happened(session=make_session(session_id="order-17"), call_id="call_9")
         happened(AuditKind.SIGNED_IN, actor="bob")
         audit.seal_events_of_workspace(make_workspace().pk)
@@ -841,17 +860,38 @@ class TestExport:
             r'attachment; filename="audit-default-\d{4}-\d\d-\d\d.csv"', response.headers["Content-Disposition"]
         )
         head, *rows = lines(response)
-        assert head == ["number", "time", "what", "kind", "who", "who_kind", "session", "details", "matches_seal"]
+        assert head == [
+            "number",
+            "time",
+            "what",
+            "kind",
+            "who",
+            "who_kind",
+            "session",
+            "details",
+            "matches_chain",
+            "matches_seal",
+        ]
         assert [row[2:] for row in rows] == [
-            ["Call decided", "decided", "alice", "person", "order-17", '{"call_id": "call_9"}', "yes"]
+            ["Call decided", "decided", "alice", "person", "order-17", '{"call_id": "call_9"}', "yes", "yes"]
         ]
 
-    def test_export_says_of_an_entry_without_a_number_nothing_about_its_seal(self, reader: Client) -> None:
+    def test_export_says_of_an_entry_without_a_number_nothing_about_its_digest(
+        self, reader: Client, settings: Settings
+    ) -> None:
+        settings.HARNESS_SEAL_KEY = "5e" * 32
         happened(actor="bob")
         audit.seal_events_of_workspace(make_workspace().pk)
         happened(actor="bob")
         _head, *rows = lines(reader.get("/audit/export/?actor=bob"))
-        assert [(row[0], row[-1]) for row in rows] == [("", ""), ("1", "yes")]
+        assert [(row[0], *row[-2:]) for row in rows] == [("", "", "yes"), ("1", "yes", "yes")]
+
+    @pytest.mark.unsealed("it is about a site without seals")
+    def test_export_without_a_seal_key_says_that_digests_match_and_nothing_about_seals(self, reader: Client) -> None:
+        happened(actor="bob")
+        audit.seal_events_of_workspace(make_workspace().pk)
+        _head, *rows = lines(reader.get("/audit/export/?actor=bob"))
+        assert [row[-2:] for row in rows] == [["yes", ""]]
 
     def test_export_is_recorded_with_its_filters(self, reader: Client) -> None:
         lines(reader.get("/audit/export/?actor=alice&first=2001-01-01&subject=tokens"))
@@ -880,7 +920,7 @@ class TestExport:
         happened()
         audit.seal_events_of_workspace(make_workspace().pk)
         AuditEvent.objects.update(actor="mallory")
-        assert lines(reader.get("/audit/export/?subject=decisions"))[1][-1] == "NO"
+        assert lines(reader.get("/audit/export/?subject=decisions"))[1][-2] == "NO"
 
 
 def test_page_shows_whether_decisions_are_signed(reader: Client, settings: Settings) -> None:

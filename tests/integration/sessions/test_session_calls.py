@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils.html import escape
+from pytest_django.fixtures import Settings
 
 from checkpoints import audit
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
@@ -489,7 +490,8 @@ class TestIntegrity:
     def page(self, reader: Client, session: Session) -> str:
         return visible_text(reader.get(f"/sessions/{session.pk}/history/"))
 
-    def test_history_shows_the_last_verification(self, session: Session, reader: Client) -> None:
+    def test_history_shows_the_last_verification(self, session: Session, reader: Client, settings: Settings) -> None:
+        settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "5e" * 32, False
         event(session, AuditKind.RUN_STARTED)
         assert "Not verified yet Verify the audit trail Open this session in the audit trail" in self.page(
             reader, session
@@ -504,6 +506,13 @@ class TestIntegrity:
         AuditEvent.objects.update(actor="somebody else")
         audit.seal_and_verify_chain_and_store_result(session.workspace_id)
         assert "Not intact" in self.page(reader, session)
+
+    @pytest.mark.unsealed("it is about a site without seals")
+    def test_history_without_a_seal_key_says_that_digests_match(self, session: Session, reader: Client) -> None:
+        event(session, AuditKind.RUN_STARTED)
+        audit.seal_and_verify_chain_and_store_result(session.workspace_id)
+        text = r"Chain of digests verified All entries of this session up to [\d: -]+ match their digests\."
+        assert re.search(text, self.page(reader, session))
 
     def test_changed_entry_is_marked_without_a_verification(self, session: Session, reader: Client) -> None:
         event(session, AuditKind.RUN_STARTED)

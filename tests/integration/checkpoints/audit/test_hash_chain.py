@@ -161,7 +161,7 @@ def test_chain_head_that_differs_from_the_last_seal_is_detected(
     record_events(2)
     audit.seal_events_of_workspace(workspace.pk)
     AuditChain.objects.update(seal="0" * 64)
-    assert flaws(workspace) == ["The end of the chain is not the seal of its last entry."]
+    assert flaws(workspace) == ["The end of the chain is not the digest of its last entry."]
 
 
 def test_rebuilt_chain_is_detected_by_an_anchor_only(workspace: Workspace, record_events: RecordEvents) -> None:
