@@ -563,6 +563,17 @@ def test_term_is_explained_without_a_pointer(
     expect(explanation).to_be_hidden()
 
 
+def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
+    page.goto(long_session)
+    page.emulate_media(media="print")
+    for controls in (".toolbar", ".tabs", ".actions", ".outline", ".copy"):
+        expect(page.locator(controls).first).to_be_hidden()
+    is_laid_out = "each => getComputedStyle(each).contentVisibility === 'visible'"
+    assert page.evaluate(f"[...document.querySelectorAll('.transcript .msg')].every({is_laid_out})")
+    expect(page.locator(".transcript .msg").last).to_be_visible()
+
+
 @only_exhaustive
 def test_copy_buttons_of_a_call_do_not_overlap_on_a_phone(open_page: OpenPage, long_session: str) -> None:
     page = open_page("alice", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
