@@ -1,6 +1,6 @@
 """Jumps within a transcript: to a message number, a time, a day, the next error or the next decision."""
 
-from datetime import time, tzinfo
+from datetime import datetime, time, tzinfo
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
@@ -71,7 +71,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
 def _find_typed_position(session: Session, place: TranscriptVersion, typed: JumpTarget) -> tuple[int, str] | None:
     """Find the first message at or after a typed place; the last message if there is none.
 
-    The second value says what the transcript does not have: empty, `number`, or for a day `early` or `late`. None if
+    The second value says what the transcript does not have: empty, `number`, or for a time `early` or `late`. None if
     the messages have no times.
     """
     if typed.number is not None:
@@ -82,25 +82,32 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
         return None
     zone = timezone.get_current_timezone()
     if typed.day is None and typed.time is not None:
-        found = _find_message_at_time_of_day(place, typed.time, zone)
+        found, is_early = _find_message_at_time_of_day(place, typed.time, zone)
     else:
         moment = parse_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
-        if found is None:
-            return place.length - 1, "late"
-        if found.position == 0 and moment.date() < found.at.astimezone(zone).date():
-            return 0, "early"
-    return place.length - 1 if found is None else found.position, ""
+        is_early = found is not None and found.position == 0 and _is_before(typed, moment, found.at.astimezone(zone))
+    if found is None:
+        return place.length - 1, "late"
+    return found.position, "early" if is_early else ""
 
 
-def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> MessageTime | None:
+def _is_before(typed: JumpTarget, moment: datetime, first: datetime) -> bool:
+    """Return whether a typed day, or a typed minute, is over when the first message comes."""
+    if typed.time is None:
+        return moment.date() < first.date()
+    return moment < first.replace(second=0, microsecond=0)
+
+
+def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> tuple[MessageTime | None, bool]:
     """Find the first message at or after a time of day, on the first day that has one.
 
-    If no day has one, the first message if the transcript begins later than that time, else None.
+    If no day has one, the first message if the transcript begins later than that time, else None. The second value is
+    True for the former.
     """
     start = find_words_errors_and_decisions.find_first_message_since_time(place)
     if start is None:
-        return None
+        return None, False
     moment = parse_jump_target.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
         found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
@@ -108,9 +115,10 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
             break
         day = found.at.astimezone(zone).date()
         if day == moment.date():
-            return found
+            return found, False
         moment = parse_jump_target.combine_day_and_time(day, at, zone)
-    return start if at < start.at.astimezone(zone).time() else None
+    is_early = at < start.at.astimezone(zone).time()
+    return (start, True) if is_early else (None, False)
 
 
 def _build_landmark_url(pk: int, place: TranscriptVersion, spot: LandmarkSpot) -> str:

@@ -143,6 +143,8 @@ def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, rea
     }
     assert led("2030-01-01 9:00") == "at=3&none=late&where=2030-01-01+9%3A00#m-3"
     assert led("2019-01-01") == "at=0&none=early&where=2019-01-01#m-0"
+    assert led("2026-02-14 22:49") == "at=0&none=early&where=2026-02-14+22%3A49#m-0"
+    assert led("23:59") == "at=3&none=late&where=23%3A59#m-3"
     assert led("5") == "at=3&none=number&where=5#m-3"
     early = reader.get(f"/sessions/{session.pk}/?v=1&at=0&none=early&where=2019-01-01")
     assert "This session begins later. You are at its first message. Close" in visible_text(early)
