@@ -24,6 +24,10 @@ from harness_site.core.near_names import find_near_names
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
+#: Most digits of a number of a session.
+_MAX_NUMBER_LENGTH: Final = 18
+#: Newest sessions whose ids are compared with one that was typed and that none has.
+_COMPARED_SESSIONS: Final = 2_000
 #: Largest number of entries that are read at once.
 _CHUNK = 1000
 _LABELS: Final = dict(build_choices(AuditKind))
@@ -129,7 +133,7 @@ def get_audit_kinds_of_subject(subject: AuditSubject) -> frozenset[AuditKind]:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """`actor` is a whole name, `session` the id of a session or, if none has this id, the beginning of ids."""
+    """`actor` is a whole name, `session` the id of a session or, if none has this id, a number or the start of ids."""
 
     subject: AuditSubject | None = None
     actor: str = ""
@@ -355,10 +359,13 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
 
 
 def _build_session_condition(workspace_pk: int, session_id: str) -> Q:
-    """Select the entries of the session with an id; if there is none, those of all whose ids begin so."""
+    """Select the entries of the session with an id; if there is none, those of the session with that number in
+    addresses; without one, those of all whose ids begin so."""
     beginning = session_id.replace("\0", "")
     sessions = Session.objects.filter(workspace=workspace_pk)
     pks = list(sessions.filter(session_id=beginning).values_list("pk", flat=True))
+    if not pks and beginning.isascii() and beginning.isdigit() and len(beginning) <= _MAX_NUMBER_LENGTH:
+        pks = list(sessions.filter(pk=int(beginning)).values_list("pk", flat=True))
     if pks or not beginning:
         return Q(session__in=pks)
     return Q(session__in=sessions.filter(session_id__startswith=beginning).values("pk"))
@@ -377,6 +384,12 @@ def list_near_actors(workspace_pk: int, actor: str, members: Iterable[str]) -> t
     events = AuditEvent.objects.filter(workspace=workspace_pk, actor_kind__in=sorted(_NAMED_ACTOR_KINDS))
     newest = events.order_by("-pk").values_list("actor", flat=True)[:_MAX_ENTRIES_WITH_ACTORS]
     return find_near_names(actor, {*members, *newest} - {""})
+
+
+def list_near_session_ids(workspace_pk: int, typed: str) -> tuple[str, ...]:
+    """List the ids of the newest sessions that are like one without entries. One query."""
+    newest = Session.objects.filter(workspace=workspace_pk).order_by("-pk")[:_COMPARED_SESSIONS]
+    return find_near_names(typed, newest.values_list("session_id", flat=True))
 
 
 def _load_seals_and_build_entries(

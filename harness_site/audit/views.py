@@ -68,7 +68,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "subjects": AuditSubject.choices,
         "filter_errors": _describe_invalid_filters_by_parameter(request.GET, audit_filter),
         "actors": actors,
-        "near_names": _find_near_actors(workspace, audit_filter, page, actors),
+        "near_names": _find_near_names(workspace, audit_filter, page, actors),
         "integrity": integrity,
         "has_unverified_entries": audit_trail_query.query_entries_since_verification_except_views(
             workspace, integrity
@@ -134,14 +134,18 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
     )
 
 
-def _find_near_actors(
-    workspace: int, audit_filter: AuditFilter, page: AuditPage, members: list[str]
-) -> list[NearNames]:
-    """Find the actors that may be meant if nothing matches the filter."""
-    if not audit_filter.actor or page.rows or page.hidden_views or page.hidden_runs:
+def _find_near_names(workspace: int, audit_filter: AuditFilter, page: AuditPage, members: list[str]) -> list[NearNames]:
+    """Find the actors and the ids of sessions that may be meant if nothing matches the filter."""
+    if page.rows or page.hidden_views or page.hidden_runs:
         return []
-    names = audit_trail_query.list_near_actors(workspace, audit_filter.actor, members)
-    return [NearNames("actor", gettext("Actor"), names)] if names else []
+    near = []
+    if audit_filter.actor:
+        actors = audit_trail_query.list_near_actors(workspace, audit_filter.actor, members)
+        near.append(NearNames("actor", gettext("Actor"), actors))
+    if audit_filter.session:
+        ids = audit_trail_query.list_near_session_ids(workspace, audit_filter.session)
+        near.append(NearNames("session", gettext("Session"), ids))
+    return [one for one in near if one.names]
 
 
 def _describe_invalid_filters_by_parameter(query: QueryDict, audit_filter: AuditFilter) -> dict[str, str]:

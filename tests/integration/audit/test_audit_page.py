@@ -215,6 +215,15 @@ def test_entry_of_a_vote_says_that_the_call_still_waits(reader: Client) -> None:
     assert re.search("bob voted on “Pay 5 EUR” in order-17: Approved\\. It ran\\.", page)
 
 
+def test_session_is_found_by_its_number_and_nearly_right_ids_are_suggested(reader: Client) -> None:
+    session = make_session(session_id="orphaned-stock-sync")
+    happened(session=session)
+    assert "orphaned-stock-sync" in visible_text(reader.get(f"/audit/?session={session.pk}"))
+    page = reader.get("/audit/?session=stock-sync&subject=decisions")
+    assert "Did you mean: orphaned-stock-sync Session" in visible_text(page)
+    assert 'href="?session=orphaned-stock-sync&amp;subject=decisions"' in page.content.decode()
+
+
 def test_actor_that_is_nearly_right_is_suggested(reader: Client) -> None:
     happened(actor="alice")
     happened(actor="run 7", actor_kind=ActorKind.MACHINE)
