@@ -77,6 +77,18 @@ def fork_by_form(session: Session, approver: Client, name: str = "origin-fork") 
     return Session.objects.get(session_id=name)
 
 
+def test_only_members_who_may_fork_are_offered_forks(session: Session, approver: Client, auditor: Client) -> None:
+    link = f"/sessions/{session.pk}/fork/?v=1"
+    assert link in approver.get(f"/sessions/{session.pk}/versions/").content.decode()
+    assert link not in auditor.get(f"/sessions/{session.pk}/versions/").content.decode()
+
+
+def test_page_without_a_plan_shows_code_to_admins_only(session: Session, approver: Client, client: Client) -> None:
+    assert "session.append" not in visible_text(approver.get(f"/sessions/{session.pk}/plan/"))
+    client.force_login(make_user(name="dora", role=Role.ADMIN))
+    assert "session.append" in visible_text(client.get(f"/sessions/{session.pk}/plan/"))
+
+
 def test_page_lists_what_the_fork_copies(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2)
     call(session, CallStatus.FAILED)
