@@ -83,6 +83,7 @@ def test_not_found_page_has_links(client: Client) -> None:
     response = client.get("/nowhere/")
     assert response.status_code == 404
     assert "This page does not exist, or you have no access to it" in visible_text(response)
+    assert "Was anything lost?" not in visible_text(response)
     assert "Find a session" in visible_text(response)
 
 
