@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import pairwise
+from statistics import median
 from typing import Final
 
 from django.db.models import (
@@ -31,6 +32,9 @@ from harness_site.review.selectors.pending_calls import UNDECIDED_STATUS_LITERAL
 
 #: Interruptions of the same tool by the same cause within this time of each other belong to one outage.
 GAP: Final = timedelta(minutes=5)
+#: Errors further apart than this are another outage if this is also so many times the median time between the errors.
+_ERROR_GAP: Final = timedelta(minutes=1)
+_TIMES_MEDIAN_OF_ERROR_GAPS: Final = 10
 #: Calls that may belong to an outage: those of lost runs, and those whose tool raised an error that has a type. The
 #: copy of a call in a fork is the same call, so that it counts once, and no answer for all calls runs it twice.
 _MAY_BELONG_TO_OUTAGE: Final = Q(reason=InterruptReason.RUN_LOST) | Q(
@@ -106,7 +110,7 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
             tuple(sorted(pk for _, pk in group)),  # in the order in which they were logged
         )
         for (tool, error_type), calls in calls_by_cause.items()
-        for group in _list_groups_between_time_gaps(sorted(calls))
+        for group in _split_calls_of_cause(sorted(calls), are_errors=bool(error_type))
     ]
     return sorted(outages, key=lambda outage: (outage.first, outage.tool, outage.error_type))
 
@@ -138,13 +142,27 @@ def _select_outage_candidates() -> QuerySet[ToolCall, tuple[str, str, int, int]]
     return newest.values_list("tool", "error_type", Instant("interrupted_at"), "pk")
 
 
-def _list_groups_between_time_gaps(calls: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
-    """Split the calls of one cause, in order of time, where more than `GAP` lies between two of them.
+def _split_calls_of_cause(calls: Sequence[tuple[int, int]], *, are_errors: bool) -> Iterator[Sequence[tuple[int, int]]]:
+    """Split the calls of one cause, in order of time, at `GAP`, and at shorter gaps between series of errors.
+
+    Lost runs are found by and by, whenever the sweeper looks, so gaps between them mean nothing.
+    """
+    for group in _list_groups_between_time_gaps(calls, GAP // timedelta(microseconds=1)):
+        if are_errors:
+            usual_gap = median(after[0] - before[0] for before, after in pairwise(group))
+            least_gap = _ERROR_GAP // timedelta(microseconds=1)
+            yield from _list_groups_between_time_gaps(group, max(least_gap, _TIMES_MEDIAN_OF_ERROR_GAPS * usual_gap))
+        else:
+            yield group
+
+
+def _list_groups_between_time_gaps(calls: Sequence[tuple[int, int]], gap: float) -> list[Sequence[tuple[int, int]]]:
+    """Split the calls, in order of time, where more than `gap` microseconds lie between two of them.
 
     A part of one call is left out: of thousands of calls, nearly all may be such parts.
     """
     groups: list[Sequence[tuple[int, int]]] = []
-    start, gap = 0, GAP // timedelta(microseconds=1)
+    start = 0
     for index, (before, after) in enumerate(pairwise(calls), 1):
         if after[0] - before[0] > gap:
             if index - start > 1:

@@ -46,6 +46,21 @@ def test_successive_interruptions_are_one_outage(lost: Lost) -> None:
     assert together == {call.pk: outage for calls, outage in groups for call in calls}
 
 
+def test_series_of_errors_that_lie_apart_are_outages_of_their_own(lost: Lost) -> None:
+    def list_numbers(error_type: str, *seconds: float) -> list[int]:
+        reason = InterruptReason.AMBIGUOUS_ERROR if error_type else InterruptReason.RUN_LOST
+        for second in seconds:
+            lost(second, tool=f"tool {error_type} {seconds}", reason=reason, error_type=error_type)
+        found = outage_groups.list_open_outages(make_workspace())
+        return [one.number for one in found if one.tool == f"tool {error_type} {seconds}"]
+
+    series = (0, 1, 2, 110, 111, 112)
+    assert list_numbers("ConnectionError", *series) == [3, 3]
+    assert list_numbers("", *series) == [6]  # found by the sweeper, whenever it looks
+    assert list_numbers("ConnectionError", 0, 110, 220, 330) == [4]
+    assert list_numbers("ConnectionError", 0, 1, 2, 40, 41, 42) == [6]
+
+
 def test_simultaneous_interruptions_are_one_outage(lost: Lost) -> None:
     for _ in range(3):
         lost(0)
