@@ -373,7 +373,7 @@ def test_card_of_an_ended_session_offers_no_run(reader: Client) -> None:
     shown = page(reader, call)
     assert "It does not continue, so nothing will run. Record whether the call happened." in shown
     assert raw(reader, call).count(">Nothing runs.<") == 2
-    for promise in ("once more", "try again", "Start the agent again"):
+    for promise in ("once more", "try again", "starts the agent again"):
         assert promise not in shown
 
 

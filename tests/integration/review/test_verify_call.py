@@ -46,14 +46,15 @@ def test_answer_of_the_check_stands_where_it_was_asked_for(alice: Client) -> Non
     call = interrupted()
     alice.post(f"/review/calls/{call.pk}/verify/")
     asked = alice.get(f"/review/calls/{call.pk}/").content.decode()
-    assert 'id="verify" aria-describedby="last-check" type="button" aria-disabled="true"' in asked
+    assert 'id="verify" aria-describedby="verify-effect last-check" type="button" aria-disabled="true"' in asked
     assert 'id="last-check" role="status">Run 1 has been asked to verify the call. Its answer appears here.' in asked
     answered(call, DecisionKind.PROBE_UNKNOWN, reason="the provider answered 503")
     ToolCall.objects.filter(pk=call.pk).update(verify_requested_by="")
     response = alice.get(f"/review/calls/{call.pk}/")
-    assert 'id="verify" aria-describedby="last-check" title=' in response.content.decode()
+    assert 'id="verify" aria-describedby="verify-effect last-check" title=' in response.content.decode()
     assert re.search(
-        r"Verify again Checked at [\d:]+: the outcome is still unknown — “the provider answered 503” ",
+        r"Verify again If the tool’s check finds what happened, its answer decides this call and the agent continues\. "
+        r"Checked at [\d:]+: the outcome is still unknown — “the provider answered 503” ",
         visible_text(response),
     )
 
@@ -67,7 +68,7 @@ def test_open_page_keeps_its_seen_revision(alice: Client) -> None:
 def test_card_without_a_waiting_process_has_no_verify_button(alice: Client) -> None:
     call = interrupted(lease=timedelta(seconds=-1))
     page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
-    assert "Start the agent again, and it checks this call first" in page
+    assert "The check runs first when somebody starts the agent again" in page
     assert "Verify again" not in page
 
 
