@@ -105,7 +105,11 @@ def _adapt_approve_option_to_call(
     if not missing:
         return option
     summary = _("One of the %(needed)s approvals that it needs.") % {"needed": call.approvals}
-    return replace(APPROVAL_OF_SEVERAL, summary=summary)
+    button = _("Give approval %(number)s of %(needed)s") % {
+        "number": call.approvals - missing,
+        "needed": call.approvals,
+    }
+    return replace(APPROVAL_OF_SEVERAL, summary=summary, button=button)
 
 
 def _preview_effects_by_kind_or_error(

@@ -2,17 +2,18 @@
 
 import re
 import time
+from typing import Final
 
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser import ACTION_TIMEOUT_MS
 
 #: Label of the button that records an answer, by the label of the answer.
-RECORD_BUTTONS = {
+RECORD_BUTTONS: Final[dict[str, str | re.Pattern[str]]] = {
     "It happened": "Record that it happened",
     "It did not happen": "Record that it did not happen",
     "Run it once more": "Approve one more run",
-    "Approve": "Approve this call",
+    "Approve": re.compile("^(?:Approve this call|Give approval 1 of 2)$"),
     "Edit": "Record the changed arguments",
     "Reject": "Reject this call",
     "Respond instead": "Respond instead of the call",

@@ -55,6 +55,7 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     assert "Needs 2 approvals. One person can reject or edit." in visible_text(people["alice"].get(url(call)))
     page = visible_text(people["alice"].get(url(call)))
     assert "Nothing runs yet: one more person has to approve." in page
+    assert 'data-button="Give approval 1 of 2"' in people["alice"].get(url(call)).content.decode()
     assert "Your approval counts. The call runs once, with exactly these arguments, as soon as enough people" in page
     assert "The call runs once, with exactly these arguments." not in page
     assert "The call runs as shown." not in page
@@ -485,7 +486,7 @@ def test_query_count_is_independent_of_the_votes(
             session=first.session, run=first.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL, approvals=2
         )
         make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
-    with django_assert_num_queries(24):
+    with django_assert_num_queries(25):
         response = people["carol"].get("/review/?tab=awaiting")
     assert response.content.decode().count("data-row") == calls
 
