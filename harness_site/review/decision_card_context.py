@@ -42,6 +42,7 @@ from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
     find_question_choice_of_decision,
     remove_listed_choices,
+    remove_requested_answer_type,
     replace_question_options_by_their_texts,
 )
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
@@ -271,7 +272,7 @@ def _omit_arguments_shown_elsewhere(call: ToolCall, decision: Decision | None) -
         if call.undecided
         else replace_question_options_by_their_texts(call, value, chosen)
     )
-    return remove_sentence_from_question_args({"value": shown}, call.sentence)
+    return remove_sentence_from_question_args({"value": remove_requested_answer_type(shown)}, call.sentence)
 
 
 def _is_decision_used(call: ToolCall, decision: Decision | None) -> bool:

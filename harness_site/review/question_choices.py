@@ -94,6 +94,13 @@ def find_requested_answer_type(call: ToolCall) -> AnswerType | None:
     return next((_ANSWER_TYPES[name] for name in names if name in _ANSWER_TYPES), None)
 
 
+def remove_requested_answer_type(value: Any) -> Any:
+    """Remove the type of the answer from the value of a question: the answers that the page offers show it."""
+    if not isinstance(value, dict) or str(value.get("type")).lower() not in _ANSWER_TYPES:
+        return value
+    return {name: part for name, part in value.items() if name != "type"}
+
+
 def is_question_text_alone(call: ToolCall) -> bool:
     """Return whether the value of a question is nothing but its text and its options, so that there is no value to
     correct."""

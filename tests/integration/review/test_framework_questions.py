@@ -61,6 +61,15 @@ def test_question_that_may_be_answered_yes_offers_it_first(alice: Client) -> Non
     assert "More answers" not in form
 
 
+def test_type_of_the_answer_is_no_fact_of_a_question(alice: Client) -> None:
+    call = question({"question": "Which address?", "type": "string", "order": 17}, sentence="Which address?")
+    about = visible_text(alice.get(url(call))).partition("Technical details")[0]
+    row = visible_text(alice.get("/review/"))
+    for page in (about, row):
+        assert re.search(r"order:? 17", page)
+        assert not re.search(r"type:? string", page)
+
+
 def test_value_beside_a_question_can_be_changed(alice: Client) -> None:
     form = visible_text(
         alice.get(url(question({"question": "Is this right?", "order": 17}, sentence="Is this right?")))
