@@ -159,6 +159,11 @@ def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | Decid
     return grouped
 
 
+def is_group_continued(rows: Sequence[DecidedRow], following: DecidedRow) -> bool:
+    """Return whether a page that ends with these rows cuts a batch, to which the row that follows belongs."""
+    return bool(rows) and _is_of_same_batch(rows[-1], following)
+
+
 def find_times_of_neighbours_in_one_minute(rows: Sequence[DecidedRow | DecidedBatch]) -> set[datetime]:
     """Find the times of the rows that only seconds tell apart from a neighbour."""
     times = [row.created_at for row in rows]

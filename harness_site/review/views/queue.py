@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
+from itertools import chain, takewhile
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse, QueryDict
@@ -32,10 +33,12 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.review import claims_and_presence, find_decisions, find_waiting_calls
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import (
+    DecidedRow,
     build_decided_row,
     find_decision_or_withdrawn_decision,
     find_times_of_neighbours_in_one_minute,
     group_equal_decisions,
+    is_group_continued,
 )
 from harness_site.review.find_rows_with_visible_words import MOST_FOUND, FoundRows
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
@@ -54,7 +57,7 @@ from harness_site.review.selectors import decided_calls, outage_groups, pending_
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.comment_counts import count_comments_of_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
-from harness_site.review.selectors.decided_calls import DecisionFilters
+from harness_site.review.selectors.decided_calls import DecisionFilters, DecisionsAboutCall
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
     UNCHANGED,
     load_changes_of_waiting_calls,
@@ -71,6 +74,9 @@ from harness_site.review.selectors.usual_amounts import load_usual_amounts
 from harness_site.review.verification_requests import load_answered_requests
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
+
+#: Number of rows from which a page of decisions cuts a batch.
+_MAX_DECIDED_ROWS: Final = 100
 
 
 @require_GET
@@ -383,6 +389,13 @@ def _choose_handed_and_due_pks_to_list_first(
     return handed_first, [pk for pk in due_pks if pk not in elsewhere and pk not in handed_first]
 
 
+def _build_decided_rows(decided: Sequence[DecisionsAboutCall]) -> list[DecidedRow]:
+    bulk_pks = load_keys_of_bulk_decisions([find_decision_or_withdrawn_decision(each).pk for each in decided])
+    requests = load_answered_requests([each.matching for each in decided])
+    next_statuses = load_statuses_of_next_attempts([each.matching.tool_call for each in decided])
+    return [build_decided_row(each, bulk_pks, requests, next_statuses) for each in decided]
+
+
 def _load_decided_context(
     request: MemberRequest, filters: CallFilters, query_filters: QueueFilters, wanted: DecisionFilters
 ) -> dict[str, Any]:
@@ -392,11 +405,22 @@ def _load_decided_context(
     )
     is_filtered = query_filters.is_decision_list_filtered
     counted = (workspace, filters, wanted)
+    rows = _build_decided_rows(decided)
+    # A batch that the edge of the page would cut is shown whole, with its number of calls.
+    while not is_filtered and next_key is not None and len(rows) < _MAX_DECIDED_ROWS:
+        more, key_after_more, following_more = decided_calls.load_page_of_decisions_by_call(
+            workspace, filters, wanted, before=next_key
+        )
+        rows_of_batch = list(takewhile(partial(is_group_continued, rows), _build_decided_rows(more)))
+        if not rows_of_batch:
+            break
+        decided, rows = [*decided, *more[: len(rows_of_batch)]], [*rows, *rows_of_batch]
+        left = len(more) - len(rows_of_batch)
+        following = min(left + following_more, pending_calls.PAGE)
+        next_key = rows_of_batch[-1].pk if left else key_after_more
+        if left:
+            break
     calls = [each.matching.tool_call for each in decided]
-    bulk_pks = load_keys_of_bulk_decisions([find_decision_or_withdrawn_decision(each).pk for each in decided])
-    requests = load_answered_requests([each.matching for each in decided])
-    next_statuses = load_statuses_of_next_attempts(calls)
-    rows = [build_decided_row(each, bulk_pks, requests, next_statuses) for each in decided]
     shown_rows = rows if is_filtered else group_equal_decisions(rows)
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
