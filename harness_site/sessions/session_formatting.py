@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import LOGGED_EFFECTS, CallStatus, SideEffect
+from checkpoints.enums import CallStatus, SideEffect
 from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import Part, TextPart
 from checkpoints.models import ToolCall
@@ -194,8 +194,10 @@ def format_side_effects(call: ToolCall) -> str:
 def describe_side_effects(call: ToolCall | CallRecord) -> str:
     """Describe what a call does to the world outside its session, in words for people who do not know its tool."""
     effects = call.side_effects.split(",") if isinstance(call, ToolCall) else call.side_effects
-    if LOGGED_EFFECTS.intersection(effects):
-        return gettext("changes something outside")
+    if SideEffect.MUTATE in effects:
+        return gettext("changes or deletes something outside of the session")
+    if SideEffect.WRITE in effects:
+        return gettext("writes something new")
     return gettext("only reads") if set(effects) == {SideEffect.READ} else ", ".join(map(format_side_effect, effects))
 
 
