@@ -43,7 +43,11 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url
-from harness_site.review.question_choices import list_question_choices, remove_listed_choices
+from harness_site.review.question_choices import (
+    list_question_choices,
+    remove_listed_choices,
+    remove_requested_answer_type,
+)
 from harness_site.review.selectors.comment_counts import CommentCount
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
@@ -410,8 +414,13 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def find_shown_risk(self, call: ToolCall) -> str:
-        """Return the risk of a call if it is unusual, or if the rows are ordered or filtered by it; else empty."""
+    def find_shown_risk(self, call: ToolCall, *, has_unusual_amount: bool = False) -> str:
+        """Return the risk of a call if it is unusual, or if the rows are ordered or filtered by it; else empty.
+
+        A low one is not shown beside an unusual amount, which it seems to deny.
+        """
+        if has_unusual_amount and call.risk == Risk.LOW:
+            return ""
         if not call.is_question and (self._query.get("sort") == "risk" or self._query.get("risk") in Risk.values):
             return call.risk
         return status_labels.find_unusual_risk(call) or ""
@@ -423,7 +432,8 @@ class PendingRowBuilder:
         html_class = "amount said" if is_amount_said else "amount"
         facts = build_html('<span class="{}">{}</span>', html_class, amount) if amount else SafeString()
         facts = SafeString(facts + usual_amount)
-        risk, is_usual = self.find_shown_risk(call), status_labels.find_unusual_risk(call) is None
+        risk = self.find_shown_risk(call, has_unusual_amount=bool(usual_amount))
+        is_usual = status_labels.find_unusual_risk(call) is None
         return SafeString(facts + self._get_risk_link(risk, is_usual=is_usual)) if risk else facts
 
     def _get_risk_link(self, risk: str, *, is_usual: bool = True) -> SafeString:
@@ -570,12 +580,13 @@ def _explain_risk(risk: str, *, is_usual: bool) -> str:
 
 def _render_usual_amount(unusual: UnusualAmount) -> SafeString:
     """Render what the amounts of the tool are at most, beside one that is far above them."""
-    title = gettext("The %(number)s newest completed calls of this tool with an amount have at most %(amount)s.") % {
-        "number": formatting.format_number(unusual.call_count),
-        "amount": unusual.highest,
-    }
-    words = gettext("usually at most %(amount)s") % {"amount": unusual.highest}
-    return build_html('<span class="risk high" title="{}">{}{}</span>', title, render_icon("triangle-alert"), words)
+    template = gettext("usually at most %(amount)s") if unusual.are_completed else gettext("others at most %(amount)s")
+    return build_html(
+        '<span class="risk high" title="{}">{}{}</span>',
+        unusual.explanation,
+        render_icon("triangle-alert"),
+        template % {"amount": unusual.highest},
+    )
 
 
 def _build_agreement_row(agreement: Agreement, call: ToolCall) -> AgreementRow:
@@ -599,7 +610,7 @@ def _describe_options_and_other_values(call: ToolCall, args: Any, sentence: str)
         return ""
     options = [formatting.mask_and_shorten_to_one_line(choice.label, 60) for choice in list_question_choices(call)]
     others = call_sentences.remove_sentence_from_question_args(
-        {"value": remove_listed_choices(call, value)}, call.sentence
+        {"value": remove_requested_answer_type(remove_listed_choices(call, value))}, call.sentence
     )
     described = call_sentences.describe_arguments_not_in_sentence(others, set(others or ()), sentence)
     return " · ".join(filter(None, (*options, described)))

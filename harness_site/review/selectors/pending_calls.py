@@ -252,8 +252,11 @@ def get_waiting_since(call: ToolCall) -> datetime:
     return call.interrupted_at or call.issued_at
 
 
-def query_pending_calls(workspace: Workspace, status: CallStatus | None, filters: CallFilters) -> QuerySet[ToolCall]:
-    """Select the calls that wait in this status, or in any (None), and match, unordered.
+def query_pending_calls(
+    workspace: Workspace | int, status: CallStatus | None, filters: CallFilters
+) -> QuerySet[ToolCall]:
+    """Select the calls of a workspace, or of that with this key, that wait in this status, or in any (None), and match,
+    unordered.
 
     A filter by deadline annotates it as `due`.
     """

@@ -211,7 +211,9 @@ def _build_selectable_call_rows(
             is_selected=call.pk in form.selected,
             refusal=explain_why_reader_cannot_decide(call, agreements, reader)
             or _explain_why_reader_cannot_approve(call, changes, reader),
-            risk=builder.find_shown_risk(call) if is_shown else "",
+            risk=builder.find_shown_risk(call, has_unusual_amount=bool(row.usual_amount))
+            if isinstance(row, PendingCallRow)
+            else "",
         )
 
     return convert_rows_or_mark_unreadable(calls, build_row, "call", attrgetter("session_id"))

@@ -37,7 +37,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(22):
+    with django_assert_num_queries(23):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -298,6 +298,11 @@ def test_row_shows_an_unusual_risk_or_one_by_which_it_is_found_and_card_says_whe
     card = visible_text(reader.get(f"/review/calls/{call.pk}/"))
     effect = {"mutate": "changes or deletes something outside of the session", "write": "writes something new"}
     assert f"· its tool {effect[side_effects]}" in card
+    assert f"Side effects {effect[side_effects]} (" in card
+    assert ("· it declares no unusual risk" in card) is not shown
+    head = card[card.index("Outcome unknown") : card.index("What was about to happen")]
+    assert ("High risk Its tool declares" in head) is (risk == "high")
+    assert card.count("High risk Its tool declares") == (risk == "high")
     reasons = {
         "high": "High risk Its tool declares that a mistake costs more than usual.",
         "low": "Low risk Its tool declares that a mistake costs less than usual.",
@@ -331,6 +336,41 @@ def test_unusual_amount_is_shown_with_what_is_usual(
     assert ("Unusual amount" in card) is bool(highest)
     if highest:
         assert f"The 5 newest completed calls of this tool with an amount have at most {highest}." in card
+
+
+@pytest.mark.parametrize(
+    ("others", "waiting", "highest"),
+    [
+        ((10, 15, 20, 10, 20, 15), 150, "20 EUR"),
+        ((10, 15, 20, 10, 20, 15, 10, 10, 20, 150), 150, "20 EUR"),  # another stands out as well
+        ((10, 15, 20, 10, 20, 15), 60, ""),  # less than five times the median
+        ((10, 15, 20, 10), 150, ""),  # too few
+        ((10, 15, 20, 10, 20, 15, 150, 160), 150, ""),  # too many are high
+    ],
+)
+def test_amount_of_a_tool_without_completed_calls_is_compared_with_those_that_wait(
+    reader: Client, others: tuple[int, ...], waiting: int, highest: str
+) -> None:
+    def make(amount: int, **fields: object) -> ToolCall:
+        args = {"amount": amount, "currency": "EUR"}
+        fields = {"status": CallStatus.AWAITING_APPROVAL, "risk": "low", **fields}
+        return make_call(session=make_session(), args=args, **fields)  # type: ignore[arg-type]
+
+    make(150, status=CallStatus.COMPLETED)
+    for number, amount in enumerate(others):
+        make(amount, status=CallStatus.APPROVED if number == 1 else CallStatus.AWAITING_APPROVAL)
+    call = make(waiting)
+    card = visible_text(reader.get(f"/review/calls/{call.pk}/"))
+    unusual = [amount for amount in (*others, waiting) if amount > 100] if highest else []
+    for address in ("/review/", f"/review/approvals/?tool={call.tool}&people=1"):
+        page = reader.get(address).content.decode()
+        assert page.count(f"others at most {highest}") == len(unusual)
+        assert page.count('class="risk low"') == len(others) - len(unusual)  # one is approved
+    assert ("Unusual amount" in card) is bool(highest)
+    assert ("Low risk" in card) is not bool(highest)
+    if highest:
+        number = sum(amount <= 100 for amount in others)
+        assert f"{number} other calls of this tool that wait or are approved have at most {highest}." in card
 
 
 def test_row_of_an_approval_names_the_arguments_that_its_sentence_does_not_say(reader: Client) -> None:
@@ -410,8 +450,9 @@ def test_filter_without_results_is_reported(reader: Client) -> None:
 def test_search_without_results_names_its_words_and_other_filters_keep_the_number(reader: Client) -> None:
     interrupted(0)
     page = visible_text(reader.get("/review/?q=zebra"))
-    assert "No waiting call matches the search" in page
-    assert "No waiting call contains “zebra”. Clear search" in page
+    assert page.count("No waiting call") == 1
+    assert "No waiting call contains “zebra”" in page
+    assert "The search hides 1 call. Clear search" in page
     assert "The filters hide" not in page
     assert "The filters hide 1 call. Clear filters" in visible_text(reader.get("/review/?q=zebra&age=1d"))
 
@@ -652,6 +693,22 @@ def test_equal_decisions_of_a_batch_are_one_row_that_opens(reader: Client) -> No
     [address] = re.findall(r'href="([^"]*)" data-row>bob decided', content)
     each = reader.get(f"/review/{address.replace('&amp;', '&')}")
     assert (each.content.decode().count("data-row"), "bob decided" in visible_text(each)) == (5, False)
+
+
+def test_batch_at_the_edge_of_a_page_is_shown_whole(reader: Client) -> None:
+    for number in range(3):
+        make_decision(call=interrupted(number, status=CallStatus.FAILED), reason=f"Older {number}")
+    for number in range(18):
+        make_decision(call=interrupted(number, status=CallStatus.FAILED), actor="bob", reason="Not in the export.")
+    for number in range(pending_calls.PAGE - 15):
+        make_decision(call=interrupted(number, status=CallStatus.FAILED), reason=f"Newer {number}")
+    page = reader.get("/review/?tab=decided")
+    assert "bob decided 18 calls of refund_card" in visible_text(page)
+    assert "Next 3" in visible_text(page)
+    [following] = re.findall(r'href="([^"]*)">Next 3', page.content.decode())
+    rest = visible_text(reader.get(f"/review/{following.replace('&amp;', '&')}"))
+    assert "bob decided" not in rest
+    assert rest.count("“Older") == 3
 
 
 def test_decisions_that_differ_or_lie_apart_are_rows_of_their_own(reader: Client) -> None:
