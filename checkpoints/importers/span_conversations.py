@@ -100,11 +100,12 @@ class SpanSession:
     def _add_output_messages_and_usage(self, span: Span) -> None:
         usage = self._builder.add_usage(span.model, span.tokens, span.cost)
         bodies = parse_span_messages(span.outputs, "assistant")
+        at = self._find_end_of_output(span)
         for number, body in enumerate(bodies, 1):
             is_last = number == len(bodies)
             source = {"source": {"span": _span_to_dict(span)}} if is_last else {}
             self._add_message_if_new(
-                {**body, **source}, build_message_fingerprint(body), span.end, usage if is_last else None
+                {**body, **source}, build_message_fingerprint(body), at, usage if is_last else None
             )
         if not bodies:
             self._builder.add_note({**_span_to_dict(span), "usage": usage})
@@ -117,6 +118,12 @@ class SpanSession:
             text = build_message_fingerprint(body)
             if not self._seen[text]:
                 self._add_message_if_new({**body, **(source if number == len(bodies) else {})}, text, span.end)
+
+    def _find_end_of_output(self, span: Span) -> datetime | None:
+        """Find when the messages of an output were complete: a span that runs its own tools ends after them, but the
+        message that asks for a call is there when the call starts."""
+        first_call = self._find_start_of_first_call_in_output(span)
+        return min(span.end, first_call) if span.end is not None and first_call is not None else span.end
 
     def _find_start_of_first_call_in_output(self, span: Span) -> datetime | None:
         """Find when the first of the calls in an output ran: a span may end after the tools that it streamed."""

@@ -581,3 +581,25 @@ def test_first_answer_is_the_title_if_there_is_no_prompt_and_only_the_name_of_an
     (tmp_path / "spans.json").write_text(json.dumps(export(request)))
     import_transcripts(cp, tmp_path)
     assert Session.objects.get().title == "Order 17 is late."
+
+
+def test_message_is_complete_when_the_first_of_its_calls_starts_although_its_span_ends_later(
+    cp: SyncCheckpointer, tmp_path: Path
+) -> None:
+    path = tmp_path / "spans.json"
+    request = span(
+        2,
+        0,
+        9,
+        gen_ai__operation__name="chat",
+        gen_ai__input__messages=json.dumps([ASK]),
+        gen_ai__output__messages=json.dumps([CALL]),
+        **USAGE,
+    )
+    tool = span(
+        3, 3, 5, gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather", gen_ai__tool__call__id="w-1"
+    )
+    path.write_text(json.dumps(export(span(1, 0, 9, gen_ai__operation__name="invoke_agent"), request, tool)))
+    import_transcripts(cp, path)
+    call, asking = ToolCall.objects.get(), Message.objects.get(role="assistant")
+    assert asking.created_at == call.issued_at
