@@ -29,6 +29,7 @@ from tests.support.factories import (
     make_call,
     make_checkpoint,
     make_decision,
+    make_message,
     make_messages,
     make_run,
     make_session,
@@ -101,13 +102,33 @@ def test_turn_spans_from_the_previous_version_to_its_own(session: Session) -> No
     assert [mark.version for mark in course.lane.marks] == [1, 2, 3, 4, 5, 6]
 
 
+def save_version_for_each_message(session: Session, *messages: tuple[str, float]) -> None:
+    """Save messages, of which each has a role and a time in seconds, in a version of their own."""
+    for number, (role, seconds) in enumerate(messages, 1):
+        make_message(session=session, role=role, text="text")
+        save(session, seconds, length=number)
+
+
+def test_time_until_the_next_prompt_of_a_person_is_no_turn(session: Session) -> None:
+    save_version_for_each_message(session, ("user", 0), ("assistant", 4), ("user", 304), ("assistant", 309))
+    (course,) = read(session).courses
+    assert [(turn.version, turn.start, turn.end) for turn in course.turns] == [(2, at(0), at(4)), (4, at(304), at(309))]
+
+
+def test_result_of_a_tool_with_the_role_of_a_person_is_part_of_a_turn(session: Session) -> None:
+    save_version_for_each_message(session, ("user", 0), ("assistant", 4), ("user", 9))
+    call(session, 5, 8, "a")
+    (course,) = read(session).courses
+    assert [turn.version for turn in course.turns] == [2, 3]
+
+
 def test_last_version_of_a_run_ends_a_model_turn_if_it_adds_an_answer(session: Session) -> None:
     make_messages(session=session, texts=("May I have my money back?", "Yes."))
     save(session, 1, length=1)
     save(session, 5, Phase.RUN_TERMINAL, length=2)
     save(session, 6, Phase.RUN_TERMINAL, length=2)
     (course,) = read(session).courses
-    assert course.turns == [Turn("turn", at(0), at(1), 1, 1), Turn("model", at(1), at(5), 2, 2)]
+    assert course.turns == [Turn("model", at(1), at(5), 2, 2)]
 
 
 def test_waiting_is_not_part_of_a_turn(session: Session) -> None:

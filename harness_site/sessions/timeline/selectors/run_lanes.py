@@ -97,6 +97,7 @@ class VersionMark(NamedTuple):
     A version saved without a run belongs to the run before it. `has_answer` is True for the last version of a run that
     added an answer of the model. `prompted` is when the person wrote the message that the version begins with, in a
     transcript that was imported; None if it begins otherwise, or its messages were stored together with it.
+    `is_prompt` says that a run added nothing but the message of a person.
     """
 
     kind: str
@@ -108,6 +109,7 @@ class VersionMark(NamedTuple):
     by_run: bool = True
     has_answer: bool = False
     prompted: int | None = None
+    is_prompt: bool = False
 
 
 class Turn(NamedTuple):
@@ -259,17 +261,27 @@ def select_version_rows_newest_first() -> QuerySet[Checkpoint, tuple[Any, ...]]:
         When(run__host=IMPORTED_RUN_HOST, run__pid=0, then=Subquery(prompts.values_list(Instant("created_at")))),
         default=None,
     )
+    last_prompts = Message.objects.filter(
+        segment=OuterRef("segment"), position=OuterRef("length") - 1, role__in=PROMPT_ROLES
+    )
+    ends_with_prompt = Case(
+        When(Q(phase=Phase.TURN) & Exists(last_prompts), then=True), default=False, output_field=BooleanField()
+    )
     columns = cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length"
     versions = Checkpoint.objects.annotate(first_position=first_position).order_by("-version")
-    return versions.values_list(*columns, ends_with_answer, prompted_at)
+    return versions.values_list(*columns, ends_with_answer, prompted_at, ends_with_prompt)
 
 
 def iterate_runs_and_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str | None, VersionMark]]:
     """Yield the run and the mark of each row of `select_version_rows_newest_first`, of which the oldest comes first."""
     previous_length = 0
-    for run, version, at, phase, length, ends_with_answer, prompted in rows:
+    for run, version, at, phase, length, ends_with_answer, prompted, ends_with_prompt in rows:
         has_answer = bool(ends_with_answer) and length > previous_length
-        yield run, VersionMark("version", at, at, version, phase, length, run is not None, has_answer, prompted)
+        is_prompt = bool(ends_with_prompt) and length == previous_length + 1
+        yield (
+            run,
+            VersionMark("version", at, at, version, phase, length, run is not None, has_answer, prompted, is_prompt),
+        )
         previous_length = length
 
 
@@ -277,6 +289,8 @@ def iterate_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Ite
     """Yield the turns that the versions of a lane end.
 
     The stretches of the lane in which it waited for a person, and the `waits` for other agents, are not time of a turn.
+    Nor is the time until a person wrote the next message, unless a tool ran in it: its result may have the role of a
+    person.
     """
     stretches = ((stretch.start, stretch.end) for stretch in lane.stretches if stretch.kind == "wait")
     merged = merge_periods([*stretches, *waits])
@@ -284,12 +298,17 @@ def iterate_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Ite
     since = lane.start
     for mark in lane.marks if lane.copied_from is None else ():
         kind = "model" if mark.has_answer else _TURN_KINDS.get(mark.phase)
-        if kind is not None and mark.by_run:
+        is_wait_for_prompt = mark.is_prompt and not _is_tool_running_between(lane, since, mark.end)
+        if kind is not None and mark.by_run and not is_wait_for_prompt:
             start = min(since if mark.prompted is None else max(since, mark.prompted), mark.end)
             inside = merged[bisect_right(ends, start) : bisect_left(starts, mark.end)]
             during = tuple((max(begin, start), min(end, mark.end)) for begin, end in inside)
             yield Turn(kind, start, mark.end, mark.version, mark.length, during)
         since = mark.end
+
+
+def _is_tool_running_between(lane: Lane, start: int, end: int) -> bool:
+    return any(each.kind != "wait" and each.start <= end and each.end >= start for each in lane.stretches)
 
 
 def merge_periods(periods: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
