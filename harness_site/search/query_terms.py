@@ -20,6 +20,14 @@ _WORD = re.compile(r"[^\W_]{3}")
 #: Sequence of letters and digits, and the length from which one with a digit is likely to be in few texts.
 _RUN = re.compile(r"[^\W_]+")
 _IDENTIFIER: Final = 5
+#: Length from which a term that is a part of a word tells what a reader looks for.
+_SHORTEST_PART_OF_WORD: Final = 5
+#: Hashes, UUIDs and ids that providers give to messages and calls: nobody searches for a part of one.
+_MACHINE_ID: Final = re.compile(
+    r"(?<![^\W_])(?:(?=[a-f-]*[0-9])(?=[0-9-]*[a-f])[0-9a-f]{8}(?:-?[0-9a-f]{4}){1,6}[0-9a-f]*"
+    r"|(?:msg|message|call|fc|toolu|tooluse|run|resp|rs|req|chatcmpl)[_-][0-9a-z]{4,})(?![^\W_])",
+    re.IGNORECASE,
+)
 #: Separator before each pair: makes even a single letter long enough for a trigram index.
 GAP: Final = "  "
 
@@ -113,6 +121,29 @@ class SearchQuery:
     def matches_text(self, text: str) -> bool:
         """Return whether every term occurs in `text`."""
         return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
+
+
+def is_match_telling(query: SearchQuery, text: str) -> bool:
+    """Return whether every term occurs in `text` other than as a part of a longer hash or id.
+
+    A short term has to begin where a word or a part of a name begins, so that “oder” is not told by “coder”.
+    """
+    return all(_occurs_outside_of_ids(term.text, text) for term in query.terms)
+
+
+def _occurs_outside_of_ids(term: str, text: str) -> bool:
+    if _DENSE_RUN.search(term):
+        return True
+    begins = rf"(?<![^\W_]){re.escape(term)}" if len(term) < _SHORTEST_PART_OF_WORD else re.escape(term)
+    spans: list[tuple[int, int]] | None = None
+    for match in re.finditer(begins, text, re.IGNORECASE):
+        if spans is None:
+            spans = [found.span() for found in _MACHINE_ID.finditer(text)]
+        if not any(
+            start <= match.start() and match.end() <= end and match.span() != (start, end) for start, end in spans
+        ):
+            return True
+    return False
 
 
 def _is_short_term(text: str) -> bool:

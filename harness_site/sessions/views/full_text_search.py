@@ -1,12 +1,13 @@
 """Full-text search: hits grouped by session."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.html import strip_tags
 
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
@@ -22,7 +23,7 @@ from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_
 from harness_site.search.load_search_hits import SearchHit, load_search_hits_by_session
 from harness_site.search.models import Kind
 from harness_site.search.passage_search import OrderedSearchCursor, SearchCursor, SearchPage
-from harness_site.search.query_terms import SearchQuery
+from harness_site.search.query_terms import SearchQuery, is_match_telling
 from harness_site.search.sessions_with_all_words import WordMatches, search_sessions_with_all_words
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
@@ -31,6 +32,7 @@ from harness_site.sessions.selectors.ordered_search_results import (
     search_best_matching_sessions,
     search_sessions_in_order_of_column,
 )
+from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.sessions.session_list_filter_parameters import (
     BEST_MATCH,
@@ -98,12 +100,15 @@ def show_hits_or_redirect_to_correction(
     secrets = _load_secrets_of_sessions(pks, found, apart)
     line_sort = order if isinstance(order, Sort) else Sort.UPDATED
     lines = session_row_display.build_session_list_lines(rows, secrets, sort=line_sort, since="", query=request.GET)
+    telling = {passage.pk for passage in found.passages if is_match_telling(query, passage.text)}
     limit = None if within is not None else SHOWN
     groups = (
         _build_groups_of_words_apart(lines, apart, query)
         if apart
-        else [_build_result_group(line, hits.get(line.pk, []), limit, query, found) for line in lines]
+        else [_build_result_group(line, hits.get(line.pk, []), limit, query, found, telling) for line in lines]
     )
+    if not (order or apart or is_reload or within is not None):
+        groups = _sort_most_telling_first(groups, hits, rows, query, telling)
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
     excerpt_pks = (group.row.pk for group in groups if group.passages)
     mark_excerpts_shown_in_response(request, "search", excerpt_pks)
@@ -126,7 +131,7 @@ def show_hits_or_redirect_to_correction(
         "instead": instead,
         "has_minus": SearchQuery.parse(instead or str(query)).has_words_after_minus,
         "apart": apart,
-        "rows": "" if apart else ",".join(str(row.pk) for row in rows),
+        "rows": "" if apart else ",".join(str(group.row.pk) for group in groups),
     }
     return render(request, "sessions/search_results.html", context)
 
@@ -317,17 +322,47 @@ def _build_result_group(
     limit: int | None,
     query: SearchQuery,
     found: SearchPage,
+    telling: Container[int],
 ) -> SessionResultGroup:
-    """Build the results of a session: all, newest first, or the best up to `limit`."""
+    """Build the results of a session: all, newest first, or the best up to `limit`.
+
+    Those that match only inside of ids are left out of the best, if there are others.
+    """
     head = (row.name, row.session_id, row.agent) if isinstance(row, SessionLine) else ()
     marked_words = query.words if query.matches_text("\n".join(head)) else ()
     passages = [hit for hit in hits if hit.kind != Kind.SESSION and not _repeats_title(hit, head[0] if head else "")]
     passages.sort(key=lambda hit: (not hit.is_copied, hit.at.timestamp() if hit.at else 0), reverse=True)
     if limit is None:
         return SessionResultGroup(row, tuple(passages), has_more=False, marked_words=marked_words)
-    best = sorted(passages, key=lambda hit: -_count_query_words_in_excerpt(hit, query))[:limit]
-    has_more = len(passages) > limit or row.pk in found.cut_sessions
+    best = [hit for hit in passages if hit.passage in telling] or ([] if marked_words else passages)
+    best = sorted(best, key=lambda hit: -_count_query_words_in_excerpt(hit, query))[:limit]
+    has_more = len(passages) > len(best) or row.pk in found.cut_sessions
     return SessionResultGroup(row, tuple(best), has_more=has_more, marked_words=marked_words)
+
+
+def _sort_most_telling_first(
+    groups: list[SessionResultGroup],
+    hits: Mapping[int, list[SearchHit]],
+    rows: Iterable[SessionRow | UnreadableRecord],
+    query: SearchQuery,
+    telling: Container[int],
+) -> list[SessionResultGroup]:
+    """Sort the sessions of a page: those with the words in their id or title come first, then the newest matches.
+
+    Sessions without times follow, because it is not known when something was said in them, and last come those that
+    match only inside of hashes, ids and other words.
+    """
+    without_times = {row.pk for row in rows if isinstance(row, SessionRow) and not row.has_times}
+
+    def rate(group: SessionResultGroup) -> int:
+        row = group.row
+        if isinstance(row, SessionLine) and is_match_telling(query, f"{row.name}\n{strip_tags(row.session_id)}"):
+            return 0
+        if not any(hit.passage in telling for hit in hits.get(row.pk, ())):
+            return 3
+        return 2 if row.pk in without_times else 1
+
+    return sorted(groups, key=rate)
 
 
 def _repeats_title(hit: SearchHit, title: str) -> bool:

@@ -212,6 +212,23 @@ def test_sessions_with_the_newest_hits_come_first_whatever_was_indexed_last(read
     assert "is indexed last" not in again
 
 
+def test_titles_come_first_and_sessions_without_times_and_parts_of_hashes_last(reader: Client) -> None:
+    moment = datetime(2026, 5, 4, tzinfo=UTC)
+    titled, newer, older = (make_session(title=title) for title in ("Order 0104", "Newer", "Older"))
+    timeless, hashed = make_session(has_times=False), make_session()
+    for days, session in enumerate((titled, older, newer, timeless)):
+        make_message(session=session, text="About 0104", created_at=moment + timedelta(days=days))
+    make_message(session=hashed, text="toolu_0104abcd", created_at=moment + timedelta(days=9))
+    make_message(session=newer, text="toolu_0104abcd", created_at=moment + timedelta(days=10))
+    complete()
+    html = reader.get("/sessions/?q=0104").content.decode()
+    shown = [int(pk) for pk in re.findall(r'<li id="session-(\d+)"', html)]
+    assert shown == [session.pk for session in (titled, newer, older, timeless, hashed)]
+    of_newer = html.partition(f'<li id="session-{newer.pk}"')[2].partition('<li id="session-')[0]
+    assert "toolu_" not in of_newer
+    assert "Show all passages of this session" in of_newer
+
+
 def test_all_pages_of_the_results_have_the_order_of_the_times_of_the_matches(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

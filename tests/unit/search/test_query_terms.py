@@ -7,6 +7,7 @@ from harness_site.search.query_terms import (
     SearchTerm,
     build_letter_pair_text_of_dense_scripts,
     fold_case,
+    is_match_telling,
 )
 from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_overlapping_pieces
 
@@ -101,3 +102,26 @@ def test_long_text_is_split_into_overlapping_pieces(length: int) -> None:
     assert found[0] + "".join(piece[OVERLAP:] for piece in found[1:]) == text
     assert all(len(piece) <= PIECE for piece in found)
     assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "is_telling"),
+    [
+        ("0104", "msg_0104\nHello", False),
+        ("0104", "Invoice 0104 of msg_0104", True),
+        ("msg_0104", "msg_0104", True),
+        ("0104", "of 01998190-fba6-7f40-98a0-104e9a0104ff", False),
+        ("01998190-fba6-7f40-98a0-104e9a0104ff", "of 01998190-fba6-7f40-98a0-104e9a0104ff", True),
+        ("0104", "order 123450104999", False),
+        ("50104", "order 123450104999", True),
+        ("ch_", "search_web", False),
+        ("web", "search_web", True),
+        ("oder", "The coder answers moderately.", False),
+        ("oder", "Ja oder nein", True),
+        ("voice", "The invoice", True),
+        ("lamp 0104", "A lamp of msg_0104", False),
+        ("灯", "的灯坏了", True),
+    ],
+)
+def test_part_of_a_hash_or_of_another_word_tells_nothing(typed: str, text: str, is_telling: bool) -> None:
+    assert is_match_telling(SearchQuery.parse(typed), text) is is_telling
