@@ -166,6 +166,7 @@ class ApprovalForm(DecisionForm):
         self.choices_of_question = {choice.form_value: choice for choice in list_question_choices(call)}
         #: The chosen option of a question, if the sender has chosen one.
         self.choice: QuestionChoice | None = None
+        self.fields["answer"].widget.attrs["data-missing"] = self._answer_missing
         if call.is_question:
             self.self_explaining = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND})
             kind = self.fields["kind"]
@@ -188,6 +189,13 @@ class ApprovalForm(DecisionForm):
         #: In how many arguments the sender has typed another value than the call has, with an answer other than Edit.
         self.unrecorded_change_count = 0
 
+    @property
+    def _answer_missing(self) -> str:
+        """Error of an empty answer, which scripts show before the form is sent."""
+        if self.call.is_question:
+            return _("Enter an answer. The agent gets it.")
+        return _("Enter an answer. The agent gets it as the result of the call.")
+
     def _get_json_of_fields(self) -> str:
         """Return the stored arguments of which each has a field, as JSON text."""
         parts = self.question_parts
@@ -207,15 +215,11 @@ class ApprovalForm(DecisionForm):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
-        respond = DecisionKind.RESPOND
-        if self.call.is_question:
-            if self.choice is None:
-                self.add_error_if_text_missing(data, respond, "answer", _("Enter an answer. The agent gets it."))
-        else:
+        if self.choice is None:
+            self.add_error_if_text_missing(data, DecisionKind.RESPOND, "answer", self._answer_missing)
+        if not self.call.is_question:
             message_missing = _("Enter why. The agent is told.")
             self.add_error_if_text_missing(data, DecisionKind.REJECT, "message", message_missing)
-            answer_missing = _("Enter an answer. The agent gets it as the result of the call.")
-            self.add_error_if_text_missing(data, respond, "answer", answer_missing)
         if data.get("kind") == DecisionKind.EDIT:
             self._validate_and_set_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         else:

@@ -497,6 +497,13 @@ def test_rejection_or_response_is_delivered_to_the_agent(
         expect(page_actions.reason_field(page)).to_be_hidden()
         expect(page.get_by_role("textbox", name=field)).to_have_value("The supplier sends another invoice.")
     page_actions.choose_answer(page, answer)
+    if answer == "Respond instead":  # without a text nothing is sent, so no response replaces what is typed
+        page_actions.record_decision(page, answer)
+        text = page.get_by_role("textbox", name=field)
+        expect(text).to_be_focused()
+        expect(text).to_have_accessible_description("Enter an answer. The agent gets it as the result of the call.")
+        page.keyboard.type("The")
+        expect(text).to_have_accessible_description("")
     page.get_by_role("textbox", name=field).fill("The supplier sends another invoice.")
     page_actions.record_decision(page, answer)
     expect_heading(page, expected_heading)

@@ -5,7 +5,7 @@ import { addAmounts } from "./amounts.js";
 import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
 import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
-import { markInvalidArguments, removeMendedErrors } from "./form_errors.js";
+import { markInvalidArguments, removeMendedErrors, showMissingText } from "./form_errors.js";
 import { findForm } from "./forms.js";
 import { continueWithNewState } from "./live_card.js";
 import { moveReason } from "./reasons.js";
@@ -33,6 +33,17 @@ document.addEventListener(
   "submit",
   (event) => {
     if (!event.target.matches("form[data-decide]") || event.target.querySelector("button[type='submit']").checkVisibility()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  },
+  true,
+);
+
+// An answer that needs a text is not sent without it.
+document.addEventListener(
+  "submit",
+  (event) => {
+    if (!event.target.matches("form[data-decide]") || !showMissingText(event.target)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
   },

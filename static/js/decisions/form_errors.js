@@ -30,6 +30,26 @@ function linkFirstError(form) {
   link.textContent = error.textContent;
 }
 
+/**
+ * Show the error of an answer without a text, which nobody has to ask the server for: what its reader types meanwhile would be
+ * lost when the response replaces the form. Return whether a text is missing.
+ */
+export function showMissingText(form) {
+  const field = [...form.querySelectorAll("textarea[data-missing]")].find((each) => !each.value.trim() && each.checkVisibility());
+  if (!field) return false;
+  removeErrors(form, field);
+  const errors = document.createElement("ul");
+  errors.className = "errorlist";
+  errors.id = `${field.id}_error`;
+  errors.append(document.createElement("li"));
+  errors.firstChild.textContent = field.dataset.missing;
+  field.after(errors);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", errors.id);
+  field.focus();
+  return true;
+}
+
 function removeErrors(form, field) {
   const place = field.closest(field.name === "kind" ? "fieldset" : ".field");
   if (!place?.querySelector(".errorlist")) return;
