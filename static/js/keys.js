@@ -126,7 +126,11 @@ document.addEventListener("keydown", (event) => {
   showThatTextWasIgnored(isIgnored);
   if (isIgnored) event.preventDefault();
   if (isIgnored || !action) return;
-  if ("1234".includes(event.key) && !isAnswering && !document.activeElement.matches("[data-answers]")) return;
+  if ("1234".includes(event.key) && !isAnswering && !document.activeElement.matches("[data-answers]")) {
+    // Before a call of several is chosen, the number of an answer chooses the first, and answers nothing yet.
+    if (document.activeElement.matches("body, h1") && document.querySelector(".answer-row [data-row]")) moveFocus(1);
+    return;
+  }
   event.preventDefault();
   action();
 });
