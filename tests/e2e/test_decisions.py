@@ -210,6 +210,15 @@ def test_names_below_a_comment_complete_a_mention(open_cards: Callable[..., list
     page.keyboard.type("and")
     names.filter(has_text="@bob").click()
     expect(comment).to_have_value("Look, @carol and @bob ")
+    for key in ("Enter", "Tab"):
+        comment.fill("")
+        page.keyboard.type("@")
+        page.keyboard.press("Enter")  # of an `@` alone, nobody is marked
+        page.keyboard.type("@ca")
+        expect(page.locator("[data-mentions] .marked")).to_have_text("@carol")
+        page.keyboard.press(key)
+        expect(comment).to_have_value("@\n@carol ")
+        expect(comment).to_be_focused()
 
 
 def test_auditor_sees_the_card_but_cannot_decide(open_cards: Callable[..., list[Page]]) -> None:

@@ -1,5 +1,5 @@
 // Names of members below the text of a comment or of a note of a hand-over: a click mentions one. While a mention is typed,
-// those that begin like it are offered.
+// those that begin like it are offered, and Enter or Tab mentions the first of them, which is marked.
 
 const MENTIONING_TEXTS = ":is([data-comment], [data-hand-over]) textarea";
 const MOST = 8; // names that are offered before a mention is begun
@@ -11,10 +11,24 @@ const findBegunMention = (text) => text.value.slice(0, text.selectionStart).matc
 
 function offerNames(text) {
   const begun = findBegunMention(text)?.toLowerCase();
-  for (const [index, name] of [...text.form.querySelectorAll("[data-mentions] button")].entries()) {
+  const names = [...text.form.querySelectorAll("[data-mentions] button")];
+  for (const [index, name] of names.entries()) {
     name.hidden = begun === undefined ? index >= MOST : !name.textContent.toLowerCase().startsWith(begun);
   }
+  // An `@` alone, or a whole name, leaves the keys as they are.
+  const offered = begun?.length > 1 && !names.some((name) => name.textContent.toLowerCase() === begun);
+  const first = names.find((name) => offered && !name.hidden);
+  for (const name of names) name.classList.toggle("marked", name === first);
 }
+
+document.addEventListener("keydown", (event) => {
+  const isChoice = (event.key === "Enter" || event.key === "Tab") && !event.isComposing;
+  if (!isChoice || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey || !event.target.matches?.(MENTIONING_TEXTS)) return;
+  const name = event.target.form.querySelector("[data-mentions] .marked");
+  if (!name) return;
+  event.preventDefault();
+  name.click();
+});
 
 document.addEventListener("input", ({ target }) => {
   if (target.matches?.(MENTIONING_TEXTS)) offerNames(target);
