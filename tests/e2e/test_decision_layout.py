@@ -254,6 +254,25 @@ def test_list_of_objects_is_edited_in_rows(start_payer: StartPayer, open_page: O
     expect(page.get_by_text("changed the arguments at").last).to_be_visible()
 
 
+def test_empty_number_of_an_added_row_is_null_in_json_and_comes_back(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    page = open_page("alice")
+    page_actions.open_payment_card(page, start_payer("--with-lines").session_id)
+    page_actions.choose_answer(page, "Edit")
+    page.get_by_role("button", name="Add a row to lines").click()
+    added = page.get_by_role("group", name="lines, row 4")
+    added.get_by_role("textbox", name="sku").fill("DSK-01")
+    expect(page.locator("#change")).to_contain_text("Correct these values")
+    page.get_by_role("radio", name="JSON").check()
+    text = page.get_by_role("textbox", name="Arguments")
+    expect(text).to_have_value(re.compile(r'"sku": "DSK-01",\s+"description": "",\s+"quantity": null\s+}'))
+    page.get_by_role("radio", name="Fields").check()
+    expect(added.get_by_role("textbox", name="sku")).to_have_value("DSK-01")
+    expect(added.get_by_role("textbox", name="quantity")).to_have_value("")
+    expect(page.get_by_role("alert").filter(has_text="Still in JSON")).to_be_hidden()
+
+
 @only_exhaustive
 def test_long_text_is_edited_in_a_wide_column(start_payer: StartPayer, open_page: OpenPage) -> None:
     payer = start_payer("--with-memo")

@@ -36,10 +36,11 @@ class WrittenJson {
   }
 }
 
+/** Write the value of a field as JSON. An empty field of a value that is not a text is null, so that the JSON can be read. */
 function writeFieldAsJson({ dataset, value }) {
   if (["text", "date", "local_time"].includes(dataset.kind) || dataset.mask) return JSON.stringify(value || dataset.mask || "");
   if (dataset.kind === "texts") return JSON.stringify(listItems(value), null, 2);
-  return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value;
+  return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value.trim() || "null";
 }
 
 /** Write a value whose parts may be JSON that is written in fields. Numbers are taken as they are typed, so that no digit is lost. */
@@ -79,13 +80,15 @@ function findDateInField(value, field) {
   return isText(value) && !HIDDEN.test(value) && copy.value === value ? value : null;
 }
 
-/** What the field of each kind takes: the text in it; null if it cannot show the value. */
+const hasEmptyOption = (field) => field.querySelector("option[value='']") !== null;
+
+/** What the field of each kind takes: the text in it; null if it cannot show the value. The text of a missing value is empty. */
 const TEXT_IN_FIELD = {
   text: (value, field) => (isText(value) && !HIDDEN.test(value) && !(field.matches("input") && value.includes("\n")) ? value : null),
   date: findDateInField,
   local_time: findDateInField,
-  number: (value) => (isNumber(value) ? value.text : null),
-  boolean: (value) => (typeof value === "boolean" ? String(value) : null),
+  number: (value) => (value === null ? "" : isNumber(value) ? value.text : null),
+  boolean: (value, field) => (value === null && hasEmptyOption(field) ? "" : typeof value === "boolean" ? String(value) : null),
   texts: (value) => (Array.isArray(value) && value.every(isLine) ? value.join("\n") : null),
   numbers: (value) => (Array.isArray(value) && value.every(isNumber) ? value.map(({ text }) => text).join("\n") : null),
   json: (value) => writeJson(value),
