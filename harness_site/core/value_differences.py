@@ -1,12 +1,14 @@
 """Differences of two JSON values, value by value, with secrets masked."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from checkpoints.formats import to_canonical_json
 from harness_site.core import word_diff
+from harness_site.core.argument_paths import ListPlace, describe_path
 from harness_site.core.masking.masker import (
     MASK,
     MaskedField,
@@ -14,7 +16,7 @@ from harness_site.core.masking.masker import (
     mask_field_names_and_list_all_fields,
     mask_json_value,
 )
-from harness_site.core.money_amounts_in_call_arguments import format_two_amounts
+from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_two_amounts
 from harness_site.core.rendering import json_tree
 from harness_site.core.word_diff import BoundedMatcher, DiffPiece, TooManySteps
 
@@ -28,11 +30,15 @@ _LIST_STEPS: Final = 1_000_000
 _MAX_OBJECT_PAIRS: Final = 2_500
 #: Lists of as many objects are compared item by item, unless other pairs have this much more in common. 1 is an item.
 _MUCH_MORE_SIMILAR: Final = 0.5
+#: What a name or a text among others on one line has that could end it.
+_ENDS_VALUE: Final = re.compile(r'[,\n"]')
+
+_Path: TypeAlias = tuple[str | ListPlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
-    """Difference of one value at `path` (empty for the whole value). `kind` is added, removed or changed.
+    """Difference of one value at `path`, in words (empty for the whole value). `kind` is added, removed or changed.
 
     `pieces` are the masked parts to display; `hidden` is True if the difference lies in a masked value.
     """
@@ -55,10 +61,10 @@ class ValueDifference:
 
 def list_value_differences(before: Any, after: Any) -> tuple[ValueDifference, ...]:
     """List the differences of two JSON values, value by value, in the order of the second one."""
-    return tuple(_generate_value_differences("", before, after, 0))
+    return tuple(_generate_value_differences((), before, after, 0))
 
 
-def _generate_value_differences(path: str, before: Any, after: Any, depth: int) -> Iterator[ValueDifference]:
+def _generate_value_differences(path: _Path, before: Any, after: Any, depth: int) -> Iterator[ValueDifference]:
     if to_canonical_json(before) == to_canonical_json(after):
         return
     if depth < _DEEP and isinstance(before, dict) and isinstance(after, dict):
@@ -67,26 +73,30 @@ def _generate_value_differences(path: str, before: Any, after: Any, depth: int) 
         )
         for key in [*new, *(key for key in old if key not in new)]:
             field = old.get(key) or new[key]
-            yield from _generate_entry_differences(
-                f"{path}.{field.name}" if path else field.name, old.get(key), new.get(key), depth
-            )
+            yield from _generate_entry_differences((*path, field.name), old.get(key), new.get(key), depth)
     elif depth < _DEEP and isinstance(before, list) and isinstance(after, list):
         yield from _generate_item_differences(path, before, after, depth)
     else:
         yield _build_changed_difference(path, mask_json_value(before), mask_json_value(after))
 
 
-def _generate_item_differences(path: str, before: list[Any], after: list[Any], depth: int) -> Iterator[ValueDifference]:
+def _generate_item_differences(
+    path: _Path, before: list[Any], after: list[Any], depth: int
+) -> Iterator[ValueDifference]:
     """Yield the differences of two lists. Items that took the place of others are compared with these one by one."""
     old, new = (_wrap_list_items_as_masked_fields(value) for value in (before, after))
     for i1, i2, j1, j2 in _list_changed_ranges(before, after):
         common = min(i2 - i1, j2 - j1)
         for i, j in zip(range(i1, i1 + common), range(j1, j1 + common), strict=True):
-            yield from _generate_entry_differences(f"{path}[{j + 1}]", old[i], new[j], depth)
+            yield from _generate_entry_differences(_enter_item(path, j, after[j]), old[i], new[j], depth)
         for i in range(i1 + common, i2):
-            yield from _generate_entry_differences(f"{path}[{i + 1}]", old[i], None, depth)
+            yield from _generate_entry_differences(_enter_item(path, i, before[i]), old[i], None, depth)
         for j in range(j1 + common, j2):
-            yield from _generate_entry_differences(f"{path}[{j + 1}]", None, new[j], depth)
+            yield from _generate_entry_differences(_enter_item(path, j, after[j]), None, new[j], depth)
+
+
+def _enter_item(path: _Path, index: int, item: Any) -> _Path:
+    return (*path, ListPlace(index + 1, isinstance(item, dict)))
 
 
 def _wrap_list_items_as_masked_fields(value: list[Any]) -> list[MaskedField]:
@@ -158,12 +168,12 @@ def list_item_pairs(before: list[Any], after: list[Any]) -> list[tuple[int, int]
 
 
 def _generate_entry_differences(
-    path: str, old: MaskedField | None, new: MaskedField | None, depth: int
+    path: _Path, old: MaskedField | None, new: MaskedField | None, depth: int
 ) -> Iterator[ValueDifference]:
     if old is None and new is not None:
-        yield ValueDifference(path, "added", (DiffPiece("ins", _mask_and_format_field_value(new)),))
+        yield ValueDifference(describe_path(path), "added", (DiffPiece("ins", _mask_and_format_field_value(new)),))
     elif new is None and old is not None:
-        yield ValueDifference(path, "removed", (DiffPiece("del", _mask_and_format_field_value(old)),))
+        yield ValueDifference(describe_path(path), "removed", (DiffPiece("del", _mask_and_format_field_value(old)),))
     elif old is not None and new is not None and (old.hidden or new.hidden):
         if to_canonical_json(old.value) != to_canonical_json(new.value):
             yield _build_hidden_difference(path)
@@ -171,20 +181,49 @@ def _generate_entry_differences(
         yield from _generate_value_differences(path, old.value, new.value, depth + 1)
 
 
-def _build_hidden_difference(path: str) -> ValueDifference:
-    return ValueDifference(path, "changed", (DiffPiece("same", MASK),), hidden=True)
+def _build_hidden_difference(path: _Path) -> ValueDifference:
+    return ValueDifference(describe_path(path), "changed", (DiffPiece("same", MASK),), hidden=True)
 
 
 def _mask_and_format_field_value(field: MaskedField) -> str:
-    return MASK if field.hidden else _format_masked_value_quoting_ambiguous_text(mask_json_value(field.value))
+    if field.hidden:
+        return MASK
+    if isinstance(field.value, dict) and field.value:
+        return _mask_and_format_named_values(field.value)
+    return _format_masked_value_quoting_ambiguous_text(mask_json_value(field.value))
 
 
-def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDifference:
+def _mask_and_format_named_values(value: dict[str, Any]) -> str:
+    """Format an object as people read it: `sku CHR-09, quantity 4`. Objects and lists in it are JSON."""
+    return ", ".join(
+        f"{_quote_if_ambiguous_in_list(field.name)} {_mask_and_format_named_value(field)}"
+        for field in mask_field_names_and_list_all_fields(value)
+    )
+
+
+def _mask_and_format_named_value(field: MaskedField) -> str:
+    masked = MASK if field.hidden else mask_json_value(field.value)
+    amount = format_amount_argument(field.key, masked)
+    if amount is not masked:
+        return str(amount)
+    if not isinstance(masked, str):
+        return json_tree.dump_json_for_display(masked)
+    quoted = _quote_if_ambiguous_in_list(masked)
+    return json_tree.quote_ambiguous_text_except_amount(masked) if quoted is masked else quoted
+
+
+def _quote_if_ambiguous_in_list(text: str) -> str:
+    """Put a text in quotes that a reader could take for more than one value."""
+    is_ambiguous = text != text.strip() or _ENDS_VALUE.search(text) is not None
+    return json_tree.dump_json_for_display(text) if is_ambiguous else text
+
+
+def _build_changed_difference(path: _Path, before: Any, after: Any) -> ValueDifference:
     if to_canonical_json(before) == to_canonical_json(after):
-        return ValueDifference(
-            path, "changed", (DiffPiece("same", _format_masked_value_quoting_ambiguous_text(after)),), hidden=True
-        )
-    if amounts := format_two_amounts(path.rpartition(".")[2], before, after):
+        same = DiffPiece("same", _format_masked_value_quoting_ambiguous_text(after))
+        return ValueDifference(describe_path(path), "changed", (same,), hidden=True)
+    name = path[-1] if path else ""
+    if isinstance(name, str) and (amounts := format_two_amounts(name, before, after)):
         return _build_replacement(path, *amounts)
     if (
         isinstance(before, str)
@@ -192,7 +231,8 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
         and MASK not in before + after
         and _is_word_diff_useful(before, after)
     ):
-        return ValueDifference(path, "changed", _shorten_unchanged_pieces(word_diff.compute_word_diff(before, after)))
+        pieces = _shorten_unchanged_pieces(word_diff.compute_word_diff(before, after))
+        return ValueDifference(describe_path(path), "changed", pieces)
     if isinstance(before, str) and isinstance(after, str):
         return _build_replacement(path, *_quote_both_texts_if_space_differs(before, after))
     return _build_replacement(
@@ -202,8 +242,8 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ValueDiffer
     )
 
 
-def _build_replacement(path: str, before: str, after: str) -> ValueDifference:
-    return ValueDifference(path, "changed", (DiffPiece("del", before), DiffPiece("ins", after)))
+def _build_replacement(path: _Path, before: str, after: str) -> ValueDifference:
+    return ValueDifference(describe_path(path), "changed", (DiffPiece("del", before), DiffPiece("ins", after)))
 
 
 def _quote_both_texts_if_space_differs(before: str, after: str) -> tuple[str, str]:

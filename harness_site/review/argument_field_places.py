@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from harness_site.core.argument_paths import ListPlace, describe_path
 from harness_site.core.hidden_characters import escape_hidden_in_json
 
 #: Stands for the number of a row that scripts of the page may add.
@@ -80,12 +81,15 @@ class ArgumentPlace:
 
     @property
     def name(self) -> str:
-        """Name of the value among the arguments, as lists of changes have it: rows begin with 1."""
-        text = ""
-        for name in self.names:
-            is_row = isinstance(name, int) or name is BLANK_ROW_NUMBER
-            text += f"[{name + 1 if isinstance(name, int) else name}]" if is_row else f".{name}" if text else str(name)
-        return text
+        """Name of the value among the arguments, as lists of changes have it: `items, row 2: quantity`."""
+        return describe_path(
+            [
+                ListPlace(name + 1 if isinstance(name, int) else name, is_row=True)
+                if isinstance(name, int) or name is BLANK_ROW_NUMBER
+                else name
+                for name in self.names
+            ]
+        )
 
     @property
     def json_path(self) -> str:

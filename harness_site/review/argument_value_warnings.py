@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from harness_site.core.argument_paths import ListPlace, describe_path
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
 from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
 from harness_site.core.value_differences import list_item_pairs
@@ -93,27 +94,31 @@ def list_argument_warnings(before: Any, after: Any) -> tuple[ArgumentWarning, ..
     """
     if not isinstance(before, dict) or not isinstance(after, dict):
         return ()
-    return tuple(_generate_warnings((), "", before, after))
+    return tuple(_generate_warnings((), (), before, after))
 
 
 def _generate_warnings(
-    outer_path: tuple[str | int, ...], outer_name: str, before: dict[str, Any], after: dict[str, Any]
+    outer_path: tuple[str | int, ...],
+    outer_steps: tuple[str | ListPlace, ...],
+    before: dict[str, Any],
+    after: dict[str, Any],
 ) -> Iterator[ArgumentWarning]:
     fields = {field.key: field for field in mask_field_names_and_list_all_fields(before)}
     for field in mask_field_names_and_list_all_fields(after):
         path, key = (*outer_path, str(field.key)), str(field.key)
-        name = f"{outer_name}.{field.name}" if outer_name else field.name
+        steps = (*outer_steps, field.name)
+        name = describe_path(steps)
         asked = fields.get(field.key)
         if asked is None:
             sentence = _("The agent did not send {name}. If the tool has no such argument, it may refuse the call.")
             yield ArgumentWarning(path, name, sentence.format(name=name))
         elif isinstance(asked.value, dict) and isinstance(field.value, dict) and not asked.hidden:
-            yield from _generate_warnings(path, name, asked.value, field.value)
+            yield from _generate_warnings(path, steps, asked.value, field.value)
         elif isinstance(asked.value, list) and isinstance(field.value, list) and not asked.hidden:
             for i, j in list_item_pairs(asked.value, field.value):
                 items = asked.value[i], field.value[j]
                 if all(isinstance(item, dict) for item in items):
-                    yield from _generate_warnings((*path, j), f"{name}[{j + 1}]", *items)
+                    yield from _generate_warnings((*path, j), (*steps, ListPlace(j + 1, is_row=True)), *items)
         elif not asked.hidden and MASK not in str(mask_json_value(asked.value)):
             values = key, asked.value, field.value
             unusual = _find_lost_kind(*values) or _find_unusual_change_of_amount(*values)

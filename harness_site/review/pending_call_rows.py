@@ -525,7 +525,7 @@ def _format_argument_change(difference: ValueDifference) -> str:
         return f"{path}: {before or empty} → {after or empty}"
     said = {"path": path, "value": before or after}
     return (
-        gettext("%(path)s: %(value)s added") if difference.kind == "added" else gettext("%(path)s: %(value)s removed")
+        gettext("%(path)s added: %(value)s") if difference.kind == "added" else gettext("%(path)s removed: %(value)s")
     ) % said
 
 

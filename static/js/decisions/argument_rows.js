@@ -36,13 +36,15 @@ export function countChangedRows(list) {
 /** Describe the rows that a list has by their numbers, for people. */
 export const describeRows = (text) => gettext("rows %(numbers)s", { numbers: splitNumbers(text).map((number) => number + 1).join(", ") || "–" });
 
+const nameRow = (list, number) => gettext("%(name)s, row %(number)s", { name: list.dataset.argument, number });
+
 /** Replace the number of the blank row in a text: in names and ids, in paths, and from 1 in what people read. */
 function setNumber(text, list, number) {
   const key = list.name.replace(/-rows$/, "");
   return text
     .replaceAll(`${key}-${NUMBER}`, `${key}-${number}`)
     .replaceAll(`"${NUMBER}"`, String(number))
-    .replaceAll(`[${NUMBER}]`, `[${number + 1}]`);
+    .replaceAll(nameRow(list, NUMBER), nameRow(list, number + 1));
 }
 
 function buildRow(list, number) {
@@ -50,7 +52,7 @@ function buildRow(list, number) {
   for (const element of [row, ...row.querySelectorAll("*")]) for (const { name, value } of [...element.attributes]) element.setAttribute(name, setNumber(value, list, number));
   row.dataset.row = number;
   const values = { name: list.dataset.argument, number: number + 1 };
-  row.setAttribute("aria-label", gettext("%(name)s, row %(number)s", values));
+  for (const undo of row.querySelectorAll("[data-undo] .visually-hidden")) undo.textContent = setNumber(undo.textContent, list, number);
   row.querySelector(".row-number").textContent = values.number;
   row.querySelector("[data-remove-row]").setAttribute("aria-label", gettext("Remove row %(number)s of %(name)s", values));
   row.querySelector(".removed-row .muted").textContent = gettext("Row %(number)s is removed.", values);

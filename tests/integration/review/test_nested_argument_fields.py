@@ -60,7 +60,7 @@ def test_objects_are_groups_and_lists_of_objects_have_rows(alice: Client) -> Non
         ("items, row 3", "2"),
         ("items, row N", "N"),
     ]
-    assert 'data-argument="items[2].quantity" data-path="[&quot;items&quot;, 1, &quot;quantity&quot;]"' in page
+    assert 'data-argument="items, row 2: quantity" data-path="[&quot;items&quot;, 1, &quot;quantity&quot;]"' in page
     assert 'data-argument="supplier.address.floor"' in page
 
 
@@ -71,15 +71,23 @@ def test_objects_are_groups_and_lists_of_objects_have_rows(alice: Client) -> Non
         (
             {"argument-0-1-0": "6"},
             {"items": [LAMP, {**CHAIR, "quantity": 6}, CABLE]},
-            "1 change items[2].quantity before 4 → now 6",
+            "1 change items, row 2: quantity before 4 → now 6",
         ),
-        ({"argument-0-rows": "1,2"}, {"items": [CHAIR, CABLE]}, "1 change items[1] removed before"),
-        ({"argument-0-rows": ""}, {"items": []}, "items[1] removed"),
-        (ADDED, {"items": [LAMP, CHAIR, CABLE, DESK]}, "1 change items[4] added now"),
+        (
+            {"argument-0-rows": "1,2"},
+            {"items": [CHAIR, CABLE]},
+            "1 change items, row 1 removed before quantity 12, sku LMP-40, unit_price 39.90",
+        ),
+        ({"argument-0-rows": ""}, {"items": []}, "items, row 1 removed"),
+        (
+            ADDED,
+            {"items": [LAMP, CHAIR, CABLE, DESK]},
+            "1 change items, row 4 added now quantity 5, sku DSK-01, unit_price 310.00",
+        ),
         (
             {**ADDED, "argument-0-rows": "0,2,3", "argument-0-1-0": "not read", "argument-0-2-0": "31"},
             {"items": [LAMP, {**CABLE, "quantity": 31}, DESK]},
-            "items[2].quantity before 30 → now 31",
+            "items, row 2: quantity before 30 → now 31",
         ),
     ],
 )
@@ -143,7 +151,7 @@ def test_error_of_a_nested_value_is_below_its_field(alice: Client) -> None:
     place = 'id="argument-0-1-0-error" role="status" hx-swap-oob="true"><ul class="errorlist"><li>Enter a number.'
     assert place in preview
     assert preview.count("errorlist") == 1
-    assert 'href="#argument-0-1-0">items[2].quantity</a>' in preview
+    assert 'href="#argument-0-1-0">items, row 2: quantity</a>' in preview
     assert "supplier.name" in preview  # the valid changes are listed
     page = alice.post(url(call), form)
     assert page.status_code == 422
@@ -155,7 +163,7 @@ def test_field_of_an_added_row_that_is_still_blank_has_its_error_once_the_form_i
     form = sent(call, alice, {**ADDED, "argument-0-3-0": ""})
     preview = alice.post(f"{url(call)}change/", form).content.decode()
     assert "errorlist" not in preview
-    assert "items[4].quantity" in preview
+    assert "items, row 4: quantity" in preview
     page = alice.post(url(call), form).content.decode()
     assert 'id="argument-0-3-0-error" role="status"><ul class="errorlist"><li>Enter a number.' in page
 
@@ -164,7 +172,7 @@ def test_value_of_a_row_that_lost_its_kind_is_warned_about_after_a_row_was_remov
     call = awaiting(args=ORDER)
     form = sent(call, alice, {"argument-0-rows": "1,2", "argument-0-2-2": "cheap"})
     preview = alice.post(f"{url(call)}change/", form)
-    assert "items[2].unit_price was an amount; the new value is not one." in visible_text(preview)
+    assert "items, row 2: unit_price was an amount; the new value is not one." in visible_text(preview)
     places = re.findall(r'id="(argument-[-\d]+)-error"[^>]*>(<p class="note)?', preview.content.decode())
     assert [key for key, note in places if note] == ["argument-0-2-2"]
 
