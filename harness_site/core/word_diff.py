@@ -29,6 +29,16 @@ class DiffPiece:
     change: Literal["same", "del", "ins"]
     text: str
 
+    @property
+    def space_before_mark(self) -> str:
+        """Space before the first word. It stays outside of the mark, which would be seen at the end of a line."""
+        return self.text[: len(self.text) - len(self.marked_text)]
+
+    @property
+    def marked_text(self) -> str:
+        """Text without the space before its first word; all of it if it is nothing but space."""
+        return self.text.lstrip(" \t\n") or self.text
+
 
 @dataclass(slots=True)
 class StepBudget:

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +49,11 @@ def test_similarity_ranges_from_zero_to_one() -> None:
     assert word_diff.compute_similarity_of_beginnings("one two three", "one two three") == 1.0
     assert word_diff.compute_similarity_of_beginnings("one two three", "four five six") == 0.0
     assert word_diff.compute_similarity_of_beginnings("one two three four", "one two three five") == 0.75
+
+
+@pytest.mark.parametrize(
+    ("text", "space", "marked"), [(" at noon", " ", "at noon"), ("\n\n- one\n", "\n\n", "- one\n"), ("  ", "", "  ")]
+)
+def test_space_before_a_changed_word_is_outside_of_its_mark(text: str, space: str, marked: str) -> None:
+    piece = DiffPiece("ins", text)
+    assert (piece.space_before_mark, piece.marked_text) == (space, marked)
