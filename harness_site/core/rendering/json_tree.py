@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from django.utils.formats import number_format
 from django.utils.html import conditional_escape
@@ -13,6 +13,7 @@ from django.utils.translation import gettext, ngettext, pgettext
 from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masker import (
     MASK,
+    MaskedField,
     find_list_item_indexes_secret_to_reader,
     get_masked_text_beginning,
     is_secret_number,
@@ -39,6 +40,9 @@ _CLAMP_LINES = 40
 _LINE_LENGTH = 75
 #: Classes of the columns of a long list, by the number of characters of its longest value.
 _COLUMN_WIDTHS = ((8, "narrow"), (28, "wide"))
+#: Maximum numbers of characters of a value and of a row of a table for a list of objects.
+_WIDEST_CELL: Final = 40
+_WIDEST_ROW: Final = 64
 #: Values nested deeper are written as JSON text.
 MAX_TREE_DEPTH = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
@@ -183,9 +187,48 @@ class _Writer:
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= MAX_TREE_DEPTH:
             return self._render_text_value(mask_and_dump_json(value))
-        pairs = _list_named_values_with_secrecy(value)
         is_clamped = not self.fold and not self.is_clamping and _is_long_enough_to_clamp(value, depth)
         self.is_clamping = self.is_clamping or is_clamped
+        listing = (
+            self._render_table(value, depth)
+            if not self.fold and self.left is None and _has_room_as_table(value)
+            else self._render_list(value, depth)
+        )
+        if is_clamped:
+            self.is_clamping = False
+            count = _count_leaves(value)
+            show_all = ngettext("Show all %(number)s value", "Show all %(number)s values", count)
+            return _render_clamped(listing, show_all, count, gettext("Show fewer values"))
+        return listing
+
+    def _render_table(self, items: list[dict[str, Any]], depth: int) -> SafeString:
+        """Render a list of objects with a row for each, which is lines of names and values where it has no room."""
+        rows = [{field.key: field for field in mask_field_names_and_list_all_fields(item)} for item in items]
+        names = {key: mask_and_reveal_hidden(field.name) for row in reversed(rows) for key, field in row.items()}
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        heads = join_html("", '<th scope="col"><bdi>{}</bdi></th>', ((names[key],) for key in keys))
+        body = join_html(
+            "",
+            '<tr><th scope="row">{}</th>{}</tr>',
+            (
+                (number, join_html("", "{}", ((self._render_cell(names[key], row.get(key), depth),) for key in keys)))
+                for number, row in enumerate(rows, 1)
+            ),
+        )
+        return build_html(
+            '<div class="rows-of-objects"><table><thead><tr><td></td>{}</tr></thead><tbody>{}</tbody></table></div>',
+            heads,
+            body,
+        )
+
+    def _render_cell(self, name: str, field: MaskedField | None, depth: int) -> SafeString:
+        if field is None:
+            return SafeString("<td></td>")
+        value = self._render_text_value(MASK) if field.hidden else self.render_value(field.value, depth + 2)
+        return build_html('<td data-name="{}" dir="auto">{}</td>', name, value)
+
+    def _render_list(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
+        pairs = _list_named_values_with_secrecy(value)
         rows: list[tuple[str, SafeString]] = []
         for name, inner, is_secret in pairs:
             if self.left is not None and (self.left <= 0 or self.nodes <= 0):
@@ -208,11 +251,6 @@ class _Writer:
         listing = build_html('<dl class="kv{}">{}</dl>', columns, body)
         if self.fold and depth and len(pairs) > _FOLD_LIST_LENGTH:
             return build_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
-        if is_clamped:
-            self.is_clamping = False
-            count = _count_leaves(value)
-            show_all = ngettext("Show all %(number)s value", "Show all %(number)s values", count)
-            return _render_clamped(listing, show_all, count, gettext("Show fewer values"))
         return listing
 
     def _render_text_value(self, text: str) -> SafeString:
@@ -290,6 +328,22 @@ def _render_markdown_with_source(text: str, *, is_long: bool) -> SafeString:
         build_html('<div class="source">{}</div>', mask_and_reveal_hidden(text)),
         _render_clamped_text(formatted, len(text)) if is_long else formatted,
     )
+
+
+def _has_room_as_table(value: Any) -> TypeGuard[list[dict[str, Any]]]:
+    """Return whether a value is a list of objects with short values, each of which has room as a row."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) and item for item in value):
+        return False
+    if find_list_item_indexes_secret_to_reader(value):
+        return False
+    widths: dict[str, int] = {}
+    for item in value:
+        for name, inner in item.items():
+            if isinstance(inner, dict | list) or (isinstance(inner, str) and "\n" in inner):
+                return False
+            length = len(inner) if isinstance(inner, str) else len(json.dumps(inner))
+            widths[name] = max(widths.get(name, len(name)), length)
+    return all(width <= _WIDEST_CELL for width in widths.values()) and sum(widths.values()) <= _WIDEST_ROW
 
 
 def _choose_css_classes_of_multi_column_list(items: list[Any]) -> str:

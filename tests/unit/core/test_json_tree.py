@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from harness_site.core.masking.masker import MASK
 from harness_site.core.rendering.json_tree import (
     MAX_INDENTED,
     MAX_NODES,
@@ -176,6 +177,26 @@ def test_values_are_written_for_people_where_nothing_is_folded() -> None:
     html = mask_and_render_json_tree(value, limit=None, fold=False).html
     shown = re.findall(r'<dd dir="auto">(.*?)</dd>', html)
     assert shown == ["yes", "no", "–", "(none)", "50674", "(empty)", "&quot;  &quot;", "12"]
+
+
+def test_list_of_objects_is_a_table_where_nothing_is_folded() -> None:
+    items = [
+        {"sku": "CHR-09", "quantity": 4, "note": "a<b"},
+        {"sku": "CBL-2M", "api_key": "k-123456", "quantity": None},
+    ]
+    html = mask_and_render_json_tree({"items": items}, limit=None, fold=False).html
+    assert re.findall('<th scope="col"><bdi>(.*?)</bdi>', html) == ["sku", "quantity", "note", "api_key"]
+    rows = re.findall('<tr><th scope="row">(.)</th>(.*?)</tr>', html)
+    cells = [re.findall("<td(?: data-name=[^>]*)?>(.*?)</td>", row) for _number, row in rows]
+    assert cells == [["CHR-09", "4", "a&lt;b", ""], ["CBL-2M", "–", "", MASK]]
+    assert "rows-of-objects" not in mask_and_render_json_tree({"items": items}, limit=None).html
+
+
+@pytest.mark.parametrize(
+    "item", [{"a": [1]}, {"a": "x" * 41}, {"a": "x\ny"}, {f"n{number}": "x" * 8 for number in range(9)}, {}, 1]
+)
+def test_list_of_values_that_have_no_room_in_a_table_is_a_list(item: Any) -> None:
+    assert "rows-of-objects" not in mask_and_render_json_tree([{"a": 1}, item], limit=None, fold=False).html
 
 
 ARTICLE = "# Returns\n\nSend it back within **30 days** & keep the slip.\n\n- Pack it\n- Send it"
