@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.http import QueryDict
@@ -136,7 +137,7 @@ def test_axis_is_cut_above_the_other_days_if_one_is_far_higher() -> None:
     assert (other.height, chart.bars[4].is_cut) == (140, False)
 
 
-def draw_outcomes_of_last_day(**numbers: int) -> charts.Chart:
+def draw_outcomes_of_last_day(**numbers: Any) -> charts.Chart:
     period, _problem = periods.parse_period_and_problem(QueryDict("period=14d"), datetime.now(UTC))
     small, last = totals.SessionTotals(sessions=3, completed=3), totals.SessionTotals(**numbers)
     steps = [(step, small) for step in period.step_starts[:-1]] + [(period.step_starts[-1], last)]

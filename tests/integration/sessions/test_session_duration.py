@@ -41,7 +41,7 @@ def test_duration_of_an_orphaned_session_ends_with_the_last_sign_of_life() -> No
     assert load_head(run={"lease": -timedelta(hours=1)}).row.duration == timedelta(minutes=4)
 
 
-LOST = {"owner": False, "status": RunStatus.LOST, "ended_at": NOW - timedelta(minutes=4)}
+LOST: dict[str, Any] = {"owner": False, "status": RunStatus.LOST, "ended_at": NOW - timedelta(minutes=4)}
 
 
 def test_duration_does_not_count_the_time_until_a_lost_run_is_noticed() -> None:
