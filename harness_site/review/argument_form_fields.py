@@ -59,8 +59,6 @@ _LETTERS_OF_HEAD: Final = 4
 _SHORT: Final = 22
 #: Texts with more lines are edited in a wide column.
 _LONG: Final = 15
-#: Number of lines of a text area that is folded on a small screen until it is used.
-_FOLDED: Final = 7
 #: A number with commas, or with more separators than JSON allows: `0,9`, `31,877`, `1.249,00`, `31 877`.
 _SEPARATED_NUMBER: Final = re.compile(r"[+-]?\d*(?:[.,’'\s]\d+)+")
 _WHOLE_NUMBER: Final = re.compile(r"-?\d+")
@@ -156,11 +154,6 @@ class ArgumentField:
         """Whether the value has room beside its label on each screen, as it is and not as it was typed."""
         is_simple = self.kind in {"text", "date", "number", "boolean", "json"}
         return is_simple and "\n" not in self.stored and len(self.stored) <= _SHORT
-
-    @property
-    def is_folded(self) -> bool:
-        """Whether the text area has so many lines that a small screen shows only the first ones until it is used."""
-        return self.text_area_line_count > _FOLDED and not self.is_one_line
 
     @property
     def input_type(self) -> str:

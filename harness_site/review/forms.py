@@ -40,7 +40,7 @@ from harness_site.sessions.session_formatting import mask_safe_link_or_return_em
 #: Arguments of more fields are edited in a wide column.
 _MANY_FIELDS: Final = 5
 #: Highest number of changes that are listed beside the button without a click, and of characters of them.
-_FEW_CHANGES: Final = 3
+_FEW_CHANGES: Final = 1
 _FEW_CHARACTERS: Final = 160
 
 
