@@ -49,11 +49,15 @@ class ImportedMessage:
 
 @dataclass
 class UsageTotals:
-    """Usage of a session so far, by model, as far as its transcript states it. `cost` is None if it states none."""
+    """Usage of a session so far, by model, as far as its transcript states it. `cost` is None if it states none.
+
+    `unfinished` has the ids of the answers whose counts the transcript states only as they were before their end.
+    """
 
     cost: Decimal | None = None
     by_model: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     costs: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    unfinished: set[str] = field(default_factory=set)
 
     def add_usage(self, model: str, tokens: Mapping[str, int], cost: Decimal | None = None) -> None:
         """Add the usage of one request, or a change of it. Of too many models, the last ones count in the sum alone."""
@@ -73,6 +77,8 @@ class UsageTotals:
             return None
         usage: dict[str, Any] = {name: tokens[name] for name in sorted(tokens) if name != "total_tokens"}
         usage["total_tokens"] = sum(tokens[name] for name in COUNTED_TOKENS) or tokens["total_tokens"]
+        if self.unfinished:
+            usage["is_incomplete"] = True
         models = {
             model: {**counts, **self._build_cost_usd_entry_of_model_or_empty(model)}
             for model, counts in self.by_model.items()

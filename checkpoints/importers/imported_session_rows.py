@@ -25,7 +25,7 @@ from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.find_and_read_transcript_files import LIVE_SECONDS
 from checkpoints.importers.import_errors import ImportRefused
-from checkpoints.importers.price_table import Cost
+from checkpoints.importers.price_table import ESTIMATE_MARKS, Cost
 from checkpoints.models import Run, Segment, Session
 from checkpoints.seals import session_name_reuse_prevention
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -205,9 +205,10 @@ def _build_session_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, row
 def _build_unchanged_cost_columns(row: Session, metadata: str) -> dict[str, Any]:
     """Return the columns that describe the stored cost of a session, with its estimate in the new `metadata`."""
     described, stored = parse_json(metadata), parse_json(row.metadata)
-    described[IMPORT_MARK].pop("estimate", None)
-    if (estimate := stored[IMPORT_MARK].get("estimate")) is not None:
-        described[IMPORT_MARK]["estimate"] = estimate
+    for name in ESTIMATE_MARKS:
+        described[IMPORT_MARK].pop(name, None)
+        if (mark := stored[IMPORT_MARK].get(name)) is not None:
+            described[IMPORT_MARK][name] = mark
     return {"cost_basis": row.cost_basis, "metadata": to_canonical_json(described, "metadata")}
 
 
@@ -234,9 +235,9 @@ def build_transcript_derived_columns(origin: TranscriptOrigin, end: SessionEnd, 
         also: Names of further columns that an import sets.
     """
     columns = origin.get_session_columns()
-    if end.cost.by_model:
+    if mark := end.cost.build_import_mark():
         metadata = parse_json(columns["metadata"])
-        metadata[IMPORT_MARK]["estimate"] = {model: dict(parts) for model, parts in end.cost.by_model.items()}
+        metadata[IMPORT_MARK] |= mark
         columns["metadata"] = to_canonical_json(metadata, "metadata")
     described = {name: columns[name] for name in ("title", "metadata", "parent_session_id", *also)}
     return {**described, "has_times": end.has_times, "cost_basis": end.cost.basis}

@@ -27,11 +27,30 @@ _STORED_PRECISION: Final = Decimal("0.000001")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of a session or version. `by_model` has the parts of an estimate, by model and field of the table."""
+    """Cost of a session or version.
+
+    `by_model` has the parts of an estimate, by model and field of the table, rounded to a millionth of a dollar; the
+    amount is their sum. `rates` has the prices for a million tokens that it used, of the table with the name `table`.
+    """
 
     amount: Decimal | None
     basis: CostBasis
     by_model: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    table: str = ""
+
+    def build_import_mark(self) -> dict[str, Any]:
+        """Return what the metadata of an imported session say about an estimate; empty if the cost is none."""
+        if not self.by_model:
+            return {}
+        return {
+            "estimate": {model: dict(parts) for model, parts in self.by_model.items()},
+            "prices": {"table": self.table, "models": {model: dict(rates) for model, rates in self.rates.items()}},
+        }
+
+
+#: Names in the metadata of an imported session that `Cost.build_import_mark` writes.
+ESTIMATE_MARKS: Final = ("estimate", "prices")
 
 
 @dataclass(frozen=True)
@@ -50,7 +69,7 @@ class PriceTable:
 
     def estimate_cost(self, by_model: Mapping[str, Mapping[str, int]]) -> Cost:
         """Estimate a cost. It is unknown if a price is missing for any of the tokens: nothing is guessed."""
-        total, parts = Decimal(), dict[str, dict[str, str]]()
+        total, parts, rates = Decimal(), dict[str, dict[str, str]](), dict[str, dict[str, str]]()
         for model, tokens in by_model.items():
             prices = self.find_prices(model) or {}
             for kind, name in PRICED_TOKENS.items():
@@ -59,10 +78,11 @@ class PriceTable:
                     continue
                 if name not in prices:
                     return Cost(None, CostBasis.UNKNOWN)
-                amount = prices[name] * count / _PER_TOKENS
+                amount = (prices[name] * count / _PER_TOKENS).quantize(_STORED_PRECISION)
                 total += amount
-                parts.setdefault(model, {})[name] = str(amount.quantize(_STORED_PRECISION))
-        return Cost(total.quantize(_STORED_PRECISION), CostBasis.ESTIMATED, parts) if parts else _UNKNOWN
+                parts.setdefault(model, {})[name] = str(amount)
+                rates.setdefault(model, {})[name] = str(prices[name])
+        return Cost(total, CostBasis.ESTIMATED, parts, rates, self.name) if parts else _UNKNOWN
 
 
 _UNKNOWN: Final = Cost(None, CostBasis.UNKNOWN)

@@ -16,7 +16,7 @@ from checkpoints.enums import ActorKind, AuditKind, CostBasis
 from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_rows import IMPORT_MARK
-from checkpoints.importers.price_table import Cost, PriceTable
+from checkpoints.importers.price_table import ESTIMATE_MARKS, Cost, PriceTable
 from checkpoints.models import Checkpoint, Session
 from checkpoints.store.database_client_state import Store
 
@@ -61,9 +61,8 @@ def _reestimate_session_and_version_costs(
     result.sessions += 1
     result.estimated += cost.basis == CostBasis.ESTIMATED
     metadata = parse_json(row.metadata)
-    mark = {name: value for name, value in metadata.get(IMPORT_MARK, {}).items() if name != "estimate"}
-    if cost.by_model:
-        mark["estimate"] = {model: dict(parts) for model, parts in cost.by_model.items()}
+    mark = {name: value for name, value in metadata.get(IMPORT_MARK, {}).items() if name not in ESTIMATE_MARKS}
+    mark |= cost.build_import_mark()
     text = to_canonical_json({**metadata, IMPORT_MARK: mark}, "metadata")
     if not changed and text == row.metadata and row.cost_basis == cost.basis:
         return

@@ -16,7 +16,8 @@ from checkpoints.models import Session
 class SessionEnvironment:
     """Facts of a session, not masked; empty if unknown. A mirrored session is written by the Claude Agent SDK while it
     runs, by the reader of imported files. `subagents` names the call that started each subagent, by its
-    session id; `estimate` has the estimated cost in US dollars by model and kind of tokens; `exit_status` is how the
+    session id; `estimate` has the estimated cost in US dollars by model and kind of tokens, and
+    `prices` the name of the price table and its prices for a million tokens; `exit_status` is how the
     program of the agent says that it ended."""
 
     folders: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class SessionEnvironment:
     is_mirrored: bool = False
     subagents: Mapping[str, str] | None = None
     estimate: Mapping[str, Any] | None = None
+    prices: Mapping[str, Any] | None = None
     exit_status: str = ""
 
     @property
@@ -52,6 +54,7 @@ def read_session_environment(session: Session) -> SessionEnvironment:
         return SessionEnvironment()
     mark, links = metadata.get("import"), metadata.get("subagents")
     estimate = mark.get("estimate") if isinstance(mark, dict) else None
+    prices = mark.get("prices") if isinstance(mark, dict) else None
     outcome = metadata.get("outcome") if isinstance(mark, dict) else None
     exit_status = outcome.get("exit_status") if isinstance(outcome, dict) else None
     return SessionEnvironment(
@@ -66,6 +69,7 @@ def read_session_environment(session: Session) -> SessionEnvironment:
         if isinstance(links, dict)
         else {},
         estimate=estimate if isinstance(estimate, dict) else {},
+        prices=prices if isinstance(prices, dict) else {},
         exit_status=exit_status if isinstance(exit_status, str) else "",
     )
 

@@ -270,10 +270,20 @@ class ConversationImport:
         ):  # a fork copies messages, whose usage its parent has
             new_cost = None if cost is None else self._costs[name] - cost_before
             self._recorder.totals.add_usage(model, now - counted, new_cost)
+            self._note_whether_usage_is_final(name, message)
         self._counted[name] = now
         if len(self._counted) > _MAX_COUNTED_IDS:
             self._costs.pop(self._counted.popitem(last=False)[0], None)
         return {"model": model, **now, **({} if cost is None else {"cost_usd": str(cost)})} if now else {}
+
+    def _note_whether_usage_is_final(self, name: str, message: dict[str, Any]) -> None:
+        """Note an answer whose usage is that of its beginning: the program wrote its lines before it was complete, and
+        never wrote why it stopped."""
+        unfinished = self._recorder.totals.unfinished
+        if message.get("stop_reason"):
+            unfinished.discard(name)
+        elif "stop_reason" in message and parse_line.read_stated_token_counts(message):
+            unfinished.add(name)
 
     # everything else
 

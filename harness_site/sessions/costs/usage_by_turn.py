@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any, Final
 
 from checkpoints.formats import parse_json
 from checkpoints.formats.token_counts import MAX_MODELS, TokenCounts, parse_token_counts
+from checkpoints.importers.price_table import PRICED_TOKENS
 from checkpoints.models import Checkpoint
 from harness_site.search.session_models_and_cost_by_model import get_stated_or_estimated_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost
@@ -80,10 +81,22 @@ class ModelUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelPrices:
+    """Prices of one model with which its cost was estimated, in US dollars for a million tokens; None if unused."""
+
+    model: str
+    input: Decimal | None
+    output: Decimal | None
+    cache_read: Decimal | None
+    cache_write: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
 class UsagePage:
     """Turns that used something, newest first; `free_turns` is the number of the others on this page.
 
-    `before` is the cursor of the next page. `totals` and `models` are of the whole session.
+    `before` is the cursor of the next page. `totals` and `models` are of the whole session, whose usage `is_incomplete`
+    if its source has no final counts for some of the answers.
     """
 
     turns: tuple[TurnUsage, ...]
@@ -91,6 +104,7 @@ class UsagePage:
     before: int | None
     totals: TokenCounts
     models: tuple[ModelUsage, ...]
+    is_incomplete: bool = False
 
     @property
     def has_usage_by_turn(self) -> bool:
@@ -193,7 +207,28 @@ def load_usage_page(
         turns[-1].version if len(rows) > PAGE else None,
         totals,
         tuple(_list_model_usages(usage, estimate or {})),
+        usage.get("is_incomplete") is True,
     )
+
+
+def list_prices_of_estimate(prices: Mapping[str, Any] | None) -> list[ModelPrices]:
+    """List the prices that the metadata of an imported session say that its cost was estimated with."""
+    models = prices.get("models") if prices else None
+    if not isinstance(models, dict):
+        return []
+    return [
+        ModelPrices(model, *(_parse_price_or_none(rates.get(name)) for name in PRICED_TOKENS.values()))
+        for model, rates in list(models.items())[:MAX_MODELS]
+        if isinstance(rates, dict)
+    ]
+
+
+def _parse_price_or_none(stored: Any) -> Decimal | None:
+    try:
+        price = Decimal(stored) if isinstance(stored, str) else None
+    except InvalidOperation:
+        return None
+    return price if price is not None and price.is_finite() else None
 
 
 def compare_costs_of_versions(session_pk: int, *, is_fork: bool) -> CostsOfVersions:

@@ -40,6 +40,8 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "page": page,
         "before": before,
         "environment": environment,
+        "prices": usage_by_turn.list_prices_of_estimate(environment.prices) if head.row.is_cost_estimated else [],
+        "price_table": (environment.prices or {}).get("table", ""),
         "growth": growth,
         "costs": usage_by_turn.compare_costs_of_versions(pk, is_fork=head.row.is_fork)
         if head.row.cost is not None

@@ -196,3 +196,33 @@ def test_versions_before_the_first_that_used_something_are_not_listed(client: Cl
     assert "v2 " in page
     assert "v1 " not in page
     assert "1 version used no tokens and is not listed." in page
+
+
+def test_estimate_shows_its_prices_and_their_table(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    rates = {"input": "3", "output": "15.50"}
+    mark = {
+        "estimate": {"small-1": {"input": "0.000021", "output": "0.000078"}},
+        "prices": {"table": "prices.toml", "models": {"small-1": rates, "bad": 3, "none": {"input": "NaN"}}},
+    }
+    session = make_session(
+        cost_basis=CostBasis.ESTIMATED, budget_spent_usd="0.000099", metadata=json.dumps({"import": mark})
+    )
+    make_messages(session=session, texts=["a"])
+    counts = {"input_tokens": 7, "output_tokens": 5}
+    make_checkpoint(session=session, usage=json.dumps({**counts, "by_model": {"small-1": counts}}))
+    page = visible_text(client.get(f"/sessions/{session.pk}/costs/"))
+    assert "The cost is an estimate from the price table prices.toml." in page
+    assert "Prices of the estimate in US dollars for a million tokens, from prices.toml" in page
+    assert "Model Input Output Cache read Cache write small-1 $3.00 $15.50 – –" in page
+    assert "none – – – –" in page
+
+
+def test_page_says_that_the_usage_is_incomplete_in_the_source(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.UNKNOWN)
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session, usage='{"input_tokens":7,"output_tokens":2}')
+    assert "incomplete" not in visible_text(client.get(f"/sessions/{session.pk}/costs/"))
+    make_checkpoint(session=session, usage='{"input_tokens":7,"output_tokens":4,"is_incomplete":true}')
+    assert "The usage is incomplete in the source" in visible_text(client.get(f"/sessions/{session.pk}/costs/"))

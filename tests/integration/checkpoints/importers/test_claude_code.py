@@ -86,6 +86,24 @@ def test_usage_repeated_on_lines_of_a_message_counts_once(
     assert usage == {**counts, "total_tokens": 60, "by_model": {"claude-x": counts}}
 
 
+@pytest.mark.parametrize(
+    ("stop_reasons", "is_incomplete"), [((None, None), True), ((None, "end_turn"), False), (("end_turn",), False)]
+)
+def test_usage_is_incomplete_if_no_line_of_a_message_has_the_reason_of_its_end(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter, stop_reasons: tuple[str | None, ...], is_incomplete: bool
+) -> None:
+    transcript_writer.user("Write a poem")
+    for reason in stop_reasons:
+        counts = {"input_tokens": 10, "output_tokens": 300 if reason else 2}
+        answer = {"id": "msg_1", "role": "assistant", "model": "claude-x", "usage": counts, "stop_reason": reason}
+        block = {"type": "text", "text": "a line"}
+        transcript_writer.line(type="assistant", message={**answer, "content": [block]}, requestId="req_1")
+    import_transcripts(cp, transcript_writer.path)
+    usage = json.loads(Checkpoint.objects.get().usage or "")
+    assert usage.get("is_incomplete", False) == is_incomplete
+    assert usage["output_tokens"] == (2 if is_incomplete else 300)
+
+
 def test_stated_costs_are_summed(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
     transcript_writer.user("Hello")
     transcript_writer.says("one", message="msg_1", costUSD=0.1)

@@ -136,6 +136,8 @@ def test_costs_are_unknown_or_estimated_from_a_table(workspace: Workspace, tmp_p
     assert (row.cost_basis, str(row.budget_spent_usd)) == ("estimated", "0.008000")
     parts = {"input": "0.002000", "output": "0.001000", "cache_read": "0.005000"}
     assert json.loads(row.metadata)["import"]["estimate"] == {"model-a": parts}
+    prices = {"table": "prices.toml", "models": {"model-a": {"input": "2", "output": "10", "cache_read": "0.5"}}}
+    assert json.loads(row.metadata)["import"]["prices"] == prices
     # An import that finds no new message leaves the cost as it is, with a table or without one.
     for options in ([], [f"--prices={table}"]):
         os.utime(tmp_path / "a.json", (1, len(options) + 1))
@@ -143,11 +145,13 @@ def test_costs_are_unknown_or_estimated_from_a_table(workspace: Workspace, tmp_p
         row.refresh_from_db()
         assert (row.cost_basis, str(row.budget_spent_usd)) == ("estimated", "0.008000")
         assert json.loads(row.metadata)["import"]["estimate"] == {"model-a": parts}
+        assert json.loads(row.metadata)["import"]["prices"] == prices
     assert "changed 0" in run("apply_prices", str(table))
     table.write_text('[models."model-*"]\ninput = 2\noutput = 10\n')
     assert "estimated 0, changed 1" in run("apply_prices", str(table))
     row.refresh_from_db()
     assert (row.cost_basis, str(row.budget_spent_usd)) == ("unknown", "0.000000")
+    assert not {"estimate", "prices"} & json.loads(row.metadata)["import"].keys()
     table.write_text("[models.a]\ninput = -1\n")
     with pytest.raises(CommandError, match="is not a number of dollars"):
         run("apply_prices", str(table))
