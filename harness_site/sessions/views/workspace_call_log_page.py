@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
@@ -51,6 +52,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "rates": rates,
         "counted": page if filters.has_filters_ignored_by_rates else rates,
         "wanted": filters,
+        "filter_errors": _describe_invalid_filters_by_parameter(request.GET, filters),
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": session_formatting.list_call_status_choices(),
         "links": build_first_previous_and_next_links(request, "after", page.after),
@@ -109,6 +111,15 @@ def _parse_log_filter(workspace: int, query: QueryDict) -> CallLogFilter:
         words=str(words),
         found=passage_search.search_calls(workspace, words, times=times) if words else None,
     )
+
+
+def _describe_invalid_filters_by_parameter(query: QueryDict, filters: CallLogFilter) -> dict[str, str]:
+    """Describe for each parameter with an invalid value what is wrong with it. Such a parameter filters nothing."""
+    status = query.get("status", "").replace("\0", "").strip()
+    sentence = gettext("“%(value)s” is not a status, so it does not filter.")
+    unknown = {"status": sentence % {"value": status[:_MAX_FILTER_LENGTH]}}
+    bounds = filters.times.describe_invalid_bounds_by_parameter(query)
+    return unknown | bounds if status and filters.calls.status is None else bounds
 
 
 def _build_export_url_with_filters(request: HttpRequest) -> str:

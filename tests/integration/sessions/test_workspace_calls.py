@@ -166,6 +166,14 @@ def test_altered_call_is_listed_without_its_data(
     assert "f0rged" not in page.content.decode()
 
 
+def test_invalid_filters_are_named(session: Session, reader: Client) -> None:
+    make_call(session=session)
+    page = visible_text(reader.get("/calls/?status=foo&first=2026-13-45"))
+    assert "“foo” is not a status, so it does not filter." in page
+    assert "“2026-13-45” is not a day or a time, so it does not filter." in page
+    assert "does not filter" not in visible_text(reader.get("/calls/?status=failed&first=2026-01-01"))
+
+
 def test_filters_are_applied(session: Session) -> None:
     make_calls(session, 30)
     other = make_session(agent="mailer")
