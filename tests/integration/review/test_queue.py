@@ -614,8 +614,8 @@ def test_filtered_decision_is_shown_with_its_time_and_with_what_followed(reader:
 
 def test_decided_calls_are_listed_by_their_last_decision_on_consecutive_pages(reader: Client) -> None:
     calls = [interrupted(minute, status=CallStatus.COMPLETED) for minute in range(pending_calls.PAGE + 1)]
-    for call in calls:
-        make_decision(call=call, revision=1)
+    for number, call in enumerate(calls):
+        make_decision(call=call, revision=1, reason=f"Seen in line {number}.")  # no batch, which has its page alone
     make_decision(call=calls[0], kind=DecisionKind.WITHDRAW, revision=2)
     make_decision(call=calls[0], kind=DecisionKind.MARK_FAILED, revision=3)
     first = reader.get("/review/?tab=decided")

@@ -214,8 +214,10 @@ def test_sessions_with_the_newest_hits_come_first_whatever_was_indexed_last(read
 
 def test_titles_come_first_and_sessions_without_times_and_parts_of_hashes_last(reader: Client) -> None:
     moment = datetime(2026, 5, 4, tzinfo=UTC)
-    titled, newer, older = (make_session(title=title) for title in ("Order 0104", "Newer", "Older"))
-    timeless, hashed = make_session(has_times=False), make_session()
+    # No id has the term, as one with the number of a session might.
+    titled = make_session(title="Order 0104", session_id="lamp")
+    newer, older = (make_session(title=title, session_id=title) for title in ("Newer", "Older"))
+    timeless, hashed = make_session(has_times=False, session_id="timeless"), make_session(session_id="hashed")
     for days, session in enumerate((titled, older, newer, timeless)):
         make_message(session=session, text="About 0104", created_at=moment + timedelta(days=days))
     make_message(session=hashed, text="toolu_0104abcd", created_at=moment + timedelta(days=9))

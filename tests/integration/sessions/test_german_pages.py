@@ -76,4 +76,4 @@ def test_call_trace_has_german_quotation_marks(client: Client) -> None:
     html = client.get(f"/review/calls/{call.pk}/", headers=GERMAN).content.decode()
     assert "„no answer“" in html
     assert "“no answer”" not in html
-    assert "<dd>ändert etwas außerhalb (verändert)</dd>" in html
+    assert "<dd>ändert oder löscht etwas außerhalb der Sitzung (verändert)</dd>" in html
