@@ -385,7 +385,7 @@ def test_fields_of_an_edit_have_most_of_a_small_window(start_payer: StartPayer, 
     expect(page.locator("#warned-arguments")).to_be_empty()
     box = foot.bounding_box()
     assert box is not None
-    assert box["height"] <= 768 / 5
+    assert box["height"] <= 768 / 4
     expect(page.locator("#change dl")).to_be_hidden()
     page.locator("#change summary").click()
     expect(page.locator("#change dl")).to_be_in_viewport(ratio=1)
