@@ -177,7 +177,7 @@ def test_statement_of_a_lost_connection_is_awaited(server: str, open_at: OpenAt)
             other.execute("SELECT 1 FROM checkpoints_session WHERE session_id = 'waiting' FOR UPDATE")
             wire.lose_answer(to=SAVE, answered=False, mended=True)
             saving = beside.submit(desk.save_checkpoint, "waiting", MESSAGES[:1], None, 0.0)
-            wait_until(lambda: waiting(server) == 2)
+            wait_until(lambda: waiting(server) >= 2)  # on a busy machine the renewal of the lease waits too
             other.commit()
             assert saving.result() == 1
         latest = desk.load_latest("waiting")
