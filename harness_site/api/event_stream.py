@@ -10,7 +10,7 @@ from typing import Any, Final
 from channels.db import database_sync_to_async
 
 from checkpoints.db import clock
-from checkpoints.exceptions import RateLimited, TokenInvalid
+from checkpoints.exceptions import InvalidInput, RateLimited, TokenInvalid
 from checkpoints.models import Session
 from checkpoints.server_address import API_PATH
 from harness_site.accounts import api_tokens, load_masking_rules
@@ -54,12 +54,13 @@ class EventStreams:
             if self._open >= MAX_STREAMS:
                 raise RateLimited(30.0)
             rate_limit.count_request_or_raise_rate_limited(token.pk)
-        except (TokenInvalid, RateLimited) as error:
+            after = _parse_last_event_id(headers.get(b"last-event-id", ""))
+        except (TokenInvalid, RateLimited, InvalidInput) as error:
             await _send_problem_response(error, send)
             return
         self._open += 1
         try:
-            await _stream_events(token, authorization, headers.get(b"last-event-id", ""), receive, send)
+            await _stream_events(token, authorization, after, receive, send)
         finally:
             self._open -= 1
 
@@ -71,17 +72,29 @@ def _authenticate_and_get_token(authorization: str) -> ApiToken:
         raise TokenInvalid from None
 
 
-async def _send_problem_response(error: TokenInvalid | RateLimited, send: Send) -> None:
+def _parse_last_event_id(text: str) -> int | None:
+    """Return the number of the last event that a client has; None if it has none. Raises `InvalidInput`.
+
+    A stream that began with the newest event instead would leave out events without a word.
+    """
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise InvalidInput(f"Last-Event-ID is {text[:40]!r}; it is the number of an event, its id in the stream.")
+    return int(text)
+
+
+async def _send_problem_response(error: TokenInvalid | RateLimited | InvalidInput, send: Send) -> None:
     response = build_problem_response(error)
     headers = [(b"content-type", PROBLEM.encode()), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.content})
 
 
-async def _stream_events(token: ApiToken, authorization: str, last: str, receive: Receive, send: Send) -> None:
+async def _stream_events(token: ApiToken, authorization: str, after: int | None, receive: Receive, send: Send) -> None:
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
     disconnect_task = asyncio.ensure_future(_wait_for_disconnect(receive))
-    reader = _EventReader(token, authorization, int(last) if last.isdecimal() and len(last) < 19 else None)
+    reader = _EventReader(token, authorization, after)
     await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
     quiet = _QUIET_LOOKS  # the first look is answered at once, so that the client knows that it is connected
     try:

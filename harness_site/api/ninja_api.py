@@ -110,7 +110,7 @@ def _quarantine_if_altered_and_build_error_response(request: HttpRequest, error:
         return build_problem_response(error.__cause__)
     if isinstance(error, HttpError):
         return build_problem_response(MalformedRequest(str(error)))
-    return convert_error_to_problem_response(_quarantine_if_altered_and_get_exception(request, error))
+    return convert_error_to_problem_response(request, _quarantine_if_altered_and_get_exception(request, error))
 
 
 def _quarantine_if_altered_and_get_exception(request: Any, error: Exception) -> Exception:

@@ -55,9 +55,9 @@ class ItemNotFound(NotFound):
         super().__init__(f"Conversation {session_id!r} has no item {item_id!r}.")
 
 
-def _convert_error_to_openai_response(error: Exception) -> HttpResponse:
+def _convert_error_to_openai_response(request: HttpRequest, error: Exception) -> HttpResponse:
     """Build the answer for an error as a client of OpenAI's API reads it."""
-    problem = convert_error_to_problem_response(error)
+    problem = convert_error_to_problem_response(request, error)
     facts = json.loads(problem.content)
     message = f"{facts['detail']} {facts['hint']}".strip()
     body = {"error": {"message": message, "type": facts["type"], "code": facts["type"], "param": None}}

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.csrf import csrf_exempt
 
 from checkpoints import __version__
 from harness_site.api import reference_page_content
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.ninja_api import build_openapi_document
+from harness_site.api.problem_details import READING_METHODS, build_method_not_allowed_problem
 from harness_site.site_address import build_absolute_url
+
+
+def _require_reading_method(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Answer other methods with a problem, as the routes of the API do, and not with a page about a missing cookie."""
+
+    @csrf_exempt
+    @wraps(view)
+    def serve_request(request: HttpRequest) -> HttpResponse:
+        if request.method in READING_METHODS:
+            return view(request)
+        return build_method_not_allowed_problem(request, ", ".join(READING_METHODS))
+
+    return serve_request
 
 
 @cache
@@ -23,15 +38,15 @@ def _get_openapi_document(prefix: str) -> dict[str, Any]:
     return build_openapi_document(prefix)
 
 
+@_require_reading_method
 @login_not_required
-@require_GET
 def show_openapi_document(request: HttpRequest) -> HttpResponse:
     """Show the OpenAPI document."""
     return build_json_response(_get_openapi_document(reverse("harness_api:reference")))
 
 
+@_require_reading_method
 @login_not_required
-@require_GET
 def show_api_reference(request: HttpRequest) -> HttpResponse:
     """Show the operations as a page."""
     prefix = reverse("harness_api:reference")

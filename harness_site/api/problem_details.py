@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from django.db import DatabaseError
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 from checkpoints import exceptions
 from checkpoints.exceptions import CheckpointsError
@@ -17,6 +17,8 @@ from harness_site.api.json_responses import build_json_response
 logger = logging.getLogger(__name__)
 
 PROBLEM: Final = "application/problem+json"
+#: Methods of requests that write nothing.
+READING_METHODS: Final = ("GET", "HEAD")
 #: Seconds after which a client may ask again when the database could not be reached or was busy.
 _UNAVAILABLE_SECONDS: Final = 1
 #: Status of each error; a class has the status of its nearest base in this table.
@@ -91,13 +93,28 @@ def build_problem_response(error: CheckpointsError, status: int | None = None) -
     return response
 
 
-def convert_error_to_problem_response(error: Exception) -> HttpResponse:
-    """Build the answer for any error. One that is not the library's is logged, and its text stays here."""
+def convert_error_to_problem_response(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Build the answer for any error. One that is not the library's is logged, and its text stays here.
+
+    A request that only reads cannot have written anything, although its statement may have reached the database.
+    """
+    is_write = request.method not in READING_METHODS
+    if isinstance(error, exceptions.StorageError) and error.may_have_happened and not is_write:
+        return build_problem_response(type(error)(error.what, may_have_happened=False))
     if isinstance(error, CheckpointsError):
         return build_problem_response(error)
     logger.error("The API could not answer a request.", exc_info=error)
     if isinstance(error, DatabaseError):
         return build_problem_response(
-            exceptions.StorageUnavailable("The database of the server failed.", may_have_happened=True)
+            exceptions.StorageUnavailable("The database of the server failed.", may_have_happened=is_write)
         )
-    return build_problem_response(exceptions.ServerFailed("The server failed.", may_have_happened=True))
+    return build_problem_response(exceptions.ServerFailed("The server failed.", may_have_happened=is_write))
+
+
+def build_method_not_allowed_problem(request: HttpRequest, allowed: str) -> HttpResponse:
+    """Build the answer for a method that a route does not have. `allowed` names those that it has."""
+    problem = build_problem_response(
+        exceptions.RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
+    )
+    problem["Allow"] = allowed
+    return problem

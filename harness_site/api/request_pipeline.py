@@ -41,7 +41,7 @@ from harness_site.api import (
 )
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
-from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
+from harness_site.api.problem_details import build_method_not_allowed_problem, convert_error_to_problem_response
 from harness_site.api.skip_page_middleware_for_tokens import mark_view_as_token_authenticated
 from harness_site.core.masking import masker
 
@@ -132,7 +132,7 @@ def _build_operation_without_parameters(method: str) -> RouteOperation:
 def wrap_route_view(
     view: View,
     find_operation: FindOperation = _build_operation_without_parameters,
-    convert_error: Callable[[Exception], HttpResponse] = convert_error_to_problem_response,
+    convert_error: Callable[[HttpRequest, Exception], HttpResponse] = convert_error_to_problem_response,
 ) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
 
@@ -150,7 +150,7 @@ def wrap_route_view(
                 cast(ApiRequest, request), partial(view, request, *args, **kwargs), find_operation
             )
         except Exception as error:  # every error becomes a problem
-            response = convert_error(error)
+            response = convert_error(request, error)
         allowance: rate_limit.Allowance | None = getattr(request, "allowance", None)
         if allowance is not None:
             for name, value in allowance.get_headers().items():
@@ -273,11 +273,7 @@ def _serve_view_under_token_masking(
     with _use_masking_rules_of_token(request.token):
         response = view()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        problem = build_problem_response(
-            RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
-        )
-        problem["Allow"] = response["Allow"]
-        return problem
+        return build_method_not_allowed_problem(request, response["Allow"])
     return response
 
 

@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 import zstandard
+from django.db import OperationalError
 from django.test import Client
 
 from checkpoints import SyncCheckpointer, exceptions
@@ -439,6 +440,28 @@ def test_answer_says_when_to_ask_again_while_the_database_gives_no_answer(error:
         response = ApiClient(make_token(TokenRole.AGENT)).get("/sessions")
     assert (response.status_code, response["Retry-After"]) == (503, "1")
     assert response.json()["type"] == type(error).__name__
+
+
+@pytest.mark.parametrize(("method", "may_have_happened"), [("GET", False), ("POST", True)])
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_only_a_write_may_have_happened_when_the_database_is_lost(
+    method: str, may_have_happened: bool, is_typed: bool
+) -> None:
+    lost = exceptions.StorageUnavailable("Lost.", may_have_happened=True) if is_typed else OperationalError("Lost.")
+    client = ApiClient(make_token(TokenRole.AGENT))
+    with mock.patch.object(client_checkpointer_cache, "get_or_create_checkpointer", side_effect=lost):
+        problem = client.send(method, "/sessions", '{"session_id": "s"}', {}).json()
+    assert (problem["type"], problem["may_have_happened"]) == ("StorageUnavailable", may_have_happened)
+    assert ("Nothing was written." in problem["detail"]) is not may_have_happened
+
+
+@pytest.mark.parametrize("path", ["/", "/openapi.json"])
+def test_pages_of_the_reference_refuse_other_methods_with_a_problem(path: str) -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert client.get(f"/api/v1{path}").status_code == client.head(f"/api/v1{path}").status_code == 200
+    response = client.post(f"/api/v1{path}", {"title": "A session."})
+    assert (response.status_code, response.json()["type"]) == (405, "RouteNotFound")
+    assert response["Allow"] == "GET, HEAD"
 
 
 def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
