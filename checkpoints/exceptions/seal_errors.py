@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from checkpoints.exceptions.base_error import CheckpointsError
+
+#: End of hints that name a command.
+IN_PROJECT: Final = "In a Django project, run `manage.py` in place of `harness`."
 
 
 class SealError(CheckpointsError):
@@ -42,8 +45,9 @@ class RowNotSealed(IntegrityError):
     is_alteration = False
     hint = (
         "Nothing was run. If an agent writes without HARNESS_SEAL_KEY, set it there. Its rows, and those from before "
-        "sealing, are sealed once by `manage.py seal_sessions`; until then HARNESS_SEAL_REQUIRED=0 accepts them. If "
-        "all rows were sealed, somebody has removed or invented one."
+        "sealing, are sealed once by `harness seal_sessions`; until then HARNESS_SEAL_REQUIRED=0 accepts them. If "
+        "all rows were sealed, somebody has removed or invented one. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, table: str, row: str) -> None:
@@ -76,8 +80,9 @@ class DecisionNotSigned(IntegrityError):
 
     code = "decision_not_signed"
     hint = (
-        "Nothing was run. If the decision is from before signing, sign it once on the site with `manage.py "
-        "sign_decisions`. If not, somebody has written it without the site: restore the rows, or delete the session."
+        "Nothing was run. If the decision is from before signing, sign it once on the site with `harness "
+        "sign_decisions`. If not, somebody has written it without the site: restore the rows, or delete the session. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, table: str, row: str, why: str = "the site has not signed it") -> None:
@@ -122,10 +127,11 @@ class WitnessedSessionMissing(IntegrityError):
 
     code = "witnessed_session_missing"
     hint = (
-        "Nothing was run. If a backup was restored, or the process that deleted the session was killed: `manage.py "
+        "Nothing was run. If a backup was restored, or the process that deleted the session was killed: `harness "
         "witness adopt --session … --missing --reason …` notes that the session is gone, and its name can be used "
-        "again. If not, somebody has deleted, renamed or moved it: `manage.py verify_integrity --all` names its row; "
-        "restore it."
+        "again. If not, somebody has deleted, renamed or moved it: `harness verify_integrity --all` names its row; "
+        "restore it. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, session_id: str, session_pk: int, known: int) -> None:
@@ -143,8 +149,9 @@ class SessionQuarantined(SealError):
 
     code = "session_quarantined"
     hint = (
-        "Nothing was run. The session's page and `manage.py verify_integrity --session` name the rows. After they were "
-        "restored, an admin releases the session there or by release_quarantine."
+        "Nothing was run. The session's page and `harness verify_integrity --session` name the rows. After they were "
+        "restored, an admin releases the session there or by release_quarantine. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, session_id: str, since: datetime) -> None:
@@ -229,8 +236,9 @@ class DecisionKeyInvalid(SealError):
 
     code = "decision_key_invalid"
     hint = (
-        "Correct the setting: agents do not know the public key of a new pair. `manage.py make_decision_keys` makes "
-        "the first pair and prints both settings. Nothing was run."
+        "Correct the setting: agents do not know the public key of a new pair. `harness make_decision_keys` makes "
+        "the first pair and prints both settings. Nothing was run. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, why: str) -> None:

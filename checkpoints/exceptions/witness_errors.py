@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.exceptions.seal_errors import SealError
+from checkpoints.exceptions.seal_errors import IN_PROJECT, SealError
 
 
 class WitnessError(SealError):
@@ -34,8 +34,9 @@ class WitnessMissing(WitnessError):
 
     code = "witness_missing"
     hint = (
-        "Nothing was run. Put the witness back. If it is lost, or this is the first time: `manage.py witness create "
-        "--reason …` makes one from what the database holds now, and records that."
+        "Nothing was run. Put the witness back. If it is lost, or this is the first time: `harness witness create "
+        "--reason …` makes one from what the database holds now, and records that. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, path: str, why: str) -> None:
@@ -48,8 +49,9 @@ class WitnessTruncated(WitnessError):
 
     code = "witness_truncated"
     hint = (
-        "Nothing was run. Put the whole witness back. If it is lost, move the rest away and run `manage.py witness "
-        "create --reason …`, which takes what the database holds now as the newest state, and records that."
+        "Nothing was run. Put the whole witness back. If it is lost, move the rest away and run `harness witness "
+        "create --reason …`, which takes what the database holds now as the newest state, and records that. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, path: str, before: int, now: int, unit: str = "bytes") -> None:
@@ -66,7 +68,8 @@ class WitnessDamaged(WitnessError):
     code = "witness_damaged"
     hint = (
         "Nothing was run. Put a good copy of the witness back, or give this process the key that wrote the line. If "
-        "there is none, move the witness away and run `manage.py witness create --reason …`."
+        "there is none, move the witness away and run `harness witness create --reason …`. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, path: str, position: int, unit: str = "byte") -> None:
@@ -84,8 +87,9 @@ class WitnessAhead(WitnessError):
     code = "witness_ahead"
     hint = (
         "Nothing was run. If nobody has restored a backup or released this session from quarantine with altered rows, "
-        "somebody has put the database back. Otherwise `manage.py witness adopt --session … --reason …` takes what the "
-        "database holds as the newest state; `--all` does after a restore."
+        "somebody has put the database back. Otherwise `harness witness adopt --session … --reason …` takes what the "
+        "database holds as the newest state; `--all` does after a restore. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, session_id: str, known: int, stored: int) -> None:
@@ -104,8 +108,9 @@ class WitnessBehind(WitnessError):
     code = "witness_behind"
     hint = (
         "Nothing was run. Put the newest copy of the witness back, and give HARNESS_WITNESS to every process. After a "
-        "power failure, or if the witness is lost, `manage.py witness adopt --session … --reason …` takes what the "
-        "database holds as the newest state."
+        "power failure, or if the witness is lost, `harness witness adopt --session … --reason …` takes what the "
+        "database holds as the newest state. "
+        f"{IN_PROJECT}"
     )
 
     def __init__(self, session_id: str, known: int, stored: int) -> None:
