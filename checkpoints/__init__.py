@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from checkpoints.tools.foreign_tool_guard import ToolPolicies as ToolPolicies
     from checkpoints.tools.foreign_tool_guard import aguard as aguard
     from checkpoints.tools.foreign_tool_guard import guard as guard
-    from checkpoints.tools.registry import ToolRegistry as ToolRegistry
+    from checkpoints.tools.registry_and_dispatch import ToolRegistry as ToolRegistry
     from checkpoints.tools.tool import Tool as Tool
     from checkpoints.tools.tool import tool as tool
     from checkpoints.versions.save_cadence import Cadence as Cadence
@@ -58,7 +58,7 @@ _HOME = {
     "SyncWorkflow": "checkpoints.workflows.workflow",
     "Tool": "checkpoints.tools.tool",
     "ToolPolicies": "checkpoints.tools.foreign_tool_guard",
-    "ToolRegistry": "checkpoints.tools.registry",
+    "ToolRegistry": "checkpoints.tools.registry_and_dispatch",
     "ToolResult": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ValueCodec": "checkpoints.calls.tool_result_and_verify_answer_types",
     "UNCHANGED": "checkpoints.store.version_state_types",

@@ -31,7 +31,7 @@ from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import ClientState
 from checkpoints.store.session_owner_run_type import OwningRun
-from checkpoints.tools.registry import ToolRegistry
+from checkpoints.tools.registry_and_dispatch import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -418,7 +418,7 @@ def _close_threads_and_connections_in_background(executor: ThreadPoolExecutor, o
 
 
 async def check_pending_tool_calls(checkpointer: Checkpointer, session_id: str) -> list[dict[str, Any]]:
-    """List the calls of a session that have no outcome, oldest first: what a resume has to find out about.
+    """List the unfinished calls of a session, oldest first: issued, interrupted or awaiting approval.
 
     Args:
         checkpointer: Client of the workspace.

@@ -26,7 +26,7 @@ from checkpoints.sessions.version_retention_rule import RemovalCounts, Retention
 from checkpoints.store.call_intent_and_outcome_types import validate_and_build_call_intent
 from checkpoints.store.session_owner_run_type import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
-from checkpoints.tools.registry import ToolRegistry
+from checkpoints.tools.registry_and_dispatch import ToolRegistry
 from checkpoints.versions.phase_record_migration import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
 
@@ -765,7 +765,10 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         return self.backend.find_completed_call(idempotency_key)
 
     def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
-        """List the calls of a session that have no outcome, oldest first.
+        """List the unfinished calls of a session, oldest first: issued, interrupted or awaiting approval.
+
+        An issued call is running if `alive` is True; else the run that issued it has died. A call that is approved and
+        has not run yet is not listed, nor one of an imported transcript.
 
         Args:
             session_id: Identifier of the session. One that does not exist has no calls.
@@ -775,7 +778,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             revision, verify_reason. `verify_reason` is why the tool's verify hook could not tell; None where no hook
             was asked.
         """
-        return self.backend.list_pending_calls(session_id)
+        return self.backend.list_unfinished_calls(session_id)
 
     def pending_decisions(
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50

@@ -19,9 +19,9 @@ from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -209,7 +209,7 @@ class ClientBackend(Protocol):
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None: ...
 
-    def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]: ...
+    def list_unfinished_calls(self, session_id: str) -> list[dict[str, Any]]: ...
 
     def list_calls_awaiting_decision(
         self, *, agent: str | None, after: int | None, limit: int

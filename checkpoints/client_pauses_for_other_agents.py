@@ -8,10 +8,10 @@ from typing import Any
 
 from checkpoints import constants, sansio
 from checkpoints.client_backend import ClientOfBackend
+from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_acceptance_types import Answer
-from checkpoints.tools.registry import ToolRegistry
+from checkpoints.tools.registry_and_dispatch import ToolRegistry
 
 
 class PeerMethods(ClientOfBackend):

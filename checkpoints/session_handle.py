@@ -24,7 +24,7 @@ from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
-from checkpoints.tools.registry import ToolRegistry, WaitMode
+from checkpoints.tools.registry_and_dispatch import ToolRegistry, WaitMode
 
 T = TypeVar("T")
 
@@ -146,9 +146,10 @@ class _Handle:
         if owned_session is not None and self._opening.takeover:
             state.remove_owned_session(owned_session)  # also forgets the open handle
         if not state.try_register_session_handle(self.session_id, self):
-            raise self._build_session_busy_error()
+            raise self._build_handle_already_open_error()
 
-    def _build_session_busy_error(self) -> SessionBusy:
+    def _build_handle_already_open_error(self) -> SessionBusy:
+        """Build the error for a session that another handle of this checkpointer has open."""
         owner = "another handle of this checkpointer, which is still open"
         return SessionBusy(
             self.session_id, owner, *self._backend.find_or_predict_heartbeat_and_lease_end(self.session_id)

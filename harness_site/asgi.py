@@ -1,7 +1,8 @@
 """ASGI application: websockets go to Channels, HTTP requests to Django's WSGI handler in threads.
 
 `manage.py serve` runs it. The WSGI handler in a few threads answers several times as many requests as Django's ASGI
-handler.
+handler. Long polls and event streams wait on the event loop, and hold a thread only while they read the
+database.
 """
 
 import os

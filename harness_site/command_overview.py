@@ -24,11 +24,11 @@ COMMANDS: Final[dict[str, dict[str, str]]] = {
         "reset_factors": "remove the second factors of somebody who has lost them",
         "changepassword": "change the password of an account",
         "create_token": "create an API token and print it",
-        "create_agent_login": "create a PostgreSQL login of agents with the rights that they need",
+        "create_agent_login": "create a PostgreSQL login role for agents with the rights that they need",
         "database_roles": "print SQL for the roles of agents, the site and migrations",
     },
     "Sessions": {
-        "pending": "list the calls that have no outcome",
+        "pending": "list the unfinished calls: running, interrupted or awaiting approval",
         "export_session": "write a session to a file",
         "import_session": "import a session from such a file",
         "import_transcripts": "import transcripts of other programs",

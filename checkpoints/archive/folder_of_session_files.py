@@ -24,7 +24,7 @@ from checkpoints.store.client_state import ClientState
 from checkpoints.store.database_client_state import Store
 
 if TYPE_CHECKING:
-    from checkpoints.tools.registry import ToolRegistry
+    from checkpoints.tools.registry_and_dispatch import ToolRegistry
 
 
 class CheckpointerLike(Protocol):

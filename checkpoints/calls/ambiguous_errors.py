@@ -26,10 +26,11 @@ _SQLSTATES_WITHOUT_EFFECT = frozenset({"40001", "40P01", "55P03"})
 
 
 def is_outcome_unknown(error: BaseException) -> bool:
-    """Return whether an error leaves the effect of a tool unknown, by default: a timeout, a lost connection or worker
+    """Return whether an error leaves it unknown whether the tool took effect: a timeout, a lost connection or worker
     process, a cancellation.
 
-    Causes and groups of the error are checked too, and the errors of HTTP clients and databases are recognised by name.
+    A tool may have a rule of its own instead. Causes and groups of the error are checked too, and the errors of HTTP
+    clients and databases are recognised by name.
     """
     return any(_is_ambiguous_error(link) for link in _collect_related_errors(error))
 

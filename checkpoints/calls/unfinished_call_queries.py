@@ -1,4 +1,7 @@
-"""Queries for calls without an outcome: running, abandoned by a lost run, or waiting for a decision."""
+"""Queries for unfinished calls: issued (running, or left by a run that died), interrupted, or awaiting approval.
+
+A call that is approved and has not run yet is not among them: nothing of it runs, and nobody has to decide.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
 
-def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
-    """List the calls that were issued and have no outcome: running, interrupted or awaiting approval; oldest first.
+def list_unfinished_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
+    """List the unfinished calls of a session, oldest first, without those of an imported transcript.
 
     `alive` says whether the run that issued a call is alive. A session that does not exist yet has none.
     """

@@ -13,7 +13,7 @@ from checkpoints.calls import (
     intent_log,
     registry_of_running_tools,
     require_unaltered_call,
-    write_outcomes,
+    write_outcomes_and_interruptions,
 )
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.db import clock
@@ -37,13 +37,13 @@ from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.tools.dispatch import (
+from checkpoints.tools.idempotency import get_policy_name, make_idempotency_key, make_key_by_unanswered_policy
+from checkpoints.tools.run_call_and_record_outcome import (
     POLL_SECONDS,
     DispatchRequest,
     WaitOptions,
     build_call_intent_of_tool,
 )
-from checkpoints.tools.idempotency import get_policy_name, make_idempotency_key, make_key_by_unanswered_policy
 from checkpoints.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class DatabaseExecution:
 
     def write_outcome(self, outcome: CallOutcome) -> None:
         with quarantine.quarantine_on_integrity_error(self.store, self.session_id):
-            write_outcomes.write_call_outcome_or_store_late_result_and_raise(
+            write_outcomes_and_interruptions.write_call_outcome_or_store_late_result_and_raise(
                 self.store, self.owned_session, self.issued_call, outcome
             )
 
@@ -235,7 +235,9 @@ def _add_stored_result_value_flow(store: Store, tool: Tool, call: ToolCall, resu
     codec = tool.codec
     if codec is None or result.is_error:
         return result
-    encoded: tuple[str, bytes] | None = yield Transact(lambda: write_outcomes.load_encoded_result_value(store, call))
+    encoded: tuple[str, bytes] | None = yield Transact(
+        lambda: write_outcomes_and_interruptions.load_encoded_result_value(store, call)
+    )
     if encoded is None:
         return result
     try:
@@ -313,7 +315,7 @@ def _is_executing_else_interrupt_if_abandoned(store: Store, owned_session: Owned
             return run_liveness_check.is_run_alive(call.run)
     if not store.is_call_abandoned(call.pk):
         return True
-    write_outcomes.interrupt_or_discard_call(store, owned_session, call)
+    write_outcomes_and_interruptions.interrupt_or_discard_call(store, owned_session, call)
     return False
 
 

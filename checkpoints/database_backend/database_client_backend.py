@@ -13,7 +13,13 @@ from django.db import connections
 from checkpoints import open_and_migrate, server_address
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
-from checkpoints.calls import call_queries, calls_awaiting_decision, intent_log, unfinished_call_queries, write_outcomes
+from checkpoints.calls import (
+    call_queries,
+    calls_awaiting_decision,
+    intent_log,
+    unfinished_call_queries,
+    write_outcomes_and_interruptions,
+)
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.database_backend.database_workflow_step_log import DatabaseStepLog
@@ -34,14 +40,14 @@ from checkpoints.peers import (
     deliver_notices,
     extend_and_sweep_agent_deadlines,
     list_paused_tasks,
-    pause_run_until_agents_respond,
+    pause_run_for_agent_calls,
     take_paused_task,
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
+from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice
-from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.resume import resume_preview, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
@@ -326,15 +332,17 @@ class DatabaseBackend:
         self, session_id: str, call_id: str, result_text: str, success: bool, *, step: int | None
     ) -> None:
         with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
-            write_outcomes.record_call_result(self.client_state, session_id, call_id, result_text, success, step=step)
+            write_outcomes_and_interruptions.record_call_result(
+                self.client_state, session_id, call_id, result_text, success, step=step
+            )
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         with quarantine.quarantine_on_error_of_any_session(self.client_state):
             return call_queries.find_completed_call(self.client_state, idempotency_key)
 
-    def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]:
+    def list_unfinished_calls(self, session_id: str) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
-            return unfinished_call_queries.list_pending_calls(self.client_state, session_id)
+            return unfinished_call_queries.list_unfinished_calls(self.client_state, session_id)
 
     def list_calls_awaiting_decision(self, *, agent: str | None, after: int | None, limit: int) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_error_of_any_session(self.client_state):
@@ -396,7 +404,7 @@ class DatabaseBackend:
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
         with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
-            return pause_run_until_agents_respond.pause_run(self.client_state, session_id, state, joins)
+            return pause_run_for_agent_calls.pause_run(self.client_state, session_id, state, joins)
 
     def accept_response(
         self, peer_call_id: str, result: Any, *, session_id: str | None, peer: str | None, token: str | None

@@ -20,8 +20,8 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, IssuedCall
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.tools import dispatch
-from checkpoints.tools.dispatch import Execution, WaitOptions
+from checkpoints.tools import run_call_and_record_outcome
+from checkpoints.tools.run_call_and_record_outcome import Execution, WaitOptions
 from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
@@ -98,6 +98,6 @@ class DatabaseStepLog:
 
 def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:
     args = parse_json(request.args)
-    return dispatch.build_call_intent_of_tool(
+    return run_call_and_record_outcome.build_call_intent_of_tool(
         request.tool, args, request.args, KeyPolicy.STEP, step.idempotency_key, step.call_id, None
     )

@@ -1,4 +1,5 @@
-"""Usage of a session whose framework states the tokens of single messages: the sum, which its versions carry."""
+"""Sum of the token usage of a session's messages, stored with each version, for frameworks that report the tokens of
+each message alone."""
 
 from __future__ import annotations
 

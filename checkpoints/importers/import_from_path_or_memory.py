@@ -15,10 +15,10 @@ from checkpoints.importers.find_and_read_transcript_files import (
     build_unreadable_folder_refusal,
     find_source_files,
 )
-from checkpoints.importers.folder_import import FolderImport
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.import_in_processes import close_connections_and_import_in_processes
 from checkpoints.importers.import_report import ImportReport, Progress
+from checkpoints.importers.incremental_file_import import IncrementalFileImport
 from checkpoints.importers.parallel_file_groups import can_forked_processes_use_database, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.store.database_client_state import Store
@@ -79,7 +79,7 @@ def import_transcripts(
     report.refused += map(build_unreadable_folder_refusal, unreadable)
     if session_id is not None and not path.is_file():
         raise InvalidInput("A session_id names one file; a folder's sessions are called like its files.")
-    folder = FolderImport(checkpointer.store, options, report)
+    folder = IncrementalFileImport(checkpointer.store, options, report)
     import_files_unless_unchanged(folder, path, files, progress, skip_unchanged=skip_unchanged, workers=workers)
     return report
 
@@ -99,7 +99,7 @@ def _import_values_from_memory(
 
 
 def import_files_unless_unchanged(
-    folder: FolderImport,
+    folder: IncrementalFileImport,
     path: Path,
     files: Sequence[SourceFile],
     progress: Progress | None,
@@ -118,7 +118,7 @@ def import_files_unless_unchanged(
 
 
 def import_files_in_processes_or_one_by_one(
-    folder: FolderImport,
+    folder: IncrementalFileImport,
     changed: Sequence[SourceFile],
     progress: Progress | None,
     *,

@@ -28,7 +28,6 @@ from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.file_import import FileImport, ImportOptions
 from checkpoints.importers.find_and_read_transcript_files import SourceFile
-from checkpoints.importers.folder_import import UNEXPECTED_CONTENT, FolderImport, save_imported_file_rows
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import (
     LISTS,
@@ -37,6 +36,11 @@ from checkpoints.importers.import_report import (
     ImportReport,
     Progress,
     RefusedFile,
+)
+from checkpoints.importers.incremental_file_import import (
+    UNEXPECTED_CONTENT,
+    IncrementalFileImport,
+    save_imported_file_rows,
 )
 from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
@@ -272,10 +276,10 @@ def _import_files_in_one_transaction(
 
     What is missing in them was not imported.
     """
-    opened: dict[int, tuple[FolderImport, FileImport]] = {}
+    opened: dict[int, tuple[IncrementalFileImport, FileImport]] = {}
     batch = NewSessionBatch(store)
     for number, file in enumerate(files):
-        folder = FolderImport(store, options, ImportReport(), batch=batch)
+        folder = IncrementalFileImport(store, options, ImportReport(), batch=batch)
         if not is_internal_subagent_file(file.path):
             with suppress(*UNEXPECTED_CONTENT), batch.collect_file_sessions_or_roll_back(number):
                 opened[number] = folder, folder.read_into_file_import(file)
@@ -303,7 +307,7 @@ def _import_single_file_with_retries(
     """Import one file, again if another process is in the way. `read_before` is the number of bytes read before it."""
     refused = ImportReport()
     for _ in range(_ATTEMPTS):
-        folder = FolderImport(store, options, ImportReport(), obstacles=_OBSTACLES)
+        folder = IncrementalFileImport(store, options, ImportReport(), obstacles=_OBSTACLES)
         try:
             folder.import_file_or_report_refusal(file, lambda offset: on_read(read_before + offset), is_single=False)
         except _OBSTACLES as error:

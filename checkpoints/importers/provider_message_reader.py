@@ -73,7 +73,10 @@ class ExchangeReader:
         _add_exchange(self._running, exchange)
 
     def _import_conversation(self, exchange: Exchange, number: int) -> None:
-        """Import a conversation of its own; the only one of a file that is not of lines is named after the file."""
+        """Import a whole conversation as a session.
+
+        It is named after the file if the file holds one JSON value alone, else after its own name or its number.
+        """
         path = self._context.path
         is_only = number == 1 and not exchange.name and (path is None or path.suffix not in LINE_SUFFIXES)
         name = "" if is_only else exchange.name or str(number)

@@ -20,13 +20,13 @@ from checkpoints.importers.find_and_read_transcript_files import (
     build_unreadable_folder_refusal,
     find_source_files,
 )
-from checkpoints.importers.folder_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, FolderImport
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_from_path_or_memory import (
     import_files_in_processes_or_one_by_one,
     import_files_unless_unchanged,
 )
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
+from checkpoints.importers.incremental_file_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, IncrementalFileImport
 from checkpoints.importers.path_text import format_path
 
 #: Seconds between two looks at the folder.
@@ -57,7 +57,7 @@ class FolderWatch:
         self._workers = workers
         self.path = Path(path).expanduser()
         self.report = ImportReport()
-        self._folder = FolderImport(checkpointer.store, options or ImportOptions(), self.report)
+        self._folder = IncrementalFileImport(checkpointer.store, options or ImportOptions(), self.report)
         self._known: dict[Path, tuple[int, int]] = {}
         self._open: OrderedDict[Path, FileImport] = OrderedDict()
         self._live: set[Path] = set()

@@ -6,6 +6,16 @@ This package defines the requests (`Join`, `PeerCall`), the outcomes of a respon
 agents (`Notice`).
 """
 
+from checkpoints.peers.agent_response_outcomes import (
+    Accepted,
+    Answer,
+    Cancelled,
+    Duplicate,
+    Early,
+    Foreign,
+    Late,
+    Unknown,
+)
 from checkpoints.peers.call_join_and_pause_types import (
     Join,
     Notice,
@@ -16,16 +26,6 @@ from checkpoints.peers.call_join_and_pause_types import (
     TakenJoin,
     TakenTask,
     Told,
-)
-from checkpoints.peers.response_acceptance_types import (
-    Accepted,
-    Answer,
-    Cancelled,
-    Duplicate,
-    Early,
-    Foreign,
-    Late,
-    Unknown,
 )
 
 __all__ = [

@@ -20,8 +20,8 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
-from checkpoints.peers import agent_call_join_counters, pause_run_until_agents_respond
-from checkpoints.peers.response_acceptance_types import (
+from checkpoints.peers import agent_call_join_counters, lock_and_answer_agent_calls
+from checkpoints.peers.agent_response_outcomes import (
     Accepted,
     Answer,
     Cancelled,
@@ -87,7 +87,7 @@ def accept_response(store: Store, response: PeerResponse) -> Answer:
 def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Answer:
     call = _find_and_verify_agent_call(store, response.call_id)
     if call is None:
-        pause_run_until_agents_respond.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
+        lock_and_answer_agent_calls.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
         call = _find_and_verify_agent_call(store, response.call_id)
     if call is None:
         return _store_early_response_unless_session_finished(store, response)
@@ -110,7 +110,7 @@ def _find_and_verify_agent_call(store: Store, call_id: str) -> PeerCall | None:
 
 
 def _answer_call_or_store_late_response(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
-    if pause_run_until_agents_respond.write_result_of_open_agent_call(store, call, response.result, response.receipt):
+    if lock_and_answer_agent_calls.write_result_of_open_agent_call(store, call, response.result, response.receipt):
         complete = agent_call_join_counters.add_closed_calls_and_complete_join_if_last(
             store, call.join, 1, response.receipt
         )

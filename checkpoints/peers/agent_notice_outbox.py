@@ -41,6 +41,11 @@ class DatabaseOutbox:
     session_pk: int | None = None
 
     def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
+        """Claim due notices, verify the seals of their calls, and decrypt them.
+
+        Returns the notices, and the error by call id of those that cannot be read: these are postponed, and the session
+        of an altered one is put under quarantine.
+        """
         notices: list[Notice] = []
         errors: dict[str, str] = {}
         for call in _claim_calls_with_due_notices(self.store, limit, self.session_pk):

@@ -26,7 +26,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import agent_call_join_counters
 from checkpoints.peers.call_join_and_pause_types import Deadline, Swept
-from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expression
+from checkpoints.peers.pause_run_for_agent_calls import parse_agent_call_deadline
 from checkpoints.seals import row_seals
 from checkpoints.sessions import session_blocking_by_paused_tasks
 from checkpoints.store import look_up_and_lock_rows
@@ -41,7 +41,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
 
     Raises `PeerCallNotFound`, and `PeerCallOver` if it is answered, expired or cancelled.
     """
-    new_deadline = build_deadline_expression(deadline)
+    new_deadline = parse_agent_call_deadline(deadline)
     with database_operation(store.using), transaction.atomic(using=store.using):
         calls = PeerCall.objects.using(store.using).filter(
             workspace_id=store.workspace_id, call_id=validate_id("peer call id", call_id)

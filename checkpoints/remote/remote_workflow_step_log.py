@@ -18,8 +18,8 @@ from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import IssuedCall
 from checkpoints.store.client_state import OwnedSession
-from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function
+from checkpoints.tools.run_call_and_record_outcome import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest
 

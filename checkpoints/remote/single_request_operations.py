@@ -15,9 +15,9 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
-from checkpoints.peers import response_acceptance_types
+from checkpoints.peers import agent_response_outcomes
+from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept
-from checkpoints.peers.response_acceptance_types import Answer
 from checkpoints.remote.remote_call_log import report_call_outcome
 from checkpoints.remote.remote_client_state import RemoteClientState
 from checkpoints.remote.transport import escape_path_part
@@ -184,7 +184,7 @@ class SingleRequests(OperationsNotOverHttp):
         )["call"]
         return call
 
-    def list_pending_calls(self, session_id: str) -> list[dict[str, Any]]:
+    def list_unfinished_calls(self, session_id: str) -> list[dict[str, Any]]:
         try:
             calls: list[dict[str, Any]] = self._send_read_request(f"{_build_session_path(session_id)}/calls")["calls"]
         except SessionNotFound:
@@ -229,7 +229,7 @@ class SingleRequests(OperationsNotOverHttp):
         fields = {"result": result, "session_id": session_id, "peer": peer, "token": token}
         path = f"/peer-calls/{escape_path_part(validate_id('peer call id', peer_call_id))}/response"
         answer = self._send_write_request(path, fields)
-        kind = getattr(response_acceptance_types, answer.pop("answer"))
+        kind = getattr(agent_response_outcomes, answer.pop("answer"))
         if "deadline" in answer:
             answer["deadline"] = datetime.fromisoformat(answer["deadline"])
         answered: Answer = kind(**answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.calls import write_outcomes
+from checkpoints.calls import write_outcomes_and_interruptions
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.exceptions import (
     AtGate,
@@ -193,7 +193,7 @@ def _own_session_and_interrupt_abandoned_calls(
 ) -> OwnedSession:
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None and take_and_release_ownership.touch_session_if_still_owner(store, owned_session):
-        write_outcomes.interrupt_or_discard_calls_nobody_executes(store, owned_session)
+        write_outcomes_and_interruptions.interrupt_or_discard_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
     return take_and_release_ownership.take_ownership_and_start_heartbeat(

@@ -2,8 +2,8 @@
 
 A session's seal proves that a state was written, not that it is the newest one. A witness knows the number of the last
 write. Each write of a head is noted before its commit (expected) and after it (confirmed). The stored head of a session
-has to be the one that was confirmed last, or one that was expected after it and whose process ended before it could
-confirm it.
+must be the last confirmed one, or a later expected one: its process may have died between the commit and the
+confirmation.
 
 `HARNESS_WITNESS` is the path of a file, the path of a folder with a slash at its end, the URL or the Django alias of a
 second database, or the dotted name of a function that returns a `Witness`.

@@ -52,10 +52,10 @@ def copy_calls_to_fork(
     """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
 
     A call that becomes interrupted by this gets `reason`. Steps are lowered by `shift`, so that they stay apart from
-    those of the fork. Calls answered in `version`, the first one of the fork, are answered there; later results are not
-    in its transcript. Calls with a workspace-wide key are not copied: every session finds them. Of the calls that were
-    read from a transcript, those are copied that have a result and are in the messages of `version`: nobody has to
-    decide about one without a result, as in the origin. `with_imported` says whether any of them is.
+    those of the fork. `version` is the first one of the fork. Calls of later steps are copied too: if the fork makes
+    them again, their results are replayed, and their effects do not happen twice. Calls with a workspace-wide key are
+    not copied: every session finds them. A call that was read from a transcript is copied only with `with_imported`, if
+    it is completed and its step is not after `version`.
     """
     changed = [before.value for before, after in carried.items() if before != after]
     parameters = [

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcomes
+from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcomes_and_interruptions
 from checkpoints.db.database_error_translation import (
     database_operation,
     open_transaction_to_read_back_lost_commit,
@@ -91,7 +91,7 @@ def _refuse_open_calls_or_interrupt_if_cancelled(
     review queue.
     """
     if cancelled:
-        write_outcomes.interrupt_or_discard_calls_nobody_executes(store, owned_session, running_too=True)
+        write_outcomes_and_interruptions.interrupt_or_discard_abandoned_calls(store, owned_session, running_too=True)
     else:
         require_no_running_or_undecided_call(store, owned_session, row)
 
@@ -154,7 +154,7 @@ def _interrupt_calls_and_release_if_owned(store: Store, session_id: str) -> bool
 
 def _interrupt_calls_and_release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
-        write_outcomes.interrupt_or_discard_calls_nobody_executes(store, owned_session, running_too=True)
+        write_outcomes_and_interruptions.interrupt_or_discard_abandoned_calls(store, owned_session, running_too=True)
     except IntegrityError as error:
         if not error.is_alteration or not quarantine.try_quarantine_session_if_altered(
             owned_session.pk, using=store.using

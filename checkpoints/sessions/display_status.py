@@ -1,4 +1,4 @@
-"""Status of a session as users see it, and whether a live process drives it."""
+"""Display status of a session: the status that users see, which also says whether a live process drives it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from checkpoints.enums import IMPORTED_RUN_HOST, RunStatus, SessionStatus
 from checkpoints.models import Run
 
 
-class Standing(TextChoices):
+class DisplayStatus(TextChoices):
     """Status of a session as users see it, and whether a live process drives it.
 
     A session that no process drives is orphaned if its last run was lost, and idle if that run ended in order.
@@ -33,7 +33,7 @@ class Standing(TextChoices):
     CANCELLED = "cancelled", _("Cancelled")
 
 
-_STANDINGS = {standing.value: standing for standing in Standing}
+_DISPLAY_STATUSES = {display_status.value: display_status for display_status in DisplayStatus}
 HAS_LIVE_OWNER = Q(owner__lease_expires_at__gt=Now())
 #: Status of the run with the highest number; empty if the session has none.
 LAST_RUN_STATUS = Coalesce(
@@ -54,14 +54,18 @@ ENDED_WITHOUT_RESULT = Case(
     output_field=BooleanField(),
 )
 _IS_INTACT = Q(quarantined_at=None)
-STANDING_CONDITIONS = {
-    Standing.RUNNING: Q(status=SessionStatus.ACTIVE) & HAS_LIVE_OWNER & _IS_INTACT,
-    Standing.STALLED: Q(status=SessionStatus.ACTIVE)
+DISPLAY_STATUS_CONDITIONS = {
+    DisplayStatus.RUNNING: Q(status=SessionStatus.ACTIVE) & HAS_LIVE_OWNER & _IS_INTACT,
+    DisplayStatus.STALLED: Q(status=SessionStatus.ACTIVE)
     & (Q(owner__lease_expires_at__lte=Now()) | (Q(owner=None) & LAST_RUN_WAS_LOST))
     & _IS_INTACT,
-    Standing.IDLE: Q(status=SessionStatus.ACTIVE, owner=None) & ~LAST_RUN_WAS_LOST & _IS_INTACT,
-    Standing.QUARANTINED: ~_IS_INTACT,
-    **{Standing(status): Q(status=status) & _IS_INTACT for status in SessionStatus if status != SessionStatus.ACTIVE},
+    DisplayStatus.IDLE: Q(status=SessionStatus.ACTIVE, owner=None) & ~LAST_RUN_WAS_LOST & _IS_INTACT,
+    DisplayStatus.QUARANTINED: ~_IS_INTACT,
+    **{
+        DisplayStatus(status): Q(status=status) & _IS_INTACT
+        for status in SessionStatus
+        if status != SessionStatus.ACTIVE
+    },
 }
 
 
@@ -90,7 +94,7 @@ class SessionOwner:
 
 def get_session_display_status(
     status: str, *, alive: bool, orphaned: bool = False, quarantined: bool = False
-) -> Standing | str:
+) -> DisplayStatus | str:
     """Return the status that users see; a status that nobody knows is returned as it is stored.
 
     Args:
@@ -100,12 +104,12 @@ def get_session_display_status(
         quarantined: Whether the session is quarantined.
     """
     if quarantined:
-        return Standing.QUARANTINED
+        return DisplayStatus.QUARANTINED
     if status == SessionStatus.ACTIVE and alive:
-        return Standing.RUNNING
+        return DisplayStatus.RUNNING
     if status == SessionStatus.ACTIVE:
-        return Standing.STALLED if orphaned else Standing.IDLE
-    return _STANDINGS.get(status, status)
+        return DisplayStatus.STALLED if orphaned else DisplayStatus.IDLE
+    return _DISPLAY_STATUSES.get(status, status)
 
 
 def build_session_owner_of_run(run: Run | None, alive: bool) -> SessionOwner | None:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import SessionStatus
 from checkpoints.models import Session
-from checkpoints.sessions.display_status import STANDING_CONDITIONS, Standing
+from checkpoints.sessions.display_status import DISPLAY_STATUS_CONDITIONS, DisplayStatus
 
 
 class Sort(TextChoices):
@@ -56,7 +56,7 @@ class SessionFilter:
     selects, if one table has them.
     """
 
-    standing: Standing | None = None
+    display_status: DisplayStatus | None = None
     agent: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -76,7 +76,7 @@ class SessionFilter:
 
     @property
     def has_column_conditions(self) -> bool:
-        return bool(self.standing or self.field_lookups)
+        return bool(self.display_status or self.field_lookups)
 
     @property
     def field_lookups(self) -> dict[str, Any]:
@@ -100,7 +100,9 @@ def select_sessions_by_filter(workspace_id: int, session_filter: SessionFilter) 
     """Select the sessions that match the filter, unordered."""
     sessions = select_sessions_of_workspace(workspace_id).filter(**session_filter.field_lookups)
     return (
-        sessions.filter(STANDING_CONDITIONS[session_filter.standing]) if session_filter.standing else sessions
+        sessions.filter(DISPLAY_STATUS_CONDITIONS[session_filter.display_status])
+        if session_filter.display_status
+        else sessions
     ).filter(*session_filter.among)
 
 
@@ -111,7 +113,7 @@ def split_into_indexed_querysets(workspace_id: int, session_filter: SessionFilte
     The few active ones are selected by a queryset of their own; a small index has their order by cost.
     """
     sessions = select_sessions_by_filter(workspace_id, session_filter)
-    if session_filter.standing or not (session_filter.agent or session_filter.sort.is_by_cost):
+    if session_filter.display_status or not (session_filter.agent or session_filter.sort.is_by_cost):
         return [sessions]
     return [sessions.exclude(status=SessionStatus.ACTIVE), sessions.filter(status=SessionStatus.ACTIVE)]
 

@@ -23,7 +23,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
-from checkpoints.sessions.display_status import HAS_LIVE_OWNER, STANDING_CONDITIONS, Standing
+from checkpoints.sessions.display_status import DISPLAY_STATUS_CONDITIONS, HAS_LIVE_OWNER, DisplayStatus
 from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
 from checkpoints.store.database_client_state import Store
 
@@ -69,12 +69,12 @@ def _build_list_conditions(
 
 
 def _build_status_condition(status: str) -> Q:
-    if status == Standing.QUARANTINED:
-        return STANDING_CONDITIONS[Standing.QUARANTINED]
+    if status == DisplayStatus.QUARANTINED:
+        return DISPLAY_STATUS_CONDITIONS[DisplayStatus.QUARANTINED]
     try:
         return Q(status=SessionStatus(status))
     except ValueError:
-        names = ", ".join([*SessionStatus, Standing.QUARANTINED])
+        names = ", ".join([*SessionStatus, DisplayStatus.QUARANTINED])
         raise InvalidInput(f"{status!r} is not the status of a session. Use {names}.") from None
 
 
@@ -106,7 +106,7 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         "session_id": row.session_id,
         "title": row.title,
         "agent": row.agent,
-        "status": Standing.QUARANTINED.value if row_seals.is_row_altered(row) else row.status,
+        "status": DisplayStatus.QUARANTINED.value if row_seals.is_row_altered(row) else row.status,
         "finished": row.finished,
         "quarantined_at": None if row.quarantined_at is None else row.quarantined_at.isoformat(),
         "labels": list(deserialize_labels(row.labels)),

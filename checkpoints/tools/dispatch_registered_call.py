@@ -11,9 +11,9 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id, validate_integer
 from checkpoints.sansio import Flow
 from checkpoints.store.call_intent_and_outcome_types import require_args_dict
-from checkpoints.tools import dispatch
-from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.tools import run_call_and_record_outcome
 from checkpoints.tools.idempotency import IdempotencyPolicy
+from checkpoints.tools.run_call_and_record_outcome import WaitOptions
 from checkpoints.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -80,15 +80,15 @@ def _validate_and_dispatch_call_flow(
     log = _open_call_log_if_logged(registry, tool)
     try:
         require_args_dict(name, args)
-        request = dispatch.DispatchRequest(
+        request = run_call_and_record_outcome.DispatchRequest(
             tool, registry.get_idempotency_policy(tool), args, to_canonical_json(args, "args"), call_id, step
         )
         bound_args = tool.bind_arguments(args)
         if log is None:
-            return (yield from dispatch.run_unlogged_call_flow(tool, bound_args, call_id))
+            return (yield from run_call_and_record_outcome.run_unlogged_call_flow(tool, bound_args, call_id))
     except (InvalidArguments, NotRepresentable, TooLarge) as error:
         return ToolResult(call_id, str(error), is_error=True)
-    return (yield from dispatch.dispatch_logged_call_flow(log, request, bound_args, waiting))
+    return (yield from run_call_and_record_outcome.dispatch_logged_call_flow(log, request, bound_args, waiting))
 
 
 def _find_tool(tools: dict[str, Tool], name: object) -> Tool | None:
@@ -96,7 +96,7 @@ def _find_tool(tools: dict[str, Tool], name: object) -> Tool | None:
     return tools.get(name) if isinstance(name, str) else None
 
 
-def _open_call_log_if_logged(registry: BoundTools, tool: Tool) -> dispatch.CallLog | None:
+def _open_call_log_if_logged(registry: BoundTools, tool: Tool) -> run_call_and_record_outcome.CallLog | None:
     """Return the log in which a call of `tool` is logged; None for a call that is not logged.
 
     Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.
@@ -105,7 +105,7 @@ def _open_call_log_if_logged(registry: BoundTools, tool: Tool) -> dispatch.CallL
         return None
     if registry.checkpointer is not None and registry.session_id is not None:
         state = registry.checkpointer.client_state
-        log: dispatch.CallLog = state.open_call_log(state, registry.session_id)
+        log: run_call_and_record_outcome.CallLog = state.open_call_log(state, registry.session_id)
         return log
     if registry.unlogged and not tool.requires_approval:  # approvals need the log
         return None

@@ -19,10 +19,10 @@ from checkpoints import sansio
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, SideEffect
 from checkpoints.exceptions import InvalidInput
-from checkpoints.tools.dispatch import to_model_content
 from checkpoints.tools.dispatch_registered_call import CheckpointerLike
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
-from checkpoints.tools.registry import ToolRegistry, WaitMode
+from checkpoints.tools.registry_and_dispatch import ToolRegistry, WaitMode
+from checkpoints.tools.run_call_and_record_outcome import to_model_content
 from checkpoints.tools.tool import Tool, ToolOptions, VerifyHook, make_tool
 
 

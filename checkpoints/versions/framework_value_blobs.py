@@ -272,14 +272,15 @@ def _assemble_element_from_blobs(blobs: Mapping[str, Encoded], digest: str) -> E
 
 
 def _iterate_element_digests(blobs: Mapping[str, Encoded], node_digest: str) -> Iterable[str]:
-    for level, digest in _parse_list_node_into_child_digests(blobs[node_digest][1]):
+    for level, digest in _parse_list_node_into_child_levels_and_digests(blobs[node_digest][1]):
         if level == 0:
             yield digest
         else:
             yield from _iterate_element_digests(blobs, digest)
 
 
-def _parse_list_node_into_child_digests(node: bytes) -> Iterable[tuple[int, str]]:
+def _parse_list_node_into_child_levels_and_digests(node: bytes) -> Iterable[tuple[int, str]]:
+    """Yield the level and the digest of each child; a child of level 0 is an element, any other one is a node."""
     for start in range(0, len(node), _ENTRY_SIZE):
         yield node[start], node[start + 1 : start + _ENTRY_SIZE].hex()
 
@@ -291,7 +292,7 @@ def _get_base_digest(patch: bytes) -> str:
 def _list_digests_referenced_by_blob(type_: str, content: bytes) -> Sequence[str]:
     """List the digests of the blobs that a blob needs."""
     if type_ == LIST_TYPE:
-        return [digest for _, digest in _parse_list_node_into_child_digests(content)]
+        return [digest for _, digest in _parse_list_node_into_child_levels_and_digests(content)]
     return [_get_base_digest(content)] if type_ == PATCH_TYPE else []
 
 

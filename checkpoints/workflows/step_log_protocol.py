@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from checkpoints.sansio import Flow
 from checkpoints.store.call_intent_and_outcome_types import IssuedCall
-from checkpoints.tools.dispatch import Execution, WaitOptions
+from checkpoints.tools.run_call_and_record_outcome import Execution, WaitOptions
 from checkpoints.workflows.step_request import StepRequest
 
 

@@ -88,7 +88,7 @@ def _create_step(store: Store, owned_session: OwnedSession, workflow: Workflow, 
         step_id=request.step_id,
         position=0 if last is None else last + 1,
         schema_version=SCHEMA_VERSION,
-        **_build_step_identity(store, owned_session, workflow, request, 1),
+        **_build_step_identity_columns(store, owned_session, workflow, request, 1),
     )
 
 
@@ -104,13 +104,15 @@ def _replace_identity_or_raise_if_step_happened(
             _list_changed_step_fields(step, request),
             live.status,
         )
-    for field, value in _build_step_identity(store, owned_session, workflow, request, step.generation + 1).items():
+    for field, value in _build_step_identity_columns(
+        store, owned_session, workflow, request, step.generation + 1
+    ).items():
         setattr(step, field, value)
     step.save(using=store.using)
     return step
 
 
-def _build_step_identity(
+def _build_step_identity_columns(
     store: Store, owned_session: OwnedSession, workflow: Workflow, request: StepRequest, generation: int
 ) -> dict[str, Any]:
     label = f"{workflow.workflow_id}/{request.step_id}"

@@ -18,8 +18,8 @@ from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, copy_docstring_from
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome
 from checkpoints.store.client_state import ClientState
-from checkpoints.tools import dispatch
-from checkpoints.tools.dispatch import Execution, WaitOptions
+from checkpoints.tools import run_call_and_record_outcome
+from checkpoints.tools.run_call_and_record_outcome import Execution, WaitOptions
 from checkpoints.tools.tool import Tool
 from checkpoints.workflows.step_log_protocol import StepLog, StepValue
 from checkpoints.workflows.step_request import BoundStepRequest, StepRequest
@@ -105,12 +105,12 @@ class WorkflowJournal:
 
     def _run_issued_step_and_record_outcome_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:
-            invoke = dispatch.build_tool_invocation(
+            invoke = run_call_and_record_outcome.build_tool_invocation(
                 execution, request.build_callable_with_bound_args(execution.issued_call.args), {}
             )
         except InvalidArguments as error:
-            yield from dispatch.record_outcome_with_retries_flow(
-                execution, dispatch.build_invalid_arguments_outcome(error), str(error)
+            yield from run_call_and_record_outcome.record_outcome_with_retries_flow(
+                execution, run_call_and_record_outcome.build_invalid_arguments_outcome(error), str(error)
             )
             raise
         try:
@@ -118,14 +118,14 @@ class WorkflowJournal:
         except GeneratorExit:
             raise
         except BaseException as error:
-            found = yield from dispatch.record_error_outcome_and_ask_verify_hook_flow(
+            found = yield from run_call_and_record_outcome.record_error_outcome_and_ask_verify_hook_flow(
                 execution, error, started=invoke.started
             )
             if found is None or found.is_error:
                 raise
             return (yield from self._step_log.load_step_value_found_by_hook_flow(request, execution.issued_call))
         content = _encode_step_value_or_its_text(value)
-        yield from dispatch.record_outcome_with_retries_flow(
+        yield from run_call_and_record_outcome.record_outcome_with_retries_flow(
             execution, CallOutcome(CallStatus.COMPLETED, content), content
         )
         return parse_json(content)
@@ -136,7 +136,7 @@ def _encode_step_value_or_its_text(value: Any) -> str:
     try:
         return to_canonical_json(value, "result")
     except Exception:  # no exact JSON form
-        return to_canonical_json(dispatch.to_model_content(value), "result")
+        return to_canonical_json(run_call_and_record_outcome.to_model_content(value), "result")
 
 
 class SyncWorkflow(WorkflowJournal):

@@ -1,4 +1,5 @@
-"""Eligibility of decisions: the person each one counts for, and whether that person may still decide."""
+"""Votes: which person a decision counts for (that of a token for its owner), and whether that person may still
+decide."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ _MAY_DECIDE: Final = (Role.APPROVER, Role.ADMIN)
 
 
 def build_eligible_vote_mapper(workspace: Workspace) -> Electorate:
-    """Build the electorate of a workspace: active members who may decide, and approver tokens with their owners."""
+    """Return a function that maps decisions to votes.
+
+    A vote counts if its member is active and may decide. That of a token counts if the token is valid and may decide,
+    and its owner, if it has one, may too.
+    """
     return partial(_map_decisions_to_votes, workspace)
 
 

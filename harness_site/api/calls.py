@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import sansio
-from checkpoints.calls import call_dicts, intent_log, write_outcomes
+from checkpoints.calls import call_dicts, intent_log, write_outcomes_and_interruptions
 from checkpoints.calls.sentence_templates import replace_unstorable_characters
 from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
@@ -34,8 +34,8 @@ from checkpoints.store.call_intent_and_outcome_types import (
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
-from checkpoints.tools.dispatch import DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
+from checkpoints.tools.run_call_and_record_outcome import DispatchRequest, WaitOptions
 from checkpoints.tools.tool import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import request_schemas, response_schemas, session_read_audit
@@ -262,7 +262,9 @@ def _try_to_settle_call_issued_by_this_process(
         return False
     del owned_session.issued_calls[call_id]
     try:
-        write_outcomes.write_call_outcome_or_store_late_result_and_raise(store, owned_session, issued_call, outcome)
+        write_outcomes_and_interruptions.write_call_outcome_or_store_late_result_and_raise(
+            store, owned_session, issued_call, outcome
+        )
     finally:
         store.executing.discard(issued_call.pk)
     return True
@@ -280,14 +282,18 @@ def _settle_stored_call(
     session = look_up_and_lock_rows.get_session(store, session_id)
     call = look_up_and_lock_rows.get_latest_call_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
-        raise write_outcomes.store_late_result_and_build_refusal(store, session_id, call.pk, None, outcome)
+        raise write_outcomes_and_interruptions.store_late_result_and_build_refusal(
+            store, session_id, call.pk, None, outcome
+        )
     owned_session = _get_owned_session_of_issuing_run(store, session_id, session.pk, body.fence)
     is_repeated = request.repeated is not None  # type: ignore[attr-defined]
     try:
-        is_stored = call.run_id == owned_session.run_id and write_outcomes.is_outcome_of_call(call, outcome)
+        is_stored = call.run_id == owned_session.run_id and write_outcomes_and_interruptions.is_outcome_of_call(
+            call, outcome
+        )
         if not (is_repeated and is_stored):
             issued_call = IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt)
-            write_outcomes.write_call_outcome_or_store_late_result_and_raise(
+            write_outcomes_and_interruptions.write_call_outcome_or_store_late_result_and_raise(
                 store, owned_session, issued_call, outcome, is_repeated=is_repeated
             )
     finally:
@@ -339,7 +345,7 @@ def record_probe(
     "/sessions/{escaped:session_id}/calls",
     auth=READER,
     response=response_schemas.CallList,
-    summary="List the calls that have no outcome",
+    summary="List the unfinished calls of a session: issued, interrupted or awaiting approval",
 )
 def list_pending_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)

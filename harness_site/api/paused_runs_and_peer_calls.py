@@ -15,7 +15,7 @@ from checkpoints.peers import (
     accept_agent_response,
     agent_notice_outbox,
     cancel_paused_session,
-    pause_run_until_agents_respond,
+    pause_run_for_agent_calls,
     take_paused_task,
 )
 from checkpoints.peers.accept_agent_response import PeerResponse
@@ -49,7 +49,7 @@ def pause_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     if request.repeated:  # type: ignore[attr-defined]
-        stored = pause_run_until_agents_respond.find_own_pause_by_fence(checkpointer.store, session_id, body.fence)
+        stored = pause_run_for_agent_calls.find_own_pause_by_fence(checkpointer.store, session_id, body.fence)
         if stored is not None:
             return _build_pause_response(stored)
     get_or_reattach_owned_session(checkpointer, session_id, body.fence)

@@ -17,7 +17,7 @@ from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.tools.dispatch import WaitOptions
+from checkpoints.tools.run_call_and_record_outcome import WaitOptions
 from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log_protocol import StepValue
 from checkpoints.workflows.step_request import StepRequest

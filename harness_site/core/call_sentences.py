@@ -26,7 +26,7 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_amounts_in_sentence
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
-from harness_site.core.shell_command_arguments import format_command_without_shell_wrapper_or_empty
+from harness_site.core.shell_command_arguments import join_command_without_shell_wrapper_or_empty
 
 logger = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ def _add_whole_command_or_path(tool: str, args: dict[str, Any], sentence: str) -
 def _find_command(args: dict[str, Any]) -> str:
     """Return the command that is the first of the arguments; empty if that is something else."""
     name, value = next(iter(args.items()), ("", None))
-    return format_command_without_shell_wrapper_or_empty(value) if name in _COMMAND_ARGUMENTS else ""
+    return join_command_without_shell_wrapper_or_empty(value) if name in _COMMAND_ARGUMENTS else ""
 
 
 def build_short_call_sentence(tool: str, args: Any) -> str:
@@ -348,7 +348,7 @@ def _generate_pieces_of_masked_args(tool: str, args: Any, *, omitted: int = 0) -
         return
     for number, (key, value) in enumerate(islice(args.items(), _MAX_ARGUMENTS)):
         is_first_command = number == 0 and key in _COMMAND_ARGUMENTS
-        command = format_command_without_shell_wrapper_or_empty(value) if is_first_command else ""
+        command = join_command_without_shell_wrapper_or_empty(value) if is_first_command else ""
         yield ", " if number else ": ", False
         if not command:
             yield f"{_put_name_in_words(key)} ", False

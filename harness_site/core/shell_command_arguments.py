@@ -26,11 +26,15 @@ def find_command_argument_name_or_empty(args: Mapping[str, Any]) -> str:
 def get_command_without_shell_wrapper_or_empty(args: Mapping[str, Any]) -> str:
     """Return the command in the arguments of a call, without the shell that runs it; empty if there is none."""
     given: Any = args.get(find_command_argument_name_or_empty(args), "")
-    return format_command_without_shell_wrapper_or_empty(given.get("command", "") if isinstance(given, dict) else given)
+    return join_command_without_shell_wrapper_or_empty(given.get("command", "") if isinstance(given, dict) else given)
 
 
-def format_command_without_shell_wrapper_or_empty(command: Any) -> str:
-    """Format a text or a list of words as a command, without the shell that runs it; empty for anything else."""
+def join_command_without_shell_wrapper_or_empty(command: Any) -> str:
+    """Return a command as a text; empty if it is neither a text nor a list of words.
+
+    A text stays as it is. Of a list such as `["bash", "-lc", "ls"]` the last word is returned. The words of another
+    list are quoted and joined with spaces, or joined with newlines if the first is `apply_patch` or the list is long.
+    """
     if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
         return command if isinstance(command, str) else ""
     if len(command) == 3 and command[0] in _WRAPPERS and command[1] in {"-c", "-lc"}:

@@ -76,8 +76,8 @@ class BarPiece:
 class Bar:
     """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step.
 
-    A bar that `is_cut` is higher than the axis: it ends above the axis, with a gap in it, and its pieces have the
-    proportions of the whole bar.
+    A bar that `is_cut` is higher than the axis: it ends above the axis, with a white mark across it, and its pieces
+    have the proportions of the whole bar.
     """
 
     step_x: float
@@ -90,8 +90,8 @@ class Bar:
     is_cut: bool = False
 
     @property
-    def gap_points(self) -> str:
-        """Corners of the slanted gap of a bar that is cut, which reaches beyond its sides."""
+    def cut_mark_polygon_points(self) -> str:
+        """Corners of the slanted white mark across a bar that is cut, which reaches beyond its sides."""
         left, right = round(self.x - 1, 2), round(self.x + self.width + 1, 2)
         low, high = (-_HEIGHT_OF_GAP_ABOVE_AXIS + sign * _GAP_SLOPE / 2 for sign in (1, -1))
         corners = ((left, low), (right, high), (right, high - _GAP), (left, low - _GAP))

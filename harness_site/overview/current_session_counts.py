@@ -34,15 +34,15 @@ class CurrentCounts:
     and no run owns it.
 
     `ready` are those whose calls are all decided and that nothing has resumed; the oldest has been so since
-    `ready_since`, and `standing_still` counts by agent those that have been so for `RESUMED_WITHIN`. `paused` are those
-    that wait for a decision or for another agent.
+    `ready_since`, and `not_resumed_in_time_by_agent` counts by agent those that have been so for `RESUMED_WITHIN`.
+    `paused` are those that wait for a decision or for another agent.
     """
 
     running: BoundedCount
     stalled: BoundedCount
     ready: BoundedCount
     ready_since: datetime | None
-    standing_still: Counter[str]
+    not_resumed_in_time_by_agent: Counter[str]
     paused: BoundedCount
     quarantined: BoundedCount
 
@@ -70,7 +70,7 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
         stalled=BoundedCount(min(stalled, LIMIT), has_more_owned or has_more_unowned or stalled > LIMIT),
         ready=_cap_count_at_limit(len(ready)),
         ready_since=convert_to_datetime(ready[0][0]) if ready else None,
-        standing_still=Counter([name for since, name in ready[:LIMIT] if since < long_ago]),
+        not_resumed_in_time_by_agent=Counter([name for since, name in ready[:LIMIT] if since < long_ago]),
         paused=_cap_count_at_limit(paused[: LIMIT + 1].count()),
         quarantined=_cap_count_at_limit(quarantined[: LIMIT + 1].count()),
     )

@@ -327,18 +327,20 @@ def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals,
 
 def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
     totals = list(_filter_by_scope_and_period(_select_model_sums(), scope, period))
-    measure = "spent" if any(row["spent"] for row in totals) else "used"
+    measure = "cost_sum" if any(row["cost_sum"] for row in totals) else "token_sum"
     highest = max((row[measure] for row in totals), default=0)
     return tuple(
         ModelTotals(
             row["model"],
             row["several"],
-            row["number"],
-            row["used"],
-            row["spent"],
+            row["session_count"],
+            row["token_sum"],
+            row["cost_sum"],
             float(row[measure] / highest) if highest else 0.0,
         )
-        for row in sorted(totals, key=lambda row: (-row["spent"], -row["used"], -row["number"], row["model"]))
+        for row in sorted(
+            totals, key=lambda row: (-row["cost_sum"], -row["token_sum"], -row["session_count"], row["model"])
+        )
     )
 
 
@@ -422,7 +424,7 @@ def _select_session_sums_by_columns(*columns: str) -> QuerySet[Any, Any]:
 @cache
 def _select_model_sums() -> QuerySet[Any, Any]:
     rows = ModelSums.objects.order_by().values("model", "several")
-    return rows.annotate(number=Sum("sessions"), used=Sum("tokens"), spent=Sum("cost"))
+    return rows.annotate(session_count=Sum("sessions"), token_sum=Sum("tokens"), cost_sum=Sum("cost"))
 
 
 @cache

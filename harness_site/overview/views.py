@@ -31,7 +31,7 @@ _MAX_AGENTS: Final = 200
 #: Largest number of rows of calls that are listed as those to decide first.
 _FIRST_ROWS: Final = 5
 #: Largest number of agents that are named because their decided sessions are not resumed.
-_MOST_AGENTS_STANDING_STILL: Final = 4
+_MOST_AGENTS_NOT_RESUMED: Final = 4
 #: Smallest change to a preceding number that is marked, as a part of that number.
 _REAL_CHANGE: Final = 0.25
 #: Smallest increase in percent that is described as a factor.
@@ -79,9 +79,9 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,
         "present": present,
-        "standing_still": present.standing_still.total(),
-        "agents_standing_still": present.standing_still.most_common(_MOST_AGENTS_STANDING_STILL),
-        "are_agents_left_out": len(present.standing_still) > _MOST_AGENTS_STANDING_STILL,
+        "not_resumed_in_time": present.not_resumed_in_time_by_agent.total(),
+        "agents_of_not_resumed": present.not_resumed_in_time_by_agent.most_common(_MOST_AGENTS_NOT_RESUMED),
+        "are_agents_left_out": len(present.not_resumed_in_time_by_agent) > _MOST_AGENTS_NOT_RESUMED,
         "lost": lost,
         "lost_before": lost_before if sums.preceding.sessions else None,
         "undecided": undecided,

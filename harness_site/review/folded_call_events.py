@@ -59,8 +59,11 @@ class TraceLine:
 
 
 def list_trace_lines(events: Sequence[TraceEvent]) -> list[TraceLine]:
-    """List the lines of a trace, with the days in the reader's time zone where they change; the first one is compared
-    with today."""
+    """List the lines of a trace.
+
+    A line has a `day` if it is the first one of another day than the line before it, in the reader's time zone; the
+    first line has one unless it is of today.
+    """
     return list(_build_lines(events, _get_day(clock.now()), is_folding=True))
 
 

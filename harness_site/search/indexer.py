@@ -3,7 +3,7 @@
 Indexing does not interfere with agents: it reads committed rows by primary key. Rows that existed before the index are
 read newest first, so that recent texts can be found soon; later rows in their order. An assigned key may not be
 committed yet: on PostgreSQL, a transaction may end after younger ones. A batch therefore reads all keys above
-`settled`, which advances when every transaction that was open at that time has ended.
+`settled`. `settled` advances to a key only when every transaction that was open when the key was read has ended.
 """
 
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ class ExcerptPart:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One hit. `source` is the key of the message or of the call, the latter also for a decision about it.
+    """One hit. `source` is the primary key of the message or the call; for a decision, that of the call it is about.
 
     `version` is the one to open if the newest version no longer contains the message. `is_question` is True for a call
     with which a framework asked people, and `is_copied` for one that a fork has copied from its original.

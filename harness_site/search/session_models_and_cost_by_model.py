@@ -37,7 +37,7 @@ def record_models_named_by_newest_versions(workspace: int, session_pks: Iterable
 
 def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
     models = Fact.objects.filter(session__in=sessions, trait=Trait.MODEL).values_list("session", "value")
-    new = _load_session_model_pairs_from_versions(sessions) - set(models)
+    new = _load_session_model_pairs_from_newest_versions(sessions) - set(models)
     if not new:
         return
     with transaction.atomic():
@@ -50,7 +50,9 @@ def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
         Fact.objects.bulk_create(facts, ignore_conflicts=True)
 
 
-def _load_session_model_pairs_from_versions(sessions: list[int]) -> set[tuple[int, str]]:
+def _load_session_model_pairs_from_newest_versions(sessions: list[int]) -> set[tuple[int, str]]:
+    """Load the models that the newest version names, and those that the few versions before it name after an answer of
+    the model."""
     is_newest = Q(version=F("session__latest_version"))
     rows = Checkpoint.objects.filter(session__in=sessions, version__gt=F("session__latest_version") - _VERSIONS)
     stated: QuerySet[Any, Any] = rows.filter(is_newest | Q(phase=Phase.POST_LLM)).order_by()

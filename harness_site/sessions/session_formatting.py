@@ -15,7 +15,7 @@ from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import Part, TextPart
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
-from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.core import formatting, status_labels
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only, mask_text
@@ -55,21 +55,21 @@ _ROLES: Final = {
 }
 
 _SHAPES: Final = {
-    Standing.RUNNING: "run",
-    Standing.STALLED: "wait",
-    Standing.IDLE: "off",
-    Standing.NEEDS_REVIEW: "unknown",
-    Standing.QUARANTINED: "bad",
-    Standing.READY: "run",
-    Standing.PAUSED: "wait",
-    Standing.COMPLETED: "ok",
-    Standing.FAILED: "bad",
-    Standing.CANCELLED: "off",
+    DisplayStatus.RUNNING: "run",
+    DisplayStatus.STALLED: "wait",
+    DisplayStatus.IDLE: "off",
+    DisplayStatus.NEEDS_REVIEW: "unknown",
+    DisplayStatus.QUARANTINED: "bad",
+    DisplayStatus.READY: "run",
+    DisplayStatus.PAUSED: "wait",
+    DisplayStatus.COMPLETED: "ok",
+    DisplayStatus.FAILED: "bad",
+    DisplayStatus.CANCELLED: "off",
 }
 
 
 def get_session_status_shape_and_label(
-    value: Standing | str,
+    value: DisplayStatus | str,
     undecided: int,
     awaiting: int = 0,
     questions: int = 0,
@@ -82,29 +82,29 @@ def get_session_status_shape_and_label(
     A call that only awaits approval has not run, so its outcome is not shown as unknown.
     An unknown status is shown as it is stored.
     """
-    if value is Standing.QUARANTINED:
+    if value is DisplayStatus.QUARANTINED:
         return _SHAPES[value], str(value.label)
     if ended_without_result:
-        return _SHAPES[Standing.CANCELLED], gettext("Ended without a result")
+        return _SHAPES[DisplayStatus.CANCELLED], gettext("Ended without a result")
     if waiting is not None:
         if waiting.ready:
             return "wait", gettext("Paused — all answers have arrived")
         return "wait", ngettext(
             "Paused — waiting for %(count)s answer", "Paused — waiting for %(count)s answers", waiting.open
         ) % {"count": format_count(waiting.open)}
-    if value is Standing.NEEDS_REVIEW and undecided and questions == undecided:
+    if value is DisplayStatus.NEEDS_REVIEW and undecided and questions == undecided:
         return "wait", ngettext(
             "Paused — %(count)s question awaits an answer", "Paused — %(count)s questions await an answer", undecided
         ) % {"count": undecided}
-    if value is Standing.NEEDS_REVIEW and undecided and awaiting == undecided and not questions:
+    if value is DisplayStatus.NEEDS_REVIEW and undecided and awaiting == undecided and not questions:
         return "wait", ngettext(
             "Paused — %(count)s call awaits approval", "Paused — %(count)s calls await approval", undecided
         ) % {"count": undecided}
-    if value is Standing.NEEDS_REVIEW and undecided:
+    if value is DisplayStatus.NEEDS_REVIEW and undecided:
         return "wait" if awaiting == undecided else "unknown", ngettext(
             "Paused — %(count)s call needs a decision", "Paused — %(count)s calls need a decision", undecided
         ) % {"count": undecided}
-    if isinstance(value, Standing):
+    if isinstance(value, DisplayStatus):
         return _SHAPES[value], str(value.label)
     return "unknown", gettext("Unknown status: %(status)s") % {"status": mask_and_reveal_hidden(value)}
 

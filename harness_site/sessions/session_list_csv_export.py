@@ -83,7 +83,7 @@ def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]
         row.session_id,
         row.title,
         row.agent,
-        str(row.standing),
+        str(row.display_status),
         str(row.undecided),
         str(row.version),
         str(row.messages),

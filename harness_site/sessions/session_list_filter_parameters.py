@@ -11,7 +11,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.enums import DecisionKind, InterruptReason, RunStatus
 from checkpoints.models import Decision, Run, ToolCall
-from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
@@ -76,7 +76,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
         # The start of a session from a transcript without times is unknown.
         conditions.append(Q(has_times=True))
     return SessionFilter(
-        standing=Standing(status) if status in Standing.values else None,
+        display_status=DisplayStatus(status) if status in DisplayStatus.values else None,
         agent=read_and_decrypt_text_parameter(asked, "agent"),
         since=times.since if by_start else None,
         until=times.until if by_start else None,
@@ -120,7 +120,7 @@ def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
     no_amount = gettext("“%(value)s” is not an amount, so it does not filter. Enter dollars such as 1.50.")
     checks: dict[str, tuple[Callable[[str], bool], str]] = {
         "status": (
-            lambda text: text in Standing.values,
+            lambda text: text in DisplayStatus.values,
             gettext("“%(value)s” is not a status, so it does not filter."),
         ),
         "sort": (

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.core import formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
@@ -87,7 +87,7 @@ def build_session_list_lines(
         with use_masking_rules_with_extra_values(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
             shape, status = get_session_status_shape_and_label(
-                row.standing,
+                row.display_status,
                 row.undecided,
                 row.awaiting,
                 row.questions,
@@ -142,7 +142,7 @@ def _list_fork_marks(row: SessionRow) -> tuple[str, ...]:
 
 def _get_css_class(row: SessionRow) -> str:
     """Return the style class of a line, for the colour of its edge: altered, with an unknown outcome, or waiting."""
-    if row.standing is Standing.QUARANTINED:
+    if row.display_status is DisplayStatus.QUARANTINED:
         return "altered"
     return "unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else ""
 
@@ -153,7 +153,7 @@ def _render_owner_host_or_duration(row: SessionRow) -> SafeString | str:
         return ""
     if row.is_finished:
         return _("took %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
-    if owner is None and row.standing == Standing.STALLED:
+    if owner is None and row.display_status == DisplayStatus.STALLED:
         values = {"when": render_time_ago(row.last_active_at)}
         return mark_safe(_("last active %(when)s, resume it to continue") % values)  # noqa: S308 - of numbers alone
     if owner is None:

@@ -26,8 +26,8 @@ WRITING = {
     "versions.save_version._save_version_under_session_lock",
     "calls.intent_log._insert_call_sealed_if_enabled",
     "calls.intent_log._issue_call_under_session_lock",
-    "calls.write_outcomes._write_outcome_sealed_if_enabled",
-    "calls.write_outcomes._write_outcome_with_value_or_interruption_event",
+    "calls.write_outcomes_and_interruptions._write_outcome_sealed_if_enabled",
+    "calls.write_outcomes_and_interruptions._write_outcome_with_value_or_interruption_event",
 }
 
 

@@ -10,7 +10,7 @@ WRITING = {
     "peers.accept_agent_response.accept_response",
     "peers.cancel_paused_session.cancel_paused_session",
     "peers.extend_and_sweep_agent_deadlines._expire_overdue_calls_and_complete_joins",
-    "peers.pause_run_until_agents_respond._pause_run_in_transaction",
+    "peers.pause_run_for_agent_calls._pause_run_in_transaction",
     "peers.take_paused_task._mark_task_and_joins_taken",
     "peers.agent_notice_outbox._claim_calls_with_due_notices",
     "peers.agent_notice_outbox._delete_notice",

@@ -88,7 +88,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the intent is durable before the effect",
-        "checkpoints/tools/dispatch.py",
+        "checkpoints/tools/run_call_and_record_outcome.py",
         "    execution: Execution | ToolResult = yield from log.issue_or_answer_call_flow(request, wait_options)\n",
         "    early = yield Invoke(request.tool.run, bound_args, request.tool.timeout)\n"
         "    request = replace(request, tool=replace(request.tool, run=lambda **_: early))\n"
@@ -112,7 +112,7 @@ MUTATIONS = [
     ),
     Mutation(
         "an error that leaves it open is not a failure",
-        "checkpoints/tools/dispatch.py",
+        "checkpoints/tools/run_call_and_record_outcome.py",
         "if not tool.logged or not tool.leaves_outcome_unknown(error):",
         "if True:",
         f"{TESTS}/tools/test_outcomes.py::test_ambiguous_error_needs_review_and_never_runs_again",

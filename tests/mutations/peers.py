@@ -13,7 +13,7 @@ TELLING = "tests/integration/checkpoints/peers/test_outbox.py"
 PEER_MUTATIONS = [
     Mutation(
         "a response counts once",
-        "checkpoints/peers/pause_run_until_agents_respond.py",
+        "checkpoints/peers/lock_and_answer_agent_calls.py",
         "filter(pk=call.pk, status=PeerCallStatus.WAITING)",
         "filter(pk=call.pk)",
         f"{ACCEPTING}::test_repeated_response_counts_once",
@@ -27,7 +27,7 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "an early response is counted by the pause",
-        "checkpoints/peers/pause_run_until_agents_respond.py",
+        "checkpoints/peers/pause_run_for_agent_calls.py",
         "return bool(count) and agent_call_join_counters.",
         "return False and agent_call_join_counters.",
         f"{ACCEPTING}::test_early_response_is_counted_by_the_pause",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.calls.intent_log import issue_call_or_find_live_call
-from checkpoints.calls.write_outcomes import write_call_outcome_or_store_late_result_and_raise
+from checkpoints.calls.write_outcomes_and_interruptions import write_call_outcome_or_store_late_result_and_raise
 from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError

@@ -21,8 +21,8 @@ from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
-from checkpoints.tools.dispatch import build_call_intent_of_tool
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
+from checkpoints.tools.run_call_and_record_outcome import build_call_intent_of_tool
 
 #: Types of the interrupts by which a guarded call waits for a person.
 GATE_TYPES = frozenset({"review_required", "approval_required"})

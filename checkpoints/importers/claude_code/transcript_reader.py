@@ -77,7 +77,10 @@ class ClaudeCodeReader:
                 conversation.write_complete_messages()
 
     def _note_and_get_conversation_name(self, line: Line) -> str:
-        """Note and return the conversation that a line belongs to: empty for the one that the file is named after."""
+        """Return the name of the side conversation (subagent) of a line; empty for the main one.
+
+        The name is noted for the lines that have this one as their parent.
+        """
         if self._agent_id or line.get("isSidechain") is not True:
             return ""
         agent, uuid, parent = line.get("agentId"), line.get("uuid"), line.get("parentUuid")

@@ -123,7 +123,7 @@ class Command(BaseCommand):
         bar = ProgressBar(sys.stderr)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # also while the first import runs
 
-        def report_change(report: ImportReport) -> None:
+        def print_totals_and_clear_refused(report: ImportReport) -> None:
             bar.write_newline_if_drawn()
             self.stdout.write(
                 f"{len(set(report.session_ids)):,} sessions, {report.new_messages:,} new messages. "
@@ -135,7 +135,7 @@ class Command(BaseCommand):
 
         try:
             watch = FolderWatch(checkpointer, path, wishes, workers=workers)
-            watch_transcripts(watch, stop=Event(), progress=bar, on_change=report_change)
+            watch_transcripts(watch, stop=Event(), progress=bar, on_change=print_totals_and_clear_refused)
         except KeyboardInterrupt:
             self.stdout.write("The watch has ended. What was imported stays.")
 

@@ -1,4 +1,8 @@
-"""`manage.py pending`: list the calls without an outcome, in one session or in all of a workspace."""
+"""`manage.py pending`: list the unfinished calls of one session, or of all sessions of a workspace.
+
+Unfinished is a call that is issued (running, or left by a run that died), interrupted, or awaiting approval. The calls
+that wait for a person are fewer: a running one does not.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,10 @@ from checkpoints.models import ToolCall
 
 
 class Command(BaseCommand):
-    help = "List the tool calls that have no outcome: running, interrupted, or awaiting approval."
+    help = (
+        "List the unfinished tool calls: running, issued by a run that has died, interrupted (outcome unknown), or "
+        "awaiting approval. Approved calls that have not run yet and calls of imported transcripts are not listed."
+    )
     #: Checks load the views of the site, which takes longer than the work of this command.
     requires_system_checks = ()
 
@@ -30,7 +37,7 @@ class Command(BaseCommand):
         session_id = options["session_id"]
         try:
             for listed_id in (
-                [session_id] if session_id is not None else _list_session_ids_with_pending_calls(checkpointer)
+                [session_id] if session_id is not None else _list_session_ids_with_unfinished_calls(checkpointer)
             ):
                 for call in checkpointer.pending_tool_calls(listed_id):
                     self._print_call(listed_id, call, as_json=options["json"])
@@ -51,7 +58,7 @@ def _escape_control_characters(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def _list_session_ids_with_pending_calls(checkpointer: SyncCheckpointer) -> list[str]:
+def _list_session_ids_with_unfinished_calls(checkpointer: SyncCheckpointer) -> list[str]:
     store = checkpointer.store
     calls = ToolCall.objects.using(store.using).filter(
         workspace_id=store.workspace_id, status__in=sorted({CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})

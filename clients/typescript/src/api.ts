@@ -270,7 +270,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the calls that have no outcome */
+        /** List the unfinished calls of a session: issued, interrupted or awaiting approval */
         get: operations["list_pending_calls"];
         put?: never;
         /**

@@ -82,7 +82,8 @@ def _parse_and_render_markdown_cached(text: str, _rules: MaskingRules | None, _l
     return mark_safe(reveal_hidden_characters(_cleaner.clean(html)))  # noqa: S308 - this is the sanitiser
 
 
-def _highlight_code_block(code: str, language: str, _attributes: str) -> str:
+def _mask_and_highlight_code_block(code: str, language: str, _attributes: str) -> str:
+    """Highlight a code block. Its secrets are masked here, as no other rule sees its text."""
     return f'<pre class="code">{mask_and_highlight_code(code, language)}</pre>'
 
 
@@ -162,7 +163,7 @@ def _render_text_with_its_spaces(
 
 
 def _build_markdown_parser() -> MarkdownIt:
-    parser = MarkdownIt("js-default", {"html": False, "breaks": True, "highlight": _highlight_code_block})
+    parser = MarkdownIt("js-default", {"html": False, "breaks": True, "highlight": _mask_and_highlight_code_block})
     parser.core.ruler.push("demote", _demote_headings)
     parser.core.ruler.push("mask", _mask_parsed_tokens)
     parser.inline.ruler.at("newline", _break_line_and_keep_indentation)

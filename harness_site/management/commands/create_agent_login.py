@@ -1,4 +1,7 @@
-"""`manage.py create_agent_login`: a login of agents on PostgreSQL, with only the rights that they need."""
+"""`manage.py create_agent_login`: create a PostgreSQL login role for agents, with only the rights that they need.
+
+It is no account of the dashboard, and no API token.
+"""
 
 import secrets
 from argparse import ArgumentParser
@@ -21,7 +24,7 @@ from harness_site.database_role_privileges import (
 
 
 class Command(BaseCommand):
-    help = "Creates a login of agents on PostgreSQL, with only the rights they need, and prints the URL to use."
+    help = "Create a PostgreSQL login role for agents, with only the rights they need, and print the URL to use."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("login", nargs="?", default="my_agent", help="name of the login (default: my_agent)")

@@ -1,11 +1,12 @@
-"""Table of the mail servers that have accepted a message."""
+"""Mail servers that accepted a message of this installation at least once: one row for each, never updated."""
 
 from django.db import models
 from django.db.models.functions import Now
 
 
 class AcceptingMailServer(models.Model):
-    """Mail server that has accepted a message of this installation, and when it did so for the first time."""
+    """First acceptance of a message of this installation by a mail server; whether the server still accepts is
+    unknown."""
 
     #: Host and port.
     address = models.CharField(max_length=300, unique=True)

@@ -55,10 +55,10 @@ def parse_same_approval_group(query: QueryDict) -> SameApprovalGroup:
     people = query.get("people", "")
     tool = decrypt_name_if_encrypted(query.get("tool", "").replace("\0", ""))
     number = int(people) if people.isascii() and people.isdecimal() and len(people) < 5 else 1
-    return SameApprovalGroup(tool, number, filters=_parse_filters(query))
+    return SameApprovalGroup(tool, number, filters=_select_filter_parameters(query))
 
 
-def _parse_filters(query: QueryDict) -> tuple[tuple[str, str], ...]:
+def _select_filter_parameters(query: QueryDict) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name in _FILTER_PARAMETERS if (value := query.get(name)))
 
 
@@ -75,7 +75,7 @@ def list_groups_of_calls_awaiting_same_approval(
     has_more = len(found) > COUNT_LIMIT
     numbers = Counter((tool, people) for pk, tool, people in found[:COUNT_LIMIT] if pk not in except_calls)
     return [
-        SameApprovalGroup(tool, people, BoundedCount(number, has_more), _parse_filters(query))
+        SameApprovalGroup(tool, people, BoundedCount(number, has_more), _select_filter_parameters(query))
         for (tool, people), number in numbers.items()
         if number > 1
     ]

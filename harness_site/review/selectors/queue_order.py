@@ -53,11 +53,11 @@ def build_deadline_expression() -> Any:
 def list_sort_keys_of_queue_calls_after_key(
     calls: QuerySet[ToolCall], sort: QueueSort, *, after: int | None, limit: int
 ) -> list[tuple[Any, ...]]:
-    """List the sort keys of the first `limit` of `calls`, which wait, in their order; each ends with the primary key.
-    With `after`, only those of the calls after the call with that key, whatever its status.
+    """List the sort keys of the first `limit` waiting `calls`, in the order of the queue.
 
-    The call may have been decided since, because its sort keys do not change. If it no longer exists, all calls are
-    listed.
+    The last part of a key is the primary key of the call. With `after`, the primary key of a call, the list begins
+    below that call. It may have been decided since, because its sort keys do not change; if it no longer exists, the
+    list begins at the first call.
     """
     keys = _build_sort_keys(sort)
     ordered = calls.annotate(**keys)

@@ -33,10 +33,9 @@ class HistoryItem:
     """An audit event, or a decision about a call, with its key. `details` is JSON.
 
     `call_pk` and `tool` are set for a decision, and for the interruption of a call; `reason` is then the message of its
-    error. Of a question that was asked, only `call_pk` is set.
-    `entry_count` is the number of equal entries that this one stands for, of which the oldest was recorded at `since`.
-    `final` is False if more of the `approvals` people have to agree; `intact` is False if the event does not match its
-    recorded hash.
+    error. Of a question that was asked, only `call_pk` is set. `entry_count` is the number of equal entries that this
+    one stands for, of which the oldest was recorded at `first_entry_at`. `final` is False if more of the `approvals`
+    people have to agree; `intact` is False if the event does not match its recorded hash.
     """
 
     pk: int
@@ -57,7 +56,7 @@ class HistoryItem:
     approvals: int = 1
     intact: bool = True
     entry_count: int = 1
-    since: datetime | None = None
+    first_entry_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ class ReadEventGroup:
         return self.rows[0].at
 
     @property
-    def since(self) -> datetime:
-        return self.rows[-1].since or self.rows[-1].at
+    def first_entry_at(self) -> datetime:
+        return self.rows[-1].first_entry_at or self.rows[-1].at
 
     @property
     def entry_count(self) -> int:
@@ -160,7 +159,7 @@ def merge_repeated_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryI
     """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
     for _key, equal_rows in groupby(rows, key=_get_key_of_equal_read_events):
         newest, *others = equal_rows
-        yield replace(newest, entry_count=1 + len(others), since=others[-1].at) if others else newest
+        yield replace(newest, entry_count=1 + len(others), first_entry_at=others[-1].at) if others else newest
 
 
 def group_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | ReadEventGroup]:

@@ -40,8 +40,8 @@ from checkpoints.sessions.display_status import (
     ENDED_WITHOUT_RESULT,
     HAS_LIVE_OWNER,
     LAST_RUN_STATUS,
+    DisplayStatus,
     SessionOwner,
-    Standing,
     build_session_owner_of_run,
     get_session_display_status,
 )
@@ -81,17 +81,18 @@ class SessionRow:
     """Summary of one session.
 
     `cost` is in US dollars, None if it is unknown; `undecided` counts the calls that block it, `awaiting` those of them
-    that have not run and await an approval or an answer, and `questions` those of these that are questions. `standing`
-    is the stored text if that is not a known status. `ended_without_result` says that the session is stored as
-    cancelled because the transcript from which it was imported has no result for a call. `last_run_lost_at` is the
-    last sign of life of the newest run if that was lost; `ended_at` and `updated_at` are then when it was noticed.
+    that have not run and await an approval or an answer, and `questions` those of these that are questions.
+    `display_status` is the stored text if that is not a known status. `ended_without_result` says that the session is
+    stored as cancelled because the transcript from which it was imported has no result for a call. `last_run_lost_at`
+    is the last sign of life of the newest run if that was lost; `ended_at` and `updated_at` are then when it was
+    noticed.
     """
 
     pk: int
     session_id: str
     title: str
     agent: str
-    standing: Standing | str
+    display_status: DisplayStatus | str
     undecided: int
     awaiting: int
     questions: int
@@ -115,11 +116,11 @@ class SessionRow:
 
     @property
     def is_finished(self) -> bool:
-        return self.standing in {Standing.COMPLETED, Standing.FAILED, Standing.CANCELLED}
+        return self.display_status in {DisplayStatus.COMPLETED, DisplayStatus.FAILED, DisplayStatus.CANCELLED}
 
     @property
     def is_finished_or_quarantined(self) -> bool:
-        return self.is_finished or self.standing is Standing.QUARANTINED
+        return self.is_finished or self.display_status is DisplayStatus.QUARANTINED
 
     @property
     def duration(self) -> timedelta:
@@ -133,7 +134,7 @@ class SessionRow:
     @property
     def last_active_at(self) -> datetime:
         """Return when anything happened last: that a process is lost is noticed when it has long done nothing."""
-        if self.standing is not Standing.STALLED:
+        if self.display_status is not DisplayStatus.STALLED:
             return self.updated_at
         return self.last_run_lost_at or (self.updated_at if self.owner is None else self.owner.seen_at)
 
@@ -414,7 +415,7 @@ def _build_session_row(session: Session, undecided: Counter[str], questions: int
         session_id=session.session_id,
         title=session.title,
         agent=session.agent,
-        standing=get_session_display_status(
+        display_status=get_session_display_status(
             session.status,
             alive=is_alive,
             orphaned=session.owner_id is not None or was_lost,

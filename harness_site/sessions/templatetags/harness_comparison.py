@@ -80,7 +80,7 @@ def list_figures_of_sessions(first: SessionHead, second: SessionHead) -> list[Co
     """List what became of two sessions, whichever of their versions are compared."""
     chips = tuple(
         session_formatting.get_session_status_shape_and_label(
-            head.row.standing,
+            head.row.display_status,
             head.row.undecided,
             head.row.awaiting,
             head.row.questions,

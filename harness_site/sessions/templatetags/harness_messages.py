@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.core.rendering.html_match_highlighting import FOUND, mark_search_words_and_open_folds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.message_html import render_message_html
@@ -68,7 +68,7 @@ def _collect_message_variables(context: Context) -> dict[str, Any]:
         variables = {name: context.get(name) for name in _PASSED}
         head = context.get("head")
         variables["has_no_times"] = head is not None and not head.row.has_times
-        variables["is_running"] = head is not None and head.row.standing is Standing.RUNNING
+        variables["is_running"] = head is not None and head.row.display_status is DisplayStatus.RUNNING
         context.render_context[_COLLECTED] = variables
     return variables
 

@@ -18,7 +18,7 @@ from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus, 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
 from checkpoints.models.translated_enum_choices import translate_label
-from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details, event_sentences
 from harness_site.core import formatting, status_labels
@@ -134,7 +134,7 @@ def format_time_taken(span: timedelta | None) -> str:
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""
     shape, words = session_formatting.get_session_status_shape_and_label(
-        row.standing,
+        row.display_status,
         row.undecided,
         row.awaiting,
         row.questions,
@@ -159,12 +159,15 @@ def render_version_options(numbers: Sequence[int], selected: int | None = None) 
 @register.simple_tag
 def list_session_status_choices() -> list[tuple[str, str]]:
     broader = {
-        Standing.STALLED: _("Orphaned: the last run was lost"),
-        Standing.IDLE: _("Idle: the last run ended in order"),
-        Standing.PAUSED: _("Paused for other agents"),
-        Standing.CANCELLED: _("Cancelled or ended without a result"),
+        DisplayStatus.STALLED: _("Orphaned: the last run was lost"),
+        DisplayStatus.IDLE: _("Idle: the last run ended in order"),
+        DisplayStatus.PAUSED: _("Paused for other agents"),
+        DisplayStatus.CANCELLED: _("Cancelled or ended without a result"),
     }
-    return [(standing.value, broader.get(standing, str(standing.label))) for standing in Standing]
+    return [
+        (display_status.value, broader.get(display_status, str(display_status.label)))
+        for display_status in DisplayStatus
+    ]
 
 
 @register.simple_tag

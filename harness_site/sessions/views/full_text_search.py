@@ -121,7 +121,7 @@ def show_hits_or_redirect_to_correction(
         "session_links": SessionLinks(),
         "found": found,
         **_build_place_among_all_results_context(request, found, cursor, number),
-        "standing": load_index_status(),
+        "index_status": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
         "near_names": [] if groups or found.next or cursor or found.slow else load_near_names(),

@@ -62,7 +62,7 @@ def serve_message_audio(request: MemberRequest, pk: int, position: int, index: i
     content = _decode_base64_or_none(found[1])
     if content is None:
         raise PageNotFound(_("This recording is damaged."), _("The message shows its data as text."), head)
-    return _build_ranged_response(request.headers.get("Range", ""), content, found[0])
+    return _build_full_or_ranged_response(request.headers.get("Range", ""), content, found[0])
 
 
 def _load_session_head_and_message_parts(
@@ -82,8 +82,9 @@ def _decode_base64_or_none(data: str) -> bytes | None:
         return None
 
 
-def _build_ranged_response(requested: str, content: bytes, content_type: str) -> HttpResponse:
-    """Build the response for the range of bytes that a request names; for all of them without one."""
+def _build_full_or_ranged_response(requested: str, content: bytes, content_type: str) -> HttpResponse:
+    """Build the response with the range of bytes that a `Range` header names; with all of them (200) if it names
+    none."""
     headers = {**_HEADERS, "Accept-Ranges": "bytes"}
     match = _RANGE.match(requested)
     if match is None:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
-from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_unencodable_characters
@@ -112,7 +112,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "outline": outline,
         "reading": transcript_content_choices.read_reading_choices_from_cookie(request),
         "following": is_live,
-        "opens_at_end": is_opening and not request.GET and head.row.standing is Standing.RUNNING,
+        "opens_at_end": is_opening and not request.GET and head.row.display_status is DisplayStatus.RUNNING,
         "words": words,
         "found": transcript_search.find_nearest_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,

@@ -64,7 +64,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "later": after is not None,
         "looked_at": workspace_call_log.LOOKED_AT,
         "most_found": passage_search.MOST_CALLS,
-        "standing": None if filters.found is None else load_index_status(),
+        "index_status": None if filters.found is None else load_index_status(),
         "exported": _build_export_url_with_filters(request),
     }
     return render(request, "sessions/workspace_calls.html", context)

@@ -130,7 +130,7 @@ def test_axis_is_cut_above_the_other_days_if_one_is_far_higher() -> None:
     assert [index for index, bar in enumerate(chart.bars) if bar.is_cut] == [8]
     (piece,) = chart.bars[8].pieces
     assert (piece.y, piece.y + piece.height) == (-18, 160)  # it goes on above the axis
-    assert piece.y < min(float(corner.split(",")[1]) for corner in chart.bars[8].gap_points.split())
+    assert piece.y < min(float(corner.split(",")[1]) for corner in chart.bars[8].cut_mark_polygon_points.split())
     (label,) = chart.cut_labels
     assert (label.text, label.x) == ("900", f"{8.5 / 14 * 100:.2f}%")
     (other,) = chart.bars[4].pieces

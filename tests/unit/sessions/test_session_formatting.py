@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from checkpoints.formats.parse_message_parts import ImagePart
-from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.sessions import message_media_sources, session_formatting
 from harness_site.sessions.message_media_sources import ImageSource
 from harness_site.sessions.templatetags import harness_tools
@@ -52,42 +52,42 @@ def test_signed_numbers() -> None:
 
 
 def test_paused_session_shows_the_number_of_pending_calls() -> None:
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 1) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 1) == (
         "unknown",
         "Paused — 1 call needs a decision",
     )
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 3) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 3) == (
         "unknown",
         "Paused — 3 calls need a decision",
     )
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 0) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 0) == (
         "unknown",
         "Paused for a decision",
     )
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 1, 1) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 1, 1) == (
         "wait",
         "Paused — 1 call awaits approval",
     )
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 2, 2) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 2, 2) == (
         "wait",
         "Paused — 2 calls await approval",
     )
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 1, 1, 1) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 1, 1, 1) == (
         "wait",
         "Paused — 1 question awaits an answer",
     )
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 2, 2, 1) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 2, 2, 1) == (
         "wait",
         "Paused — 2 calls need a decision",
     )
-    assert session_formatting.get_session_status_shape_and_label(Standing.NEEDS_REVIEW, 3, 2) == (
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.NEEDS_REVIEW, 3, 2) == (
         "unknown",
         "Paused — 3 calls need a decision",
     )
 
 
 def test_session_without_a_process_is_labelled() -> None:
-    assert session_formatting.get_session_status_shape_and_label(Standing.STALLED, 0) == ("wait", "Orphaned")
+    assert session_formatting.get_session_status_shape_and_label(DisplayStatus.STALLED, 0) == ("wait", "Orphaned")
 
 
 def test_unknown_role_is_named_but_not_used_as_a_css_class() -> None:

@@ -20,10 +20,10 @@ from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.file_import import FileImport, ImportOptions
 from checkpoints.importers.find_and_read_transcript_files import SourceFile, find_source_files
-from checkpoints.importers.folder_import import FolderImport
 from checkpoints.importers.import_in_processes import import_file_group_in_transactions
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session_rows import SessionEnd
+from checkpoints.importers.incremental_file_import import IncrementalFileImport
 from checkpoints.importers.parallel_file_groups import (
     can_forked_processes_use_database,
     choose_number_of_workers,
@@ -307,15 +307,19 @@ def test_sessions_of_file_that_is_refused_while_it_is_read_are_counted(cp: SyncC
 def test_group_whose_connection_is_lost_is_imported_file_by_file(
     cp: SyncCheckpointer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, finish, lost = find_source_files(folder)[1:5], FolderImport.flush_and_queue_imported_file_row, list[Path]()
+    files, finish, lost = (
+        find_source_files(folder)[1:5],
+        IncrementalFileImport.flush_and_queue_imported_file_row,
+        list[Path](),
+    )
 
-    def lose_connection_once(self: FolderImport, file_import: FileImport) -> None:
+    def lose_connection_once(self: IncrementalFileImport, file_import: FileImport) -> None:
         if file_import.file == files[2] and not lost:
             lost.append(file_import.file.path)
             connections[cp.store.using].connection.close()
         finish(self, file_import)
 
-    monkeypatch.setattr(FolderImport, "flush_and_queue_imported_file_row", lose_connection_once)
+    monkeypatch.setattr(IncrementalFileImport, "flush_and_queue_imported_file_row", lose_connection_once)
     reports = import_file_group_in_transactions(cp.store, ImportOptions(), files, lambda read: None)
     assert len(lost) == 1
     assert [(report.refused, report.sessions) for report in reports] == [([], 1)] * 4

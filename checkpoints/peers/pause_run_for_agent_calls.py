@@ -1,8 +1,10 @@
-"""Pause a run: it stops to wait for other agents, and releases its session."""
+"""Pause a run for its calls to other agents: store its state and the calls, and release its session.
+
+`accept_agent_response` takes the responses, and `take_paused_task` the task with which any process continues.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,19 +12,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, connections, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Max
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
-from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus, RunStatus, SessionStatus
+from checkpoints.enums import AuditKind, NoticeKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExists, StorageUnavailable
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
-from checkpoints.peers import agent_call_join_counters, call_join_and_pause_types, secret_value_encryption
+from checkpoints.peers import (
+    agent_call_join_counters,
+    call_join_and_pause_types,
+    lock_and_answer_agent_calls,
+    secret_value_encryption,
+)
 from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
 from checkpoints.sessions import create_finish_release, session_blocking_by_paused_tasks, take_and_release_ownership
@@ -72,7 +78,7 @@ def _build_validated_pause_request(state: object, joins: Iterable[call_join_and_
     _require_distinct_ids("call", [validate_id("peer call id", call.id) for call in calls])
     for call in calls:
         validate_id("peer", call.peer)
-        build_deadline_expression(call.deadline)
+        parse_agent_call_deadline(call.deadline)
     requests = {
         call.id: secret_value_encryption.dump_with_encrypted_secrets(call.request, f"request of {call.id}")
         for call in calls
@@ -86,7 +92,7 @@ def _require_distinct_ids(what: str, ids: list[str]) -> None:
             raise InvalidInput(f"There is more than one {what} {identifier!r} in this pause. Nothing was written.")
 
 
-def build_deadline_expression(deadline: Deadline) -> Any:
+def parse_agent_call_deadline(deadline: Deadline) -> Any:
     """Parse a deadline to an expression over the database's clock, or to the given time. Raises `InvalidInput`."""
     if isinstance(deadline, datetime):
         if deadline.tzinfo is None:
@@ -121,7 +127,7 @@ def _find_conflicting_call_id(store: Store, request: _PauseRequest) -> str | Non
 
 
 def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
-    lock_call_ids(connections[store.using], store.workspace_id, request.requests)
+    lock_and_answer_agent_calls.lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
     session_blocking_by_paused_tasks.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
@@ -182,7 +188,7 @@ def _build_agent_call(store: Store, join: Join, call: call_join_and_pause_types.
         peer=call.peer,
         request=request,
         token_digest=digests.digest_token(call.token),
-        deadline=build_deadline_expression(call.deadline),
+        deadline=parse_agent_call_deadline(call.deadline),
         notice="" if call.sent else NoticeKind.REQUEST,
         tell_after=None if call.sent else Now(),
     )
@@ -204,7 +210,9 @@ def _consume_early_responses_and_complete_join(store: Store, join: Join, receipt
             if response.call_id == call.call_id and _does_response_have_peer_and_token_of_call(call, response)
         ]
         if matching_responses:
-            write_result_of_open_agent_call(store, call, matching_responses[0].result, receipt)
+            lock_and_answer_agent_calls.write_result_of_open_agent_call(
+                store, call, matching_responses[0].result, receipt
+            )
             count += 1
     early_responses.delete()
     return bool(count) and agent_call_join_counters.add_closed_calls_and_complete_join_if_last(
@@ -215,21 +223,6 @@ def _consume_early_responses_and_complete_join(store: Store, join: Join, receipt
 def _does_response_have_peer_and_token_of_call(call: PeerCall, response: EarlyResponse) -> bool:
     peer_fits = response.peer in ("", call.peer)
     return peer_fits and call.token_digest in ("", response.token_digest)
-
-
-def write_result_of_open_agent_call(store: Store, call: PeerCall, result: str, receipt: str) -> bool:
-    """Write the result onto an open call. Returns False if it is not open any more."""
-    open_call = PeerCall.objects.using(store.using).filter(pk=call.pk, status=PeerCallStatus.WAITING)
-    return bool(
-        open_call.update(
-            status=PeerCallStatus.ANSWERED,
-            result=result,
-            receipt=receipt,
-            settled_at=Now(),
-            notice="",
-            tell_after=None,
-        )
-    )
 
 
 def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, error: StorageUnavailable) -> Paused:
@@ -266,22 +259,3 @@ def _load_stored_pause(store: Store, task: PausedTask) -> Paused:
         tuple(complete.order_by("pk").values_list("join_id", flat=True)),
         session_blocking_by_paused_tasks.select_complete_unsaved_joins(store, task.session).exists(),
     )
-
-
-def lock_call_ids(connection: BaseDatabaseWrapper, workspace_pk: int, call_ids: Iterable[str]) -> None:
-    """Lock these call ids against other transactions until the end of this one.
-
-    A pause and an early response to one of its calls take this lock, so that one of them sees the other.
-    On SQLite, which has only one writing transaction, there is nothing to do.
-    """
-    if connection.vendor != "postgresql":
-        return
-    # Locked in one order, so that two transactions with several common ids cannot deadlock.
-    keys = sorted({_compute_advisory_lock_key(workspace_pk, call_id) for call_id in call_ids})
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key", [keys])
-
-
-def _compute_advisory_lock_key(workspace_pk: int, call_id: str) -> int:
-    digest = hashlib.blake2b(call_id.encode(), digest_size=8, key=str(workspace_pk).encode(), person=b"peer call")
-    return int.from_bytes(digest.digest(), "big", signed=True)

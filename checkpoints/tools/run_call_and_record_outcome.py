@@ -1,4 +1,4 @@
-"""Dispatch of one call of a known tool, from intent to outcome."""
+"""Run one call of a known tool and record its outcome, after the log has its intent; what a dispatch of it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Import of the files of a folder one by one, with what the database remembers about the last import of each."""
+"""Incremental import of files: the database remembers how each was when it was imported, and unchanged ones are
+skipped."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ UNEXPECTED_CONTENT = (
 )
 
 
-class FolderImport:
-    """Import of many files, with what is known about their last import."""
+class IncrementalFileImport:
+    """Import of many files one by one, which remembers how each was, so that a later one can skip unchanged files."""
 
     def __init__(
         self,

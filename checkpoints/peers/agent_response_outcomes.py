@@ -1,5 +1,7 @@
-"""Outcomes of a response of another agent. Each is durable when it is returned, so that the message may be
-acknowledged."""
+"""Outcomes of a response of another agent: it counts, or it came twice, too late, too early or for no call of ours.
+
+Each is durable when it is returned, so that the message may be acknowledged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registry of the tools of an agent, through which it makes their calls."""
+"""Registry of the tools of an agent, bound to a session, which dispatches their calls by the name of the tool."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from checkpoints import sansio
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.exceptions import InvalidInput
-from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.tools.dispatch_registered_call import CheckpointerLike, dispatch_call_flow
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
+from checkpoints.tools.run_call_and_record_outcome import WaitOptions
 from checkpoints.tools.tool import Tool, ToolOptions, VerifyHook, make_tool
 
 F = TypeVar("F", bound=Callable[..., Any])

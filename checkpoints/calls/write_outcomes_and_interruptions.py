@@ -1,4 +1,7 @@
-"""Outcomes in the log of tool calls: written once, by the run that issued the call, or kept as late evidence."""
+"""Outcomes in the log of tool calls: written once, by the run that issued the call, or kept as late evidence.
+
+A run also interrupts its own calls that nobody executes any more; a call that only reads is discarded instead.
+"""
 
 from __future__ import annotations
 
@@ -230,12 +233,13 @@ def store_late_result_and_build_refusal(
     return LateResultRefused(session.session_id, call.call_id, call.status)
 
 
-def interrupt_or_discard_calls_nobody_executes(
+def interrupt_or_discard_abandoned_calls(
     store: Store, owned_session: OwnedSession, *, running_too: bool = False
 ) -> None:
-    """Interrupt the calls that this run has issued and that nobody executes any more.
+    """Interrupt the calls that this run has issued and abandoned: nobody executes them any more.
 
-    With `running_too`, also those that are executing: their results will come too late.
+    A call without side effects is discarded instead. With `running_too`, also those that are executing: their results
+    will come too late.
     """
     with database_operation(store.using):
         run_calls = ToolCall.objects.using(store.using).filter(
@@ -247,7 +251,7 @@ def interrupt_or_discard_calls_nobody_executes(
 
 
 def interrupt_or_discard_call(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
-    """Interrupt a call of this run whose outcome nobody will report."""
+    """Interrupt a call of this run whose outcome nobody will report; discard it if it has no side effects."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
     values = {
         "status": call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(mutates=call.mutates).after,
