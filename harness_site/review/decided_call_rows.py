@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, pairwise
 from types import MappingProxyType
@@ -31,6 +31,8 @@ class OtherDecision:
     actor: str
     withdrawn: bool
     is_by_hook: bool
+    #: Reason of a vote that counts for the decision of several people; else empty. It does not tell batches apart.
+    reason: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,11 @@ class DecidedBatch:
     @property
     def earlier(self) -> tuple[OtherDecision, ...]:
         """Decisions before the last one, if they are the same for all these calls."""
-        return self.latest.earlier if len({row.earlier for row in self.rows}) == 1 else ()
+        if len({row.earlier for row in self.rows}) > 1:
+            return ()
+        earlier = self.latest.earlier
+        has_one_reason = len({tuple(other.reason for other in row.earlier) for row in self.rows}) == 1
+        return earlier if has_one_reason else tuple(replace(other, reason="") for other in earlier)
 
     @property
     def has_evidence_for_all_calls(self) -> bool:
@@ -212,12 +218,7 @@ def build_decided_row(
     decision = about_call.matching
     call = decision.tool_call
     decisions = [
-        OtherDecision(
-            each.kind,
-            each.actor,
-            is_decision_withdrawn(each, about_call.decisions[number + 1 :]),
-            each.actor_kind == ActorKind.HOOK,
-        )
+        _build_other_decision(each, about_call.decisions[number + 1 :])
         for number, each in enumerate(about_call.decisions)
     ]
     return DecidedRow(
@@ -255,6 +256,18 @@ def build_decided_row(
         is_by_hook=decision.actor_kind == ActorKind.HOOK,
         bulk_pk=bulk_pks.get(find_decision_or_withdrawn_decision(about_call).pk),
         verification_request=verification_requests.get(decision.pk),
+    )
+
+
+def _build_other_decision(decision: Decision, later: Sequence[Decision]) -> OtherDecision:
+    is_withdrawn = is_decision_withdrawn(decision, later)
+    is_vote = not decision.final and decision.actor_kind == ActorKind.PERSON and not is_withdrawn
+    return OtherDecision(
+        decision.kind,
+        decision.actor,
+        is_withdrawn,
+        decision.actor_kind == ActorKind.HOOK,
+        decision.reason if is_vote else "",
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
@@ -18,6 +18,9 @@ from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.question_choices import is_question_text_alone
 from harness_site.review.selectors.call_evidence import is_reason_offered
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
+
+#: Key of the reasons that are offered as long as no answer is chosen, and their class on the page.
+NO_ANSWER: Final = "no-answer"
 
 
 def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
@@ -41,7 +44,7 @@ def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm 
 def offer_reason_of_own_edit_to_approve(
     shown: dict[str, Any], earlier_reasons: dict[str, list[str]]
 ) -> dict[str, list[str]]:
-    """Return the earlier reasons; to approve an own edit of the call, the reason of the edit comes first."""
+    """Return the earlier reasons; that of an own edit of the call is first, also before an answer is chosen."""
     edits = [decision for decision in shown["known"].decisions if decision.kind == DecisionKind.EDIT]
     is_own_change = shown["may_approve_own_change"] and shown["call"].has_changed_args
     if not is_own_change or not edits or edits[-1].actor != shown["reader"]:
@@ -50,7 +53,7 @@ def offer_reason_of_own_edit_to_approve(
     if not is_reason_offered(reason):
         return earlier_reasons
     others = [other for other in earlier_reasons.get(DecisionKind.APPROVE, []) if other != reason]
-    return {**earlier_reasons, DecisionKind.APPROVE: [reason, *others]}
+    return {**earlier_reasons, DecisionKind.APPROVE: [reason, *others], NO_ANSWER: [reason]}
 
 
 def build_decision_options(

@@ -13,8 +13,10 @@ let textTypedAt = -Infinity; // time of the last key that was part of a text and
 const REST_AFTER_TEXT = 1000; // milliseconds until keys are shortcuts again
 
 const rows = () => [...document.querySelectorAll(":is(a, input)[data-row]")];
+// In a form about several calls, a checkbox or a radio button takes no text.
+const TYPED = "input:not([data-row], [data-decide-several] :is([type='checkbox'], [type='radio']))";
 const isTyping = (element) =>
-  element.closest?.("input:not([data-row]), textarea, select, dialog[open], [contenteditable]") || isBesideUnfoldedText(element) || document.querySelector("details.menu[open] form");
+  element.closest?.(`${TYPED}, textarea, select, dialog[open], [contenteditable]`) || isBesideUnfoldedText(element) || document.querySelector("details.menu[open] form");
 
 function moveFocus(by) {
   const all = rows();
@@ -25,16 +27,20 @@ function moveFocus(by) {
   all[next].scrollIntoView({ block: "nearest" });
 }
 
-/** Choose an answer in the row of the focused call or for all calls, or open the card with that answer selected. */
+/** Return the form whose selected calls get one answer, wherever the focus is; null on other pages. */
+const findFormOfSelectedCalls = () => document.querySelector("form[data-decide-several]:has(input[name='answer'])");
+
+/** Choose an answer in the row of the focused call, or for all or the selected calls, or open the card with that answer selected. */
 function chooseAnswer(number) {
   const row = document.activeElement;
+  const form = findFormOfSelectedCalls();
   const select = row.closest(".answer-row")?.querySelector(".answer select");
   if (select) {
     const option = [...select.options].filter((each) => each.value && each.value !== "undecided")[number - 1];
     if (!option) return;
     select.value = option.value;
     select.dispatchEvent(new Event("change", { bubbles: true }));
-  } else if (row.matches("input[data-row]")) chooseAnswerForSelectedCalls(row.form, number);
+  } else if (form) chooseAnswerForSelectedCalls(form, number);
   else if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
 }
 
@@ -126,9 +132,10 @@ document.addEventListener("keydown", (event) => {
   showThatTextWasIgnored(isIgnored);
   if (isIgnored) event.preventDefault();
   if (isIgnored || !action) return;
-  if ("1234".includes(event.key) && !isAnswering && !document.activeElement.matches("[data-answers]")) {
+  const isForFocused = isAnswering || document.activeElement.closest("[data-answers], .answer-row") || findFormOfSelectedCalls();
+  if ("1234".includes(event.key) && !isForFocused) {
     // Before a call of several is chosen, the number of an answer chooses the first, and answers nothing yet.
-    if (document.activeElement.matches("body, h1") && document.querySelector(".answer-row [data-row]")) moveFocus(1);
+    if (document.querySelector(".answer-row [data-row]")) moveFocus(1);
     return;
   }
   event.preventDefault();

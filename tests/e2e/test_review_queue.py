@@ -500,6 +500,43 @@ def test_selection_of_calls_comes_back_and_its_outcome_leaves_the_other_calls_in
     assert bounds["y"] + bounds["height"] < bar["y"]
 
 
+def test_number_answers_for_the_selected_calls_from_everywhere_and_the_button_counts_the_unusual_ones(
+    private_site: Site, open_page: OpenPage
+) -> None:
+    interrupted_calls.request_approvals(private_site, 12, high_amounts=2)
+    page = open_page("alice", private_site, viewport={"width": 1366, "height": 768})
+    page.goto("/review/approvals/?tool=ship_parcel&people=1")
+    page.wait_for_load_state()
+    page.keyboard.press("1")  # no call is selected
+    approve, reject = (page.get_by_role("radio", name=name) for name in ("Approve", "Reject"))
+    expect(page.get_by_role("radio", checked=True)).to_have_count(0)
+    page.get_by_role("checkbox", name="Select all 12 calls").check()
+    expect(page.get_by_role("button", name="Record 12 decisions, 2 unusual")).to_be_visible()
+    page.keyboard.press("2")
+    expect(reject).to_be_checked()
+    reason = page.get_by_role("textbox", name="Reason")
+    expect(reason).to_be_focused()
+    page.keyboard.type("1")  # a text
+    expect(reject).to_be_checked()
+    reject.focus()
+    page.keyboard.press("1")
+    expect(approve).to_be_checked()
+    page.locator("summary", has_text="Arguments").first.focus()
+    page.keyboard.press("2")
+    expect(reject).to_be_checked()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("1")
+    expect(approve).to_be_checked()
+
+    button = page.get_by_role("button", name="Approve 12 calls, 2 unusual")
+    expect(button).to_have_accessible_description("1,900.00 in total 2 of them have an unusual amount.")
+    page.get_by_role("checkbox", name="Ship parcel 0", exact=True).uncheck()
+    expect(page.get_by_text("1 of them has an unusual amount.")).to_be_visible()
+    page.get_by_role("checkbox", name="Ship parcel 1", exact=True).uncheck()
+    expect(page.get_by_role("button", name="Approve 10 calls", exact=True)).to_be_visible()
+    expect(page.get_by_text("of them has an unusual amount.")).to_be_hidden()
+
+
 @only_exhaustive
 def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:
     page = open_page("alice", parcel_site, java_script_enabled=False)

@@ -36,12 +36,12 @@ def interrupt_calls_in_child(database: str, number: int) -> None:
             make_late_result(call=call, result=f"shipped as {parcel}")
 
 
-def request_approvals(site: Site, number: int) -> None:
-    """Add `number` calls that await approval to the database of a running site."""
-    site.run(request_approvals_in_child, number=number)
+def request_approvals(site: Site, number: int, *, high_amounts: int = 0) -> None:
+    """Add `number` calls that await approval to the database of a running site; with amounts if some are high."""
+    site.run(request_approvals_in_child, number=number, high_amounts=high_amounts)
 
 
-def request_approvals_in_child(database: str, number: int) -> None:
+def request_approvals_in_child(database: str, number: int, high_amounts: int) -> None:
     use_database(database)
 
     from checkpoints.enums import CallStatus, SessionStatus
@@ -52,7 +52,7 @@ def request_approvals_in_child(database: str, number: int) -> None:
         make_call(
             session=session,
             tool=TOOL,
-            args={"parcel": parcel},
+            args={"parcel": parcel, **({"amount": 900 if parcel < high_amounts else 10} if high_amounts else {})},
             sentence=f"Ship parcel {parcel}",
             status=CallStatus.AWAITING_APPROVAL,
         )

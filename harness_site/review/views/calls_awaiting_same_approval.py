@@ -128,6 +128,9 @@ def _render_same_approval_page(
         "group": group,
         "active_filters": _list_filters_beside_tool(group),
         "selectable": selectable,
+        "unusual_count": sum(
+            isinstance(each.row, PendingCallRow) and bool(each.row.usual_amount) for each in selectable
+        ),
         "differing": find_names_of_visibly_differing_arguments(args_of_calls),
         "equal": find_names_of_equal_arguments(args_of_calls) if len(compared) > 1 else set(),
         "compared": compared,

@@ -40,10 +40,23 @@ function describeAmounts(decisions) {
   return decisions.length === 1 ? amount : gettext("%(amount)s in total", { amount });
 }
 
+const describeUnusual = (count, unusual) =>
+  count === 1 ? gettext("It has an unusual amount.") : ngettext("%(unusual)s of them has an unusual amount.", "%(unusual)s of them have an unusual amount.", unusual, { unusual });
+
+/** Say above the button how many of the selected calls have an unusual amount, which may be out of sight. */
+function countUnusual(form, decisions) {
+  const remark = form.querySelector("[data-unusual-selected]");
+  if (!remark) return;
+  const unusual = decisions.filter((each) => each.unusual !== undefined).length;
+  remark.hidden = !unusual;
+  remark.querySelector("span").textContent = unusual ? describeUnusual(decisions.length, unusual) : "";
+}
+
 export function addAmounts(form) {
   const total = form.querySelector("[data-total]");
   if (!total) return;
   const decisions = listDecisions(form);
+  countUnusual(form, decisions);
   total.textContent = describeAmounts(decisions);
   total.hidden = !total.textContent;
   total.classList.toggle("twice", decisions.some((each) => each.answer === "approve_rerun"));

@@ -18,15 +18,28 @@ const DECISION_LABELS = {
   approve_rerun: (count) => ngettext("Approve %(count)s more run", "Approve %(count)s more runs", count),
 };
 
+// Of those that are selected for one answer, some may have an unusual amount.
+const UNUSUAL_DECISION_LABELS = {
+  approve: (values) => ngettext("Approve %(count)s call with an unusual amount", "Approve %(count)s calls, %(unusual)s unusual", values.count, values),
+  reject: (values) => ngettext("Reject %(count)s call with an unusual amount", "Reject %(count)s calls, %(unusual)s unusual", values.count, values),
+};
+const labelUnanswered = (values) => ngettext("Record %(count)s decision about an unusual amount", "Record %(count)s decisions, %(unusual)s unusual", values.count, values);
+
+function describeDecisions(decisions) {
+  const [count, answer] = [decisions.length, findCommonAnswer(decisions)];
+  const unusual = decisions.filter((each) => each.unusual !== undefined).length;
+  if (unusual) return (UNUSUAL_DECISION_LABELS[answer] ?? labelUnanswered)({ count, unusual });
+  return DECISION_LABELS[answer]?.(count) ?? ngettext("Record %(count)s decision", "Record %(count)s decisions", count);
+}
+
 /** Say on the button of a form about several calls how many decisions it records, and which if they have one answer; also on the link to the answer. */
 export function labelDecisions(form) {
   const button = form.querySelector("button[data-label]");
   if (!button) return;
   const decisions = listDecisions(form);
   const count = decisions.length;
-  const label = DECISION_LABELS[findCommonAnswer(decisions)] ?? (() => ngettext("Record %(count)s decision", "Record %(count)s decisions", count));
   button.classList.toggle("primary", count > 0 && (!form.querySelector("input[name='answer']") || decisions[0].answer !== undefined));
-  button.textContent = count ? label(count) : button.dataset.label;
+  button.textContent = count ? describeDecisions(decisions) : button.dataset.label;
   const link = form.querySelector("[data-to-answer]");
   if (link) link.textContent = count ? ngettext("Choose an answer for %(count)s call", "Choose an answer for %(count)s calls", count) : gettext("Choose an answer");
 }

@@ -280,6 +280,7 @@ def test_next_call_is_one_of_the_filtered_list_from_which_the_reader_comes(reade
             response.content.decode()
         ), query
         assert (done in visible_text(response)) == is_done, query
+        assert ("Next call of the whole queue" in visible_text(response)) == is_done, query
 
 
 def test_next_call_of_a_filtered_list_is_the_row_below_and_the_list_begins_again(reader: Client) -> None:

@@ -114,7 +114,9 @@ def test_reason_of_an_own_edit_is_offered_but_fills_in_no_answer(alice: Client) 
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     page = alice.get(url(call)).content.decode()
-    assert re.search(r'"consequence approve until-decided">\s*<div class="needs-js earlier-reasons', page)
+    for shown_with in ("approve", "no-answer"):
+        offer = rf'"consequence {shown_with} until-decided">\s*<div class="needs-js earlier-reasons.*>Too much\.<'
+        assert re.search(offer, page), shown_with
     assert not re.search(r"<textarea[^>]*>\s*Too much\.", page)
     again = {**CHANGED, "amount": "5.00"}
     for answer in (edit(again, shown=seen(again), revision=2, reason=""), {**APPROVE, "revision": 2, "reason": ""}):

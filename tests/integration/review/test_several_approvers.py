@@ -84,7 +84,7 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     call.refresh_from_db()
     assert call.status == CallStatus.APPROVED
     page = visible_text(people["carol"].get(url(call)))
-    assert f"alice · {first.created_at:%H:%M:%S} decision 1 of 2 The contract says so." in page
+    assert f"alice · {first.created_at:%H:%M:%S} · decision 1 of 2 The contract says so." in page
     assert "bob: Approved decision 2 of 2 — “The contract says so.”" in page
 
 
