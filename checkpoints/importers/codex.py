@@ -155,8 +155,8 @@ class CodexReader:
     def _note_call_or_find_result_times(self, item: Body, at: datetime | None) -> dict[str, datetime]:
         """Note when a call was made, or return when it ended if its result states how long it took.
 
-        Call and result are often written at one time, after both. A stated duration that was rounded to zero counts as
-        the shortest one, because that of a call with one time is unknown.
+        Call and result are often written at one time, after both. Codex rounds the duration to tenths of a second, so
+        of one that is zero only the order is known: such a call has one time for its start and its end.
         """
         call_id = get_text_field_or_empty(item, "call_id")
         if at is None or not call_id:
@@ -165,7 +165,7 @@ class CodexReader:
             self._issued[call_id], self._tools[call_id] = at, get_text_field_or_empty(item, "name")
             return {}
         issued_at, seconds = self._issued.pop(call_id, at), read_command_duration_of_output_or_none(item.get("output"))
-        return {} if seconds is None else {call_id: issued_at + max(timedelta(seconds=seconds), timedelta.resolution)}
+        return {} if seconds is None else {call_id: issued_at + timedelta(seconds=seconds)}
 
     def _add_compaction(self, builder: TranscriptBuilder, payload: Body, line: Body) -> None:
         text = payload.get("message")

@@ -58,7 +58,12 @@ def format_date_with_weekday_and_year(day: date) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration, rounded down; fewer than ten of a unit with the next smaller one: 3.4 s, 1 h 39 min, 12 h."""
+    """Format a duration, rounded down; fewer than ten of a unit with the next smaller one: 3.4 s, 1 h 39 min, 12 h.
+
+    Nothing that was measured takes no time: below a millisecond, it is “< 1 ms”.
+    """
+    if seconds < 0.001:
+        return gettext("< 1 ms")
     if seconds < 1:
         return _format_duration_in_language(round(seconds * 1000), "ms", 0, get_language())
     if seconds < 10:

@@ -10,6 +10,9 @@ NOW = datetime(2026, 11, 21, 10, 42, 7, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
+        (0, "< 1 ms"),
+        (0.0009, "< 1 ms"),
+        (0.001, "1 ms"),
         (0.21, "210 ms"),
         (3.4, "3.4 s"),
         (3, "3.0 s"),
