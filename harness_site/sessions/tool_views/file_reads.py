@@ -64,8 +64,8 @@ def _remove_line_numbers_and_get_first(text: str) -> tuple[int | None, str]:
         found = _NUMBERED.match(line)
         if found is not None and int(found[1]) == number:
             lines.append(line[found.end() :])
-        elif not line and number > first:
-            lines.append(line)
+        elif number > first and line.strip() in {"", str(number)}:  # an empty line may have nothing after its number
+            lines.append("")
         else:
             return None, text
     return first, "\n".join(lines)

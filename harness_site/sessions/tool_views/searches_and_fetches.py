@@ -32,12 +32,13 @@ def build_search_view(use: ToolUse) -> ToolView | None:
     ]
     shown = use.mask_and_cut_text_for_display(result)
     count = sum(1 for line in result.splitlines()[:10_000] if line.strip())
+    counted = [] if use.result is None else [ngettext("%(count)d line", "%(count)d lines", count) % {"count": count}]
     return ToolView(
         "search",
         _("Search"),
         use.mask_line_for_display(query),
-        note=" · ".join([*filters, ngettext("%(count)d line", "%(count)d lines", count) % {"count": count}]),
-        content={"output": shown.text},
+        note=" · ".join([*filters, *counted]),
+        content={"output": shown.text, "is_empty": use.result is not None and not shown.text},
         is_complete=shown.whole,
         size=shown.size,
     )

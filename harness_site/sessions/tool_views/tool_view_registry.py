@@ -87,7 +87,8 @@ def build_first_fitting_tool_view(card: CallCard, *, is_whole: bool = False) -> 
     if not builders:
         return None
     parts = get_call_result_parts(card)
-    text = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if parts else None
+    has_result = bool(parts) or card.result is not None
+    text = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if has_result else None
     use = mask_fields_and_make_tool_use_or_none(
         card.call.name, card.call.args, text, is_error=card.has_failed, is_whole=is_whole
     )

@@ -424,3 +424,21 @@ def test_launch_of_a_subagent_that_works_in_the_background_is_not_its_end() -> N
     finished = view("Task", args, "There are four adapters.")
     assert (finished.is_launch, finished.chip) == (False, None)
     assert view("Task", args, "Async agent launched, but failed", is_error=True).chip is None
+
+
+def test_search_without_a_result_does_not_tell_that_nothing_was_found() -> None:
+    asked = view("search_web", {"query": "review 1"})
+    assert (asked.note, asked.content) == ("", {"output": "", "is_empty": False})
+    found = view("search_web", {"query": "review 1"}, "")
+    assert (found.note, found.content) == ("0 lines", {"output": "", "is_empty": True})
+    card = CallCard(CallPart("c", "grep", {"pattern": "x"}), ResultPart("c", ()), None, ())
+    without_text = build_first_fitting_tool_view(card)
+    assert without_text is not None
+    assert without_text.content["is_empty"]
+
+
+def test_empty_lines_of_a_file_may_have_nothing_after_their_numbers() -> None:
+    shown = view("Read", {"file_path": "a.txt"}, "     1\tone\n     2\n     3\tthree\n")
+    assert [(line.number, str(line.html)) for line in shown.content["lines"]] == [(1, "one"), (2, ""), (3, "three")]
+    plain = view("Read", {"file_path": "a.txt"}, "1\tone\n7\n")
+    assert [str(line.html) for line in plain.content["lines"]] == ["1\tone", "7"]
