@@ -69,7 +69,8 @@ class ValueAxisTick:
 class ChartStrip:
     """One chart with the newest value and the largest one, which is empty if it is the newest. It is drawn as steps.
 
-    `line` and `area` are SVG paths; `words` describes the chart for screen readers. `ticks` begin at 0.
+    `line` and `area` are SVG paths; `words` describes the chart for screen readers. `ticks` begin at 0. `only_version`
+    names the version if one alone states a value; it is empty otherwise.
     """
 
     name: str
@@ -81,6 +82,7 @@ class ChartStrip:
     most: str
     words: str
     ticks: tuple[ValueAxisTick, ...]
+    only_version: str
     hover_height: ClassVar[int] = 80
     is_stretched: ClassVar[bool] = True
 
@@ -94,10 +96,21 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueLabel:
+    """The text beside a dot, which ends at `x` if `is_before` the dot, and begins there otherwise."""
+
+    x: float
+    y: float
+    text: str
+    is_before: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TimeChartStrip:
     """One chart of a `TimeChart`, whose plot area begins at `y`. The total is drawn as steps: it changes at a version.
 
-    `dots` has the hover areas of the versions; of versions that were saved together, one has a dot.
+    `dots` has the hover areas of the versions; of versions that were saved together, one has a dot. `label` stands
+    beside the dot of the only version that states a value.
     """
 
     name: str
@@ -108,6 +121,7 @@ class TimeChartStrip:
     dotted_versions: frozenset[int]
     newest: str
     words: str
+    label: ValueLabel | None
     hover_height: ClassVar[int] = 54
     is_stretched: ClassVar[bool] = False
 
@@ -207,7 +221,17 @@ def _compute_time_chart_strip_layout(
     area = f"{line}V{_STRIP_BOTTOM}H{begin}Z"
     words = _describe_strip(name, points, maximum, format_value)
     versions = frozenset(dot.version for dot in dotted)
-    return TimeChartStrip(name, y, line, area, tuple(dots), versions, format_value(points[-1][2]), words)
+    newest = format_value(points[-1][2])
+    label = _build_label_of_only_dot(dots[0], newest, axis) if len(points) == 1 and before is None else None
+    return TimeChartStrip(name, y, line, area, tuple(dots), versions, newest, words, label)
+
+
+def _build_label_of_only_dot(dot: ChartDot, value: str, axis: Axis) -> ValueLabel:
+    """Build the label of a dot without a line to or from another one: on its side that has more room."""
+    text = gettext("%(value)s, only at version %(version)s") % {"value": value, "version": dot.version}
+    is_before = dot.x > (axis.left + axis.right) / 2
+    # The line of the total goes on to the right.
+    return ValueLabel(*((dot.x - 8, dot.y + 4) if is_before else (dot.x + 2, dot.y + 18)), text, is_before)
 
 
 def compute_version_chart_layout(growth: RunningTotals, *, fields: Collection[str] = tuple(_SHOWN)) -> Chart:
@@ -261,6 +285,7 @@ def _compute_chart_strip_layout(
         format_value(maximum) if maximum > end else "",
         _describe_strip(name, points, maximum, format_value),
         _build_value_axis_ticks(maximum, format_value),
+        gettext("only at version %(version)s") % {"version": dots[0].version} if len(dots) == 1 else "",
     )
 
 

@@ -63,7 +63,7 @@ def test_head_of_a_session_that_goes_on_without_a_run_names_the_last_one(cp: Syn
     cp.append_checkpoint("s", [text_message("from outside")], expected_version=1)
     client.force_login(make_user())
     words = visible_text(client.get(reverse("harness_sessions:session", args=[Session.objects.get().pk])))
-    assert "No run has owned the session since run 1" in words
+    assert "No run works on the session; the last one was run 1" in words
 
 
 def test_timeline_draws_the_newest_runs(session: Session) -> None:

@@ -72,7 +72,9 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     make_checkpoint(session=session)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "The lamp arrived broken." in words
-    assert "Reasoning Look first. Let me look. find_order Completed calls that only read are not logged" in words
+    assert "Reasoning Look first. Let me look. find_order Completed Copy call" in words
+    # That calls which only read are not logged is on the page of the logged calls.
+    assert "not logged" not in words.partition("The lamp arrived")[2].partition("Not logged")[0]
     assert "Copy call Copy arguments Arguments order 17 Result item Lamp paid 40.00" in words
 
 
@@ -304,9 +306,12 @@ def test_session_without_a_process_explains_what_to_do(reader: Client) -> None:
     make_run(session=session, lease=timedelta(seconds=-1))
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
-    assert "Resume it from any process: it continues from version 1, and nothing is lost." in visible_text(
-        reader.get(f"/sessions/{session.pk}/")
+    words = visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "Resume it from any process: it continues from version 1, and nothing is lost." in words
+    lost = (
+        r"The process of run 1 was lost: its last sign of life was at [\d:]+, and no process works on the session now"
     )
+    assert re.search(rf"{lost}. Start its agent again, or resume .*: it continues from version 1\.", words)
 
 
 def test_empty_session_is_explained(reader: Client) -> None:

@@ -76,6 +76,7 @@ def test_totals_are_steps_at_the_times_of_the_versions() -> None:
     assert tokens.dotted_versions == {1, 2}
     assert chart.labels == drawing.labels
     assert version_charts.list_names_beside_time_charts(growth) == ("Tokens", "30", "Messages", "3")
+    assert tokens.label is None
     part = RunningTotals(points[1:], 2, 1, before=points[0])
     tokens = version_charts.compute_time_chart_layout(part, drawing).strips[0]
     assert tokens.line == "M40 38.7H640.0V23.3H641.0V8.0H1040"
@@ -86,3 +87,22 @@ def test_drops_of_the_number_of_messages_are_listed() -> None:
     growth = grown((None, None, 5), (None, None, 9), (None, None, 2), (None, None, 2), (None, None, 1))
     drops = version_charts.list_message_drops(growth)
     assert [(drop.previous, drop.version, drop.count) for drop in drops] == [(2, 3, 7), (4, 5, 1)]
+
+
+def test_only_value_of_a_chart_has_a_label_beside_its_dot() -> None:
+    until = THEN + timedelta(seconds=10)
+    saved = [THEN + timedelta(seconds=seconds) for seconds in (1, 9)]
+    axis = Axis(map(convert_to_microseconds, saved), THEN, until, left=40, right=1040)
+    drawing = Drawing((), axis, 1056, 90.0, axis.breaks, axis.build_labels(), "", 0, (), ())
+    for tokens, x, is_before in (((7, None), 142.0, False), ((None, 7), 932.0, True)):
+        points = tuple(
+            TotalsPoint(number, at, None, count, number)
+            for number, (at, count) in enumerate(zip(saved, tokens, strict=True), 1)
+        )
+        growth = RunningTotals(points, 2, 1)
+        label = version_charts.compute_time_chart_layout(growth, drawing).strips[0].label
+        assert label is not None
+        version = 2 if is_before else 1
+        assert (label.x, label.is_before, label.text) == (x, is_before, f"7, only at version {version}")
+        strips = version_charts.compute_version_chart_layout(growth).strips
+        assert [strip.only_version for strip in strips] == [f"only at version {version}", ""]
