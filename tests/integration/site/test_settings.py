@@ -1,11 +1,15 @@
 """Settings from environment variables, each tested in its own process."""
 
+import json
 import os
 import secrets
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -15,11 +19,63 @@ from harness_site.secret_key import require_strong_secret_key
 
 ROOT = Path(__file__).parents[3]
 KEY = "0123456789abcdefghijklmnopqrstuvwxyz"
-SHOW = "from harness_site import settings as s; print({})"
+#: Loads what the settings import from elsewhere, and evaluates expressions over new settings in forks: a new process
+#: takes half a second of processor time for each.
+EVALUATE = """
+import json, os, sys, traceback
+from harness_site import settings
+
+for name in [name for name in sys.modules if name.partition(".")[0] in ("checkpoints", "harness_site")]:
+    del sys.modules[name]
+for line in sys.stdin:
+    expression, environment = json.loads(line)
+    ends = os.pipe(), os.pipe()
+    if (child := os.fork()) == 0:
+        for number, (_, end) in enumerate(ends, 1):
+            os.dup2(end, number)
+        os.environ.clear()
+        os.environ.update(environment)
+        code = 0
+        try:
+            from harness_site import settings as s
+            print(eval(expression))
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        os._exit(code)
+    said = []
+    for reading, end in ends:
+        os.close(end)
+        with os.fdopen(reading) as file:
+            said.append(file.read())
+    print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), *said]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def evaluating_process_ends() -> Iterator[None]:
+    yield
+    if start_evaluating_process.cache_info().currsize:
+        start_evaluating_process().communicate(timeout=60)
+        start_evaluating_process.cache_clear()
+
+
+@cache
+def start_evaluating_process() -> "subprocess.Popen[str]":
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
+    return subprocess.Popen(
+        [sys.executable, "-c", EVALUATE],
+        cwd=ROOT,
+        env=inherited,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def shown(expression: str, **environment: str) -> str:
-    """Evaluate an expression over the settings `s` in a new process with this environment."""
+    """Evaluate an expression over the settings `s`, which are read with this environment."""
     done = _run(expression, environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -33,10 +89,11 @@ def refused(**environment: str) -> str:
 
 def _run(expression: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
-    code = SHOW.format(expression)
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env={**inherited, **environment}, capture_output=True, text=True
-    )
+    process: Any = start_evaluating_process()
+    process.stdin.write(json.dumps([expression, {**inherited, **environment}]) + "\n")
+    process.stdin.flush()
+    code, output, errors = json.loads(process.stdout.readline())
+    return subprocess.CompletedProcess([], code, output, errors)
 
 
 def test_defaults_are_for_a_single_machine() -> None:
