@@ -5,14 +5,24 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-from tests.integration.packaging.clean_environment import ROOT, clean_environment, install, list_installed, run
+from tests.integration.packaging.clean_environment import (
+    ROOT,
+    clean_environment,
+    create_environment,
+    install,
+    link_dependencies,
+    list_installed,
+    pip_install,
+    run,
+)
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.site_process import free_port
 
 
@@ -110,8 +120,19 @@ def test_commands_without_the_site_name_the_missing_extra(library: Path, tmp_pat
     assert "  verify_audit " in run(library / "harness", cwd=tmp_path)
 
 
-def test_site_serves_pages_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    programs = install(wheel, tmp_path, "[site]")
+def install_with_links(wheel: Path, folder: Path, extra: str) -> Path:
+    """Install the wheel alone into a new environment, beside links to the packages that it needs."""
+    programs = create_environment(folder)
+    pip_install(programs, "--no-deps", f"harness-checkpoints @ {wheel.as_uri()}", folder=folder)
+    link_dependencies(programs, wheel, extra.strip("[]"))
+    return programs
+
+
+@pytest.mark.parametrize("install_wheel", mark_all_but_each(2, [install_with_links, install]))
+def test_site_serves_pages_from_the_wheel(
+    wheel: Path, tmp_path: Path, install_wheel: Callable[[Path, Path, str], Path]
+) -> None:
+    programs = install_wheel(wheel, tmp_path, "[site]")
     work, state = tmp_path / "work", tmp_path / "state"
     work.mkdir()
     variables = {"HARNESS_STATE_DIR": str(state)}
