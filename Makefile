@@ -26,8 +26,9 @@ REFUSE_LINK = @[[ ! -L $(@D) ]] || { echo "$(@D) is a link to another environmen
 ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 IN_MEMORY := $(RUN) -m tests.support.files_in_memory --
 ON_POSTGRES := $(IN_MEMORY) $(RUN) -m tests.support.cluster --
-# Tests wait for disks and for other processes more than they compute; each process has a database of its own.
-BESIDE := --numprocesses 4 --dist worksteal
+# Some tests wait for disks and for other processes. Each process has a database of its own, and takes fifteen seconds of processor time
+# to collect all tests and to load the site.
+BESIDE := --numprocesses 3 --dist worksteal
 # What Django itself renders, parses and reads most of. An exhaustive run tries the second list on the newest Django.
 NEWEST_MATTERS := site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions) \
 	$(addprefix review/test_,approve_calls.py decision_card.py outages.py queue.py record_decision_from_form.py)
@@ -54,6 +55,9 @@ EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
 	integration/hostile/test_forged_texts.py integration/api/test_bad_input.py \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py $(addprefix integrity/test_, \
 	mistyped_values.py sessions_verified_together.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)))
+# On SQLite alone.
+EXHAUSTIVE_ON_SQLITE := $(addprefix tests/,unit/core/test_masking_of_long_texts.py integration/embedding/test_site.py \
+	$(addprefix integration/hostile/test_,broken_records.py extreme_values.py hostile_text.py read_audit_of_every_url.py))
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests, beside them.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
@@ -146,7 +150,7 @@ test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are
 
 .PHONY: test-exhaustive
 test-exhaustive: setup adapters ## Crash, property and other tests with all of their cases and more examples, most on both databases (about an hour)
-	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS)
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS) $(EXHAUSTIVE_ON_SQLITE)
 	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest $(BESIDE) -m exhaustive
 	$(MAKE) test-next NEWEST_MATTERS="$(NEWEST_LESS_OFTEN)"
 	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) -m exhaustive --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters

@@ -88,7 +88,7 @@ BROKEN: Final[list[tuple[type[Model], str, Any]]] = [
     (Message, "body", "{not json"),
     (Message, "created_at", LAST),
 ]
-CHOSEN: Final = choose_each(3, BROKEN)
+CHOSEN: Final = choose_each(6, BROKEN)
 #: How many rows are broken at once, each in a session of its own; all of these stand on one page of a list.
 BESIDE: Final = 15
 LISTS: Final = (

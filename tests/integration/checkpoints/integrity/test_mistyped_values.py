@@ -41,7 +41,7 @@ from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 from tests.support.api_client import make_token
-from tests.support.exhaustive_mode import EXHAUSTIVE, mark_all_but_each
+from tests.support.exhaustive_mode import EXHAUSTIVE, choose_each, mark_all_but_each
 from tests.support.factories import make_call, make_checkpoint, make_session, make_user
 from tests.support.page_text import visible_text
 
@@ -166,7 +166,7 @@ def test_time_at_the_end_of_a_second_is_a_time(setup: Setup, time: str) -> None:
 
 
 @on_sqlite
-@pytest.mark.parametrize("model", mark_all_but_each(2, SEALED_TABLES), ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", mark_all_but_each(4, SEALED_TABLES), ids=lambda model: model.__name__)
 def test_value_of_another_type_is_found_in_every_column(setup: Setup, model: type[models.Model]) -> None:
     row, fields = find_last_row(model, setup.pk), [field for of, field in list_columns() if of is model]
     for field in fields:
@@ -181,7 +181,7 @@ def test_value_of_another_type_is_found_in_every_column(setup: Setup, model: typ
 
 
 @on_sqlite
-@pytest.mark.parametrize("model", mark_all_but_each(2, SEALED_TABLES), ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", mark_all_but_each(4, SEALED_TABLES, first=2), ids=lambda model: model.__name__)
 def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: type[models.Model]) -> None:
     """One column of each type with one value, or in an exhaustive run each column with each value."""
     row, tried = find_last_row(model, setup.pk), 0
@@ -263,12 +263,12 @@ def list_errors_of_python(setup: Setup, use: Callable[[Setup], Any], columns: It
 @on_sqlite
 @pytest.mark.parametrize("use", READS)
 def test_library_raises_no_error_of_python(setup: Setup, use: str) -> None:
-    columns = choose_share(list_columns_of_each_type(), READS, use, divisor=4)
+    columns = choose_share(list_columns_of_each_type(), READS, use, divisor=10)
     assert list_errors_of_python(setup, READS[use], columns) == []
 
 
 @on_sqlite
-@pytest.mark.parametrize("use", mark_all_but_each(2, OTHER_USES))
+@pytest.mark.parametrize("use", mark_all_but_each(3, OTHER_USES))
 def test_other_use_raises_no_error_of_python(setup: Setup, use: str) -> None:
     """The tables that most of this reads."""
     columns = list_columns_of_each_type([Session, Checkpoint, ToolCall, PeerCall])
@@ -280,7 +280,8 @@ def test_other_use_raises_no_error_of_python(setup: Setup, use: str) -> None:
 @pytest.mark.parametrize("page", mark_all_but_each(2, PAGES))
 def test_page_raises_no_error_of_python(setup: Setup, page: str) -> None:
     show, tables = PAGES[page]
-    assert list_errors_of_python(setup, show, list_columns_of_each_type(SEALED_TABLES if EXHAUSTIVE else tables)) == []
+    columns = list_columns_of_each_type(SEALED_TABLES if EXHAUSTIVE else tables)
+    assert list_errors_of_python(setup, show, choose_each(4, [*columns])) == []
 
 
 @on_sqlite

@@ -11,8 +11,9 @@ def main() -> None:
     from django.contrib.auth.models import Permission, User
     from django.test import Client
 
-    from checkpoints.models import Workspace
+    from checkpoints.models import Decision, Message, Session, ToolCall, Workspace
     from tests.integration.accounts.test_url_access import things
+    from tests.support.exhaustive_mode import EXHAUSTIVE
 
     things(Workspace.objects.get())
     superuser, staff = Client(), Client()
@@ -20,7 +21,10 @@ def main() -> None:
     clerk = User.objects.create_user("clerk", is_staff=True)
     clerk.user_permissions.set(Permission.objects.all())
     staff.force_login(clerk)
-    print(json.dumps({model.__name__: answers(model, superuser, staff) for model in registered()}))
+    content = {Session, Message, ToolCall, Decision}
+    models = [each for number, each in enumerate(registered()) if EXHAUSTIVE or number % 4 == 0 or each in content]
+    seen = {model.__name__: answers(model, superuser, staff) for model in models}
+    print(json.dumps({"registered": [model.__name__ for model in registered()], "seen": seen}))
 
 
 def registered() -> list[Any]:
