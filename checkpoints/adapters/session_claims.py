@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
+from checkpoints.sessions import session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -39,6 +40,8 @@ class SessionClaims:
         self._kept: set[str] = set()
         #: Sessions to release when their last call ends.
         self._ending: set[str] = set()
+        #: Frameworks of claimed sessions, as far as they are known.
+        self._frameworks: dict[str, str] = {}
         #: Pairings of calls with operations of released sessions, for the save that has the results of these calls.
         self._pairings: dict[str, OpenOperations] = {}
 
@@ -69,6 +72,7 @@ class SessionClaims:
         Raises:
             ReviewRequired: A person has to decide about interrupted calls first.
             ApprovalRequired: A person has to approve calls first.
+            SessionOfOtherFramework: The session is one of another framework than that of the description.
             SessionBusy: A run of another client owns the session and is alive.
             SessionFinished: The session has ended.
         """
@@ -91,6 +95,7 @@ class SessionClaims:
         Raises:
             ReviewRequired: A person has to decide about interrupted calls first.
             ApprovalRequired: A person has to approve calls first.
+            SessionOfOtherFramework: The session is one of another framework than that of the description.
             SessionBusy: A run of another client owns the session and is alive.
             SessionFinished: The session has ended.
         """
@@ -124,12 +129,27 @@ class SessionClaims:
                 start = checkpointer.backend.start_session_flow(
                     session_id, description or NewSessionFields(), takeover=takeover
                 )
+                self._require_framework(session_id, description)
                 sansio.run_flow(start)
                 self._inherit_call_pairings(session_id)
             else:
+                if description is not None and self._frameworks.get(session_id) != description.framework:
+                    self._require_framework(session_id, description)
                 checkpointer.store.remember_session_use(session_id)  # or it could be released as idle before the call
             self._calls[session_id] += 1
             self._ending.discard(session_id)
+
+    def _require_framework(self, session_id: str, description: NewSessionFields | None) -> None:
+        """Require that a session is one of the framework whose tool is called, before the call or anything is stored.
+
+        Raises `SessionOfOtherFramework`.
+        """
+        self._frameworks.pop(session_id, None)
+        if description is not None and description.framework:
+            session_framework.create_or_require_session_of_framework(
+                self._get_checkpointer().store, session_id, description
+            )
+            self._frameworks[session_id] = description.framework
 
     def end_call_claim(self, session_id: str) -> None:
         """End the use of a session by one call. The session stays owned, unless `release_session_when_idle` was called.
@@ -161,6 +181,7 @@ class SessionClaims:
 
     def _release_locked_session(self, session_id: str) -> bool:
         self._ending.discard(session_id)
+        self._frameworks.pop(session_id, None)
         checkpointer = self._get_checkpointer()
         owned_session = checkpointer.store.find_owned_session(session_id)
         if owned_session is None:

@@ -85,6 +85,7 @@ from checkpoints.exceptions.seal_errors import SessionQuarantined as SessionQuar
 from checkpoints.exceptions.seal_errors import WitnessedSessionMissing as WitnessedSessionMissing
 from checkpoints.exceptions.session_errors import SessionExists as SessionExists
 from checkpoints.exceptions.session_errors import SessionFinished as SessionFinished
+from checkpoints.exceptions.session_errors import SessionOfOtherFramework as SessionOfOtherFramework
 from checkpoints.exceptions.session_errors import StillNeeded as StillNeeded
 from checkpoints.exceptions.session_errors import VersionConflict as VersionConflict
 from checkpoints.exceptions.session_file_errors import FileDamaged as FileDamaged

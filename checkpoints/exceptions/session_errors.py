@@ -29,6 +29,24 @@ class SessionFinished(OwnershipError):
         super().__init__(f"Session {session_id!r} is {status}. Nothing was written.")
 
 
+class SessionOfOtherFramework(InvalidInput):
+    """An adapter was about to continue a session that another framework, or an agent without an adapter, has begun.
+
+    `framework` is the name of that framework; empty for none. `adapter` is the framework of the adapter.
+    """
+
+    code = "session_of_other_framework"
+    hint = (
+        "Use another session id for it: each framework stores messages and states in a form of its own. "
+        "append_checkpoint and OpenAI conversations over HTTP append a message to a session of any framework."
+    )
+
+    def __init__(self, session_id: str, framework: str, adapter: str) -> None:
+        self.session_id, self.framework, self.adapter = session_id, framework, adapter
+        whose = f"one of {framework}" if framework else "of no framework and has messages or calls already"
+        super().__init__(f"The session {session_id!r} is {whose}. {adapter} has stored and run nothing in it.")
+
+
 class VersionConflict(CheckpointsError):
     """The session has a newer version than `expected`. `latest` is the version that was saved instead."""
 

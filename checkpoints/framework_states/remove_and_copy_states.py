@@ -15,6 +15,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import (
     framework_state_retention,
     prune_versions_and_delete_sessions,
+    session_framework,
     take_and_release_ownership,
 )
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -120,7 +121,9 @@ def copy_states_to_session(
     """
     with database_operation(store.using, writes=False):
         source = look_up_and_lock_rows.get_session(store, source_id)
-    description = NewSessionFields(title=source.title, agent=source.agent)
+    description = NewSessionFields(
+        title=source.title, agent=source.agent, framework=session_framework.get_framework(source)
+    )
     with (
         quarantine.quarantine_on_integrity_error(store, source_id),
         state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, owned),

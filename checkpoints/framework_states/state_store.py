@@ -36,7 +36,12 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.sessions import append_without_lease, create_finish_release, take_and_release_ownership
+from checkpoints.sessions import (
+    append_without_lease,
+    create_finish_release,
+    session_framework,
+    take_and_release_ownership,
+)
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
@@ -147,10 +152,11 @@ def lock_or_create_session(
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
     With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
-    notice the change; a version that is written does that too. The sessions `source_ids`, whose rows the caller reads
+    notice the change; a version that is written does that too. The framework of the description has to be that of the
+    session. The sessions `source_ids`, whose rows the caller reads
     or changes, are locked as well, all in the order of their identifiers, so that two writers that each read what the
-    other one writes do not wait for each other. Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`,
-    `OwnershipLost`, `OpenedInAnotherProcess`.
+    other one writes do not wait for each other. Raises `SessionNotFound`, `SessionOfOtherFramework`, `SessionFinished`,
+    `SessionBusy`, `OwnershipLost`, `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
     store.flush_pending_writes(session_id)
@@ -166,8 +172,7 @@ def lock_or_create_session(
         for source_id in sorted(source_ids):
             if source_id > session_id:
                 look_up_and_lock_rows.lock_session(store, source_id)
-        if row.finished:
-            raise SessionFinished(session_id, row.status)
+        _require_writable_by_framework(store, row, description)
         save_version.require_session_ends_with_newest_version(store.using, row)
         owned_session = store.find_owned_session(session_id)
         if owned_session is None:
@@ -181,6 +186,14 @@ def lock_or_create_session(
         _add_title_if_missing(store, row, description)
         yield row, owned_session
     store.remember_session_use(session_id)
+
+
+def _require_writable_by_framework(store: Store, row: Session, description: NewSessionFields | None) -> None:
+    """Require that a locked session has not ended, and is one of the framework of the description."""
+    if description is not None:
+        session_framework.mark_or_require_session_of_framework(store, row, description.framework)
+    if row.finished:
+        raise SessionFinished(row.session_id, row.status)
 
 
 def _lock_or_create_session_row(

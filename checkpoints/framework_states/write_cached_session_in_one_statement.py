@@ -28,6 +28,7 @@ from checkpoints.framework_states import write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.sessions import session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
@@ -105,14 +106,17 @@ def find_cached_session_writable_without_run(
 ) -> CachedSession | None:
     """Find a session that this client may write to in one statement.
 
-    Returns None if it is not known, a run owns it, or it has no title and the description may have one. Raises
-    `OpenedInAnotherProcess`.
+    Returns None if it is not known, a run owns it, it has no title and the description may have one, or it is not one
+    of the framework of the description. Raises `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
     known = _get_or_create_cached_sessions(store).find(session_id) if _supports_one_statement_writes(store) else None
     if known is None or store.find_owned_session(session_id) is not None:
         return None
-    return known if known.row.title or description is None else None
+    if description is None:
+        return known
+    is_of_framework = session_framework.is_marked_for_framework(known.row, description.framework)
+    return known if known.row.title and is_of_framework else None
 
 
 def cache_session_after_commit(

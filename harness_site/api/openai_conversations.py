@@ -14,7 +14,7 @@ from checkpoints.exceptions import InvalidFields, NotFound, SessionNotFound, Ver
 from checkpoints.formats import parse_message_parts
 from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
-from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK, OPENAI_AGENTS_SDK, NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import VersionChange
@@ -94,7 +94,8 @@ def create_conversation(request: HttpRequest) -> HttpResponse:
     session_id = f"conv_{secrets.token_hex(20)}"
     agent = metadata.get("agent") or request.token.name  # type: ignore[attr-defined]
     title = metadata.get("title") or _derive_title_from_items(items)
-    handle = get_client_checkpointer(request).session(session_id, agent=agent, title=title, metadata=metadata)
+    described = {**metadata, FRAMEWORK_MARK: {"framework": OPENAI_AGENTS_SDK}}
+    handle = get_client_checkpointer(request).session(session_id, agent=agent, title=title, metadata=described)
     with handle as session:
         if items:
             session.append(items)
@@ -196,11 +197,12 @@ def _get_open_conversation(request: HttpRequest, session_id: str) -> Session:
 
 
 def _encode_conversation(session: Session) -> dict[str, Any]:
+    metadata = json.loads(session.metadata or "{}")
     return {
         "id": session.session_id,
         "object": "conversation",
         "created_at": int(session.created_at.timestamp()),
-        "metadata": json.loads(session.metadata or "{}"),
+        "metadata": {name: value for name, value in metadata.items() if name != FRAMEWORK_MARK},
     }
 
 

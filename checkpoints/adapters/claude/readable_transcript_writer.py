@@ -36,7 +36,7 @@ from checkpoints.importers.imported_session_builder import ImportContext, Transc
 from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
-from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK, NewSessionFields
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
@@ -45,6 +45,8 @@ from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
 from checkpoints.versions.save_version import VersionToWrite
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
+#: Name of the framework in errors and in the metadata of its sessions.
+FRAMEWORK: Final = "Claude Agent SDK"
 #: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
 LockedSessions = dict[str, tuple[Session, OwnedSession | None]]
 FORMAT: Final = TranscriptFormat(MIRROR_FORMAT, AGENT_NAME, lambda value: 0, ClaudeCodeReader)
@@ -309,6 +311,7 @@ class ReadableTranscriptWriter(ImportWriter):
             written: List that gets the messages that are stored.
         """
         super().__init__(store, origin)
+        origin.metadata[FRAMEWORK_MARK] = {"framework": FRAMEWORK}
         self._written = written
         self._is_tool_logged_by_policies = is_tool_logged_by_policies
         self._transaction = mirror_transaction
@@ -340,7 +343,7 @@ class ReadableTranscriptWriter(ImportWriter):
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         using, session_id = self.store.using, self.origin.session_id
         if session_id not in self._transaction.locked:
-            description = NewSessionFields(agent=self.origin.agent, labels=self.origin.labels)
+            description = NewSessionFields(agent=self.origin.agent, labels=self.origin.labels, framework=FRAMEWORK)
             with state_store.lock_or_create_session(self.store, session_id, description) as locked:
                 self._transaction.locked[session_id] = locked
         row, owned_session = self._transaction.locked[session_id]

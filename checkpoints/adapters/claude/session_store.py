@@ -28,6 +28,7 @@ from checkpoints.adapters.claude import (
 )
 from checkpoints.adapters.claude.readable_transcript_writer import (
     AGENT_NAME,
+    FRAMEWORK,
     SessionChanged,
     TranscriptMirror,
     find_last_subagent_fields_or_empty_dict,
@@ -324,7 +325,7 @@ class HarnessSessionStore(SessionStore):
         self, key: TranscriptKey, mirror: TranscriptMirror | None, lines: Sequence[Line]
     ) -> tuple[TranscriptMirror | None, int]:
         store, session_id = self.sync_checkpointer.store, key.session_id
-        description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
+        description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME], framework=FRAMEWORK)
         with line_log.lock_or_create_session_for_line_log(store, session_id, description, key.project_log_group) as log:
             size = log.size
             newest = (size, log.row.latest_version, bytes(log.row.head_chain))

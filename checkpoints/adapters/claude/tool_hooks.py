@@ -32,7 +32,7 @@ from checkpoints.adapters.claude.calls_between_hooks import (
     Turn,
 )
 from checkpoints.adapters.claude.calls_repeated_after_subagent_death import SubagentSessionClaims
-from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME
+from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME, FRAMEWORK
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
@@ -149,7 +149,7 @@ class _ToolHooks:
         self._sync = sync
         self._policies, self._gate = policies, gate
         policies.register_verify_hooks(sync)
-        description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
+        description = NewSessionFields(agent=agent or AGENT_NAME, labels=[AGENT_NAME], framework=FRAMEWORK)
         self._subagent_calls = SubagentSessionClaims(sync, SessionClaims.get_for_client(sync), description, policies)
         self._codec = ValueCodec(_encode_value_as_json, _decode_logged_json_value, _get_result_text_or_value)
         self._calls = CallsBetweenHooks.get_for_client(sync)

@@ -26,7 +26,6 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import (
     durable_message_list,
@@ -45,6 +44,8 @@ from checkpoints.versions import load_version
 logger = logging.getLogger(__name__)
 
 _FRAMEWORK: Final = "google-adk"
+#: Name of the framework in errors and in the metadata of its sessions.
+FRAMEWORK_NAME: Final = "Google ADK"
 #: Names of the documents: of a session, and of the state that sessions share.
 _SESSION, _SHARED = "session", "shared_state"
 
@@ -131,7 +132,8 @@ class HarnessSessionService(BaseSessionService):
 
         Raises:
             AlreadyExistsError: The user has a session of this identifier.
-            InvalidInput: A name cannot be used, or a session of it has messages that are none of ADK.
+            InvalidInput: A name cannot be used.
+            SessionOfOtherFramework: A session of these names is one of another framework, or has messages or calls.
         """
         session_id = (session_id or "").strip() or str(uuid4())
         place = build_place(app_name, user_id, session_id)
@@ -140,8 +142,6 @@ class HarnessSessionService(BaseSessionService):
         def create_session_document(row: SessionRow) -> None:
             if self._load_document(place) is not None:
                 raise AlreadyExistsError(f"Session with id {session_id} already exists.")
-            if row.message_count:
-                raise InvalidInput(f"The session {place!r} has messages that are none of Google ADK. Use another id.")
             self._save_document(row, _build_document(app_name, user_id, session_id, deltas.own))
             self._update_shared_states(app_name, user_id, deltas)
 
@@ -310,7 +310,7 @@ class HarnessSessionService(BaseSessionService):
                 return durable_message_list.try_append_to_cached_session(
                     self.client.store,
                     place,
-                    NewSessionFields(title, session.app_name),
+                    NewSessionFields(title, session.app_name, framework=FRAMEWORK_NAME),
                     build_version_with_event,
                     {_FRAMEWORK: place},
                 )
@@ -497,14 +497,16 @@ class HarnessSessionService(BaseSessionService):
             if must_exist is not None and self._find_row(place) is None:
                 raise SessionNotFoundError(f"Session {must_exist} not found.")
             for shared_place in shared:
-                description = NewSessionFields(title=_get_shared_title(shared_place), agent=app_name)
+                description = NewSessionFields(
+                    title=_get_shared_title(shared_place), agent=app_name, framework=FRAMEWORK_NAME
+                )
                 create_finish_release.create_session_if_missing(store, shared_place, description)
             claims = SessionClaims.get_for_client(self.client.sync)
             with claims.lock_session_claims(place):
                 durable_message_list.write_next_version_built_by_callback(
                     store,
                     place,
-                    NewSessionFields(title, app_name),
+                    NewSessionFields(title, app_name, framework=FRAMEWORK_NAME),
                     lambda row, _: build(row),
                     facts={_FRAMEWORK: place},
                     pairings=claims.find_call_pairings_and_mark_for_reload(place),

@@ -29,7 +29,7 @@ from pydantic_core import to_jsonable_python
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.google_adk.event_conversion import CONFIRMATION_CALL
 from checkpoints.adapters.google_adk.open_confirmation_requests import find_open_requests
-from checkpoints.adapters.google_adk.session_service import HarnessSessionService, build_place
+from checkpoints.adapters.google_adk.session_service import FRAMEWORK_NAME, HarnessSessionService, build_place
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
@@ -422,7 +422,7 @@ def _build_session_description(session: Session) -> NewSessionFields:
         for part in event.content.parts or ()
         if part.text
     )
-    return NewSessionFields(next(texts, ""), session.app_name)
+    return NewSessionFields(next(texts, ""), session.app_name, framework=FRAMEWORK_NAME)
 
 
 def _build_details_of_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:

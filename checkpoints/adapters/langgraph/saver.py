@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -49,11 +49,16 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipLost
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls, remove_and_copy_states, state_store
+from checkpoints.framework_states import (
+    find_decisions_or_discard_interrupt_calls,
+    line_log,
+    remove_and_copy_states,
+    state_store,
+)
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
-from checkpoints.sessions import take_and_release_ownership
+from checkpoints.sessions import session_framework, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
@@ -71,6 +76,8 @@ from checkpoints.versions.framework_value_blobs import (
 )
 
 T = TypeVar("T")
+#: Name of the framework in errors and in the metadata of its sessions.
+FRAMEWORK: Final = "LangGraph"
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
 _DELTA_KEY = "counters_since_delta_snapshot"
 #: Parts of a state that are stored beside its body.
@@ -199,6 +206,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if loaded is None:
             return None
+        if loaded.state_id == line_log.STATE_ID:  # of the Claude Agent SDK
+            session_framework.require_no_session_of_other_framework(store, thread_id, FRAMEWORK)
         self._remember_or_forget_newest_state(
             thread_id, namespace, loaded.state_id, is_newest=not get_checkpoint_id(config)
         )
@@ -430,7 +439,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def _build_session_description(self, values: Mapping[str, Any]) -> NewSessionFields:
         return NewSessionFields(
-            message_conversion.find_first_prompt_or_empty(values, self.transcript_channel), self.agent
+            message_conversion.find_first_prompt_or_empty(values, self.transcript_channel),
+            self.agent,
+            framework=FRAMEWORK,
         )
 
     def _build_version_content(
@@ -857,7 +868,9 @@ class OwnedThreadSaver(HarnessSaver):
         )
         self.thread_id = thread_id
         self._session_claims.claim_session_permanently(
-            thread_id, NewSessionFields(agent=self.agent), takeover="another writer claimed the thread"
+            thread_id,
+            NewSessionFields(agent=self.agent, framework=FRAMEWORK),
+            takeover="another writer claimed the thread",
         )
 
     def check_write_ownership(self) -> None:

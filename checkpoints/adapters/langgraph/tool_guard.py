@@ -21,7 +21,7 @@ from langgraph.types import Command, interrupt
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.langgraph import message_conversion
-from checkpoints.adapters.langgraph.saver import HarnessSaver
+from checkpoints.adapters.langgraph.saver import FRAMEWORK, HarnessSaver
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
@@ -69,7 +69,7 @@ class ToolGuard:
         self._sync = sync
         self._policies = policies or ToolPolicies()
         self._policies.register_verify_hooks(sync)
-        self._description = NewSessionFields(agent=agent)
+        self._description = NewSessionFields(agent=agent, framework=FRAMEWORK)
         self._release_after_call = release_after_call
         serde = checkpointer.serde if isinstance(checkpointer, HarnessSaver) else JsonPlusSerializer()
         self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _format_tool_result_as_text)

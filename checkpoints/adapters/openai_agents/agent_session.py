@@ -23,7 +23,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import durable_message_list
-from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sessions.new_session_fields import OPENAI_AGENTS_SDK, NewSessionFields
 
 T = TypeVar("T")
 Item = dict[str, Any]
@@ -174,7 +174,9 @@ class HarnessSession:
             The description.
         """
         return NewSessionFields(
-            self._title or parse_message_parts.find_first_user_text_or_empty(items or []), self._agent
+            self._title or parse_message_parts.find_first_user_text_or_empty(items or []),
+            self._agent,
+            framework=OPENAI_AGENTS_SDK,
         )
 
 

@@ -32,6 +32,8 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged
 
 T = TypeVar("T")
+#: Name of the framework in errors and in the metadata of its sessions.
+FRAMEWORK_NAME: Final = "Pydantic AI"
 #: Namespace of the records.
 _FRAMEWORK = "pydantic_ai"
 #: Number of conversations whose records are kept, so that the next save of one need not read it.
@@ -172,7 +174,7 @@ class HarnessConversationStore(ConversationStore):
         )
         entries = message_conversion.encode_entries(new_entries)
         title = message_conversion.find_first_prompt_or_empty(entry.message for entry in new_entries)
-        description = NewSessionFields(title, self.agent)
+        description = NewSessionFields(title, self.agent, framework=FRAMEWORK_NAME)
 
         def write_record_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.sync_checkpointer)

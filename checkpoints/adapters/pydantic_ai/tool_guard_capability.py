@@ -22,7 +22,7 @@ from pydantic_ai.tools import (
 )
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
-from checkpoints.adapters.pydantic_ai.harness_conversation_store import HarnessConversationStore
+from checkpoints.adapters.pydantic_ai.harness_conversation_store import FRAMEWORK_NAME, HarnessConversationStore
 from checkpoints.adapters.pydantic_ai.tool_result_codec import Deferral, Returned, build_codec
 from checkpoints.aio import Checkpointer
 from checkpoints.calls import call_queries
@@ -32,6 +32,7 @@ from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidInput, OwnershipLost, ReviewRequired
 from checkpoints.formats import parse_json
+from checkpoints.sessions import session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
@@ -97,9 +98,13 @@ class Harness(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Any]) -> AgentRunResult[Any]:
         session_id = _get_conversation_or_run_id(ctx)
-        self._starts[ctx.run_id] = _RunStart(
-            await self._store.find_revision(session_id), _collect_call_ids(ctx.messages)
-        )
+        revision = await self._store.find_revision(session_id)
+        if revision is None:
+            store = self._store.sync_checkpointer.store
+            await self._claims.run_blocking(
+                partial(session_framework.require_no_session_of_other_framework, store, session_id, FRAMEWORK_NAME)
+            )
+        self._starts[ctx.run_id] = _RunStart(revision, _collect_call_ids(ctx.messages))
         try:
             return await handler()  # type: ignore[no-any-return]
         finally:
@@ -140,7 +145,7 @@ class Harness(AbstractCapability[Any]):
             except exceptions.CallDeferred as deferred:  # what the tool has begun must not begin again
                 return Returned(Deferral(deferred.metadata, deferred.kind))
 
-        description = NewSessionFields(_get_prompt(ctx), self._agent_name)
+        description = NewSessionFields(_get_prompt(ctx), self._agent_name, framework=FRAMEWORK_NAME)
         try:
             async with self._claims.hold_session(session_id, description, release_after=False):
                 await self._require_no_newer_save(ctx.run_id, session_id, call.tool_call_id)

@@ -36,6 +36,8 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 
 T = TypeVar("T")
 _FRAMEWORK: Final = "strands"
+#: Name of the framework in errors and in the metadata of its sessions.
+FRAMEWORK_NAME: Final = "Strands Agents"
 #: Names of the documents of a session, before the identifiers of agents.
 _SESSION, _AGENT, _MULTI_AGENT = "session", "agent/", "multi_agent/"
 
@@ -105,15 +107,14 @@ class HarnessSessionRepository(SessionRepository):
 
         Raises:
             SessionException: It exists.
-            InvalidInput: The identifier cannot be used, or a session of it has messages and is none of Strands.
+            InvalidInput: The identifier cannot be used.
+            SessionOfOtherFramework: A session of this identifier is one of another framework, or has messages or calls.
         """
         session_id = _validate_identifier(session.session_id)
 
         def save_new_session_document(row: SessionRow) -> None:
             if self._load_document(session_id, _SESSION) is not None:
                 raise SessionException(f"Session {session_id} already exists")
-            if row.message_count:
-                raise InvalidInput(f"The session {session_id!r} has messages that are none of Strands. Use another id.")
             self._save_document(row, _SESSION, {"record": session.to_dict(), "agent": None})
 
         self._write_session_change_under_lock(session_id, save_new_session_document)
@@ -307,7 +308,7 @@ class HarnessSessionRepository(SessionRepository):
                 return durable_message_list.try_append_to_cached_session(
                     self.client.store,
                     place,
-                    NewSessionFields(title, self._agent_name),
+                    NewSessionFields(title, self._agent_name, framework=FRAMEWORK_NAME),
                     build_version_with_message,
                     facts,
                 )
@@ -455,7 +456,7 @@ class HarnessSessionRepository(SessionRepository):
         facts: dict[str, str] | None = None,
     ) -> None:
         """Change a session in one transaction, while no other thread of this client claims or releases it."""
-        description = NewSessionFields(title, self._agent_name)
+        description = NewSessionFields(title, self._agent_name, framework=FRAMEWORK_NAME)
 
         def write_change_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.client.sync)

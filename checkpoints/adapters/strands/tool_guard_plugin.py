@@ -18,7 +18,11 @@ from strands.types.events import ToolResultEvent
 from strands.types.session import decode_bytes_values, encode_bytes_values
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
-from checkpoints.adapters.strands.session_repository import HarnessSessionRepository, SessionConflict
+from checkpoints.adapters.strands.session_repository import (
+    FRAMEWORK_NAME,
+    HarnessSessionRepository,
+    SessionConflict,
+)
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
@@ -224,7 +228,8 @@ class Harness(Plugin):
 
     def _build_session_description(self, agent: Any) -> NewSessionFields:
         asked = [message for message in agent.messages if message["role"] == "user"]
-        return NewSessionFields(parse_message_parts.find_first_user_text_or_empty(asked), self._agent_name)
+        title = parse_message_parts.find_first_user_text_or_empty(asked)
+        return NewSessionFields(title, self._agent_name, framework=FRAMEWORK_NAME)
 
     # ---- results of calls that another process began
 
