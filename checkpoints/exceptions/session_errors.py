@@ -30,9 +30,9 @@ class SessionFinished(OwnershipError):
 
 
 class SessionOfOtherFramework(InvalidInput):
-    """An adapter was about to continue a session that another framework, or an agent without an adapter, has begun.
+    """An adapter was about to continue a session that the adapter of another framework has begun.
 
-    `framework` is the name of that framework; empty for none. `adapter` is the framework of the adapter.
+    `framework` is the name of that framework, and `adapter` is the framework of the adapter that was refused.
     """
 
     code = "session_of_other_framework"
@@ -43,8 +43,9 @@ class SessionOfOtherFramework(InvalidInput):
 
     def __init__(self, session_id: str, framework: str, adapter: str) -> None:
         self.session_id, self.framework, self.adapter = session_id, framework, adapter
-        whose = f"one of {framework}" if framework else "of no framework and has messages or calls already"
-        super().__init__(f"The session {session_id!r} is {whose}. {adapter} has stored and run nothing in it.")
+        super().__init__(
+            f"The session {session_id!r} is one of {framework}. {adapter} has stored and run nothing in it."
+        )
 
 
 class VersionConflict(CheckpointsError):

@@ -152,11 +152,11 @@ def lock_or_create_session(
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
     With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
-    notice the change; a version that is written does that too. The framework of the description has to be that of the
-    session. The sessions `source_ids`, whose rows the caller reads
-    or changes, are locked as well, all in the order of their identifiers, so that two writers that each read what the
-    other one writes do not wait for each other. Raises `SessionNotFound`, `SessionOfOtherFramework`, `SessionFinished`,
-    `SessionBusy`, `OwnershipLost`, `OpenedInAnotherProcess`.
+    notice the change; a version that is written does that too. A session of another framework than that of the
+    description is refused. The sessions `source_ids`, whose rows the caller reads or changes, are locked as well, all
+    in the order of their identifiers, so that two writers that each read what the other one writes do not wait for each
+    other. Raises `SessionNotFound`, `SessionOfOtherFramework`, `SessionFinished`, `SessionBusy`, `OwnershipLost`,
+    `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
     store.flush_pending_writes(session_id)
@@ -189,7 +189,7 @@ def lock_or_create_session(
 
 
 def _require_writable_by_framework(store: Store, row: Session, description: NewSessionFields | None) -> None:
-    """Require that a locked session has not ended, and is one of the framework of the description."""
+    """Require that a locked session has not ended, and is not one of another framework than the description's."""
     if description is not None:
         session_framework.mark_or_require_session_of_framework(store, row, description.framework)
     if row.finished:

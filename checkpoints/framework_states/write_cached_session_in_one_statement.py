@@ -106,8 +106,8 @@ def find_cached_session_writable_without_run(
 ) -> CachedSession | None:
     """Find a session that this client may write to in one statement.
 
-    Returns None if it is not known, a run owns it, it has no title and the description may have one, or it is not one
-    of the framework of the description. Raises `OpenedInAnotherProcess`.
+    Returns None if it is not known, a run owns it, it has no title and the description may have one, or the framework
+    of the description has to be checked or marked first. Raises `OpenedInAnotherProcess`.
     """
     store.require_own_process(session_id)
     known = _get_or_create_cached_sessions(store).find(session_id) if _supports_one_statement_writes(store) else None
@@ -115,8 +115,8 @@ def find_cached_session_writable_without_run(
         return None
     if description is None:
         return known
-    is_of_framework = session_framework.is_marked_for_framework(known.row, description.framework)
-    return known if known.row.title and is_of_framework else None
+    may_write = session_framework.may_framework_write_without_marking(known.row, description.framework)
+    return known if known.row.title and may_write else None
 
 
 def cache_session_after_commit(

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from strands import Agent as StrandsAgent
 from strands.types.exceptions import EventLoopException
 
-from checkpoints import Checkpointer, SyncCheckpointer
+from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
 from checkpoints.adapters.claude import HarnessSessionStore, tool_hooks
 from checkpoints.adapters.google_adk import Harness as AdkHarness
 from checkpoints.adapters.google_adk import HarnessSessionService
@@ -22,8 +22,9 @@ from checkpoints.adapters.pydantic_ai import Harness as PydanticHarness
 from checkpoints.adapters.pydantic_ai import HarnessConversationStore
 from checkpoints.adapters.strands import Harness as StrandsHarness
 from checkpoints.adapters.strands import HarnessSessionRepository
-from checkpoints.exceptions import SessionOfOtherFramework
+from checkpoints.exceptions import InvalidInput, SessionOfOtherFramework
 from checkpoints.models import Checkpoint, FrameworkState, Run, Session, ToolCall
+from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK
 from examples.claude_refunds import agent as claude_refunds
 from examples.google_adk_refunds import agent as adk_refunds
 from examples.langgraph_refunds import agent as langgraph_refunds
@@ -147,21 +148,55 @@ def test_second_framework_is_refused_before_it_stores_or_runs_anything(
     assert list_rows() == before
 
 
+#: Frameworks whose runs begin no conversation in a session that has messages of somebody else, and what they say.
+REFUSED_BY_STORE = {
+    "Strands Agents": "none of Strands",
+    "Pydantic AI": "no record of a conversation",
+}
+
+
+def look_up(order: int) -> str:
+    return f"Order {order}"
+
+
+def list_tools(place: str) -> list[str]:
+    return list(ToolCall.objects.filter(session__session_id=place).values_list("tool", flat=True))
+
+
+def get_metadata(place: str) -> str:
+    return Session.objects.get(session_id=place).metadata
+
+
 @pytest.mark.parametrize("framework", STORIES)
-def test_session_of_a_native_agent_is_refused(cp: SyncCheckpointer, effects: Path, framework: str) -> None:
+def test_session_of_a_native_agent_has_no_mark_and_is_not_refused_for_that(
+    cp: SyncCheckpointer, effects: Path, framework: str
+) -> None:
     place = find_place(framework)
-    cp.start_session(place)
+    cp.start_session(place, metadata={"order": 17})
     cp.append_checkpoint(place, [{"role": "user", "content": QUESTION}], expected_version=0)
     cp.release_session(place)
-    before = list_rows()
-    if framework == "Claude Agent SDK":
-        asyncio.run(STORIES[framework](cp, place, effects))  # type: ignore[arg-type]
-    else:
-        with pytest.raises(SessionOfOtherFramework, match="of no framework") as refused:
+    if framework in REFUSED_BY_STORE:
+        with pytest.raises(InvalidInput, match=REFUSED_BY_STORE[framework]) as refused:
             asyncio.run(STORIES[framework](cp, place, effects))  # type: ignore[arg-type]
-        assert refused.value.framework == ""
-    assert not effects.read_text()
-    assert list_rows() == before
+        assert not isinstance(refused.value, SessionOfOtherFramework)
+    else:
+        asyncio.run(STORIES[framework](cp, place, effects))  # type: ignore[arg-type]
+        assert effects.read_text()
+    assert FRAMEWORK_MARK not in get_metadata(place)
+
+
+@pytest.mark.parametrize("framework", STORIES)
+def test_session_that_an_adapter_began_before_there_were_marks_continues(
+    cp: SyncCheckpointer, effects: Path, framework: str, open_checkpointer: Callable[..., SyncCheckpointer]
+) -> None:
+    place = find_place(framework)
+    asyncio.run(STORIES[framework](cp, place, effects))  # type: ignore[arg-type]
+    assert framework in get_metadata(place)
+    Session.objects.filter(session_id=place).update(metadata="{}")
+    before = list_rows()
+    asyncio.run(STORIES[framework](open_checkpointer(), place, effects))  # type: ignore[arg-type]
+    assert list_rows() != before
+    assert FRAMEWORK_MARK not in get_metadata(place)
 
 
 async def guard_langgraph(cp: SyncCheckpointer, place: str, effects: Path) -> object:
@@ -233,6 +268,20 @@ def test_guard_refuses_the_first_call_without_a_store(
         asyncio.run(GUARDS[framework](cp, place, effects))  # type: ignore[arg-type]
     assert not effects.read_text()
     assert list_rows() == before
+
+
+@pytest.mark.parametrize("framework", GUARDS)
+def test_guard_takes_a_session_in_which_a_native_agent_has_made_a_call(
+    cp: SyncCheckpointer, effects: Path, framework: str
+) -> None:
+    place = find_place(framework)
+    registry = ToolRegistry()
+    registry.tool(look_up)
+    with cp.session(place, registry=registry) as session:
+        session.dispatch("look_up", {"order": 17}, call_id="call_0")
+    asyncio.run(GUARDS[framework](cp, place, effects))  # type: ignore[arg-type]
+    assert "refund" in list_tools(place)
+    assert FRAMEWORK_MARK not in get_metadata(place)
 
 
 def test_hooks_of_claude_deny_the_first_call_without_a_store(cp: SyncCheckpointer, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEn
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK, NewSessionFields
+from checkpoints.sessions.session_framework import get_framework
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
@@ -311,7 +312,6 @@ class ReadableTranscriptWriter(ImportWriter):
             written: List that gets the messages that are stored.
         """
         super().__init__(store, origin)
-        origin.metadata[FRAMEWORK_MARK] = {"framework": FRAMEWORK}
         self._written = written
         self._is_tool_logged_by_policies = is_tool_logged_by_policies
         self._transaction = mirror_transaction
@@ -485,6 +485,8 @@ class ReadableTranscriptWriter(ImportWriter):
 
     def _build_changed_session_columns_or_empty(self, end: SessionEnd) -> dict[str, Any]:
         """Build the columns that describe the session; empty if none of them has changed."""
+        if self._row is not None and (framework := get_framework(self._row)):  # a session without a mark gets none
+            self.origin.metadata[FRAMEWORK_MARK] = {"framework": framework}
         columns = imported_session_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 

@@ -26,6 +26,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import (
     durable_message_list,
@@ -132,8 +133,8 @@ class HarnessSessionService(BaseSessionService):
 
         Raises:
             AlreadyExistsError: The user has a session of this identifier.
-            InvalidInput: A name cannot be used.
-            SessionOfOtherFramework: A session of these names is one of another framework, or has messages or calls.
+            InvalidInput: A name cannot be used, or a session of it has messages that are none of ADK.
+            SessionOfOtherFramework: A session of these names is one of another framework.
         """
         session_id = (session_id or "").strip() or str(uuid4())
         place = build_place(app_name, user_id, session_id)
@@ -142,6 +143,8 @@ class HarnessSessionService(BaseSessionService):
         def create_session_document(row: SessionRow) -> None:
             if self._load_document(place) is not None:
                 raise AlreadyExistsError(f"Session with id {session_id} already exists.")
+            if row.message_count:
+                raise InvalidInput(f"The session {place!r} has messages that are none of Google ADK. Use another id.")
             self._save_document(row, _build_document(app_name, user_id, session_id, deltas.own))
             self._update_shared_states(app_name, user_id, deltas)
 

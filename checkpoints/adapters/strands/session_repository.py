@@ -107,14 +107,16 @@ class HarnessSessionRepository(SessionRepository):
 
         Raises:
             SessionException: It exists.
-            InvalidInput: The identifier cannot be used.
-            SessionOfOtherFramework: A session of this identifier is one of another framework, or has messages or calls.
+            InvalidInput: The identifier cannot be used, or a session of it has messages and is none of Strands.
+            SessionOfOtherFramework: A session of this identifier is one of another framework.
         """
         session_id = _validate_identifier(session.session_id)
 
         def save_new_session_document(row: SessionRow) -> None:
             if self._load_document(session_id, _SESSION) is not None:
                 raise SessionException(f"Session {session_id} already exists")
+            if row.message_count:
+                raise InvalidInput(f"The session {session_id!r} has messages that are none of Strands. Use another id.")
             self._save_document(row, _SESSION, {"record": session.to_dict(), "agent": None})
 
         self._write_session_change_under_lock(session_id, save_new_session_document)

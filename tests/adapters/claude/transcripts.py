@@ -11,6 +11,7 @@ from typing import Any
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.models import Session, ToolCall
+from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
 KEY: Any = {"project_key": "-srv-shop", "session_id": SESSION}
@@ -72,6 +73,7 @@ def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:
     metadata = json.loads(row.metadata)
     metadata.pop("import")
     metadata.pop("project")
+    metadata.pop(FRAMEWORK_MARK, None)  # an import has none
     return {
         "transcript": [_remove_lines_from_source(message) for message in loaded["transcript"]],
         "calls": list(calls.values_list(*names)),

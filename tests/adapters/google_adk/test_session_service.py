@@ -275,7 +275,7 @@ def test_session_of_somebody_else_is_not_overwritten(service: HarnessSessionServ
     cp.start_session("refunds/ann/s")
     cp.save_checkpoint("refunds/ann/s", [{"role": "user", "content": "Mine."}], {}, 0)
     cp.release_session("refunds/ann/s")
-    with pytest.raises(InvalidInput, match="of no framework"):
+    with pytest.raises(InvalidInput, match="none of Google ADK"):
         create(service)
 
 

@@ -466,7 +466,7 @@ def test_a_session_that_is_no_conversation_is_not_taken_over(cp: SyncCheckpointe
     cp.release_session("native")
     store = HarnessConversationStore(cp)
     assert asyncio.run(store.load("native")) is None
-    with pytest.raises(InvalidInput, match="of no framework"):
+    with pytest.raises(InvalidInput, match="no record of a conversation"):
         _save(store, "native", [_ask("1")])
     assert len(_load_transcript(cp, "native")) == 1
 

@@ -318,7 +318,7 @@ def test_bad_input_is_refused_with_typed_errors(cp: SyncCheckpointer, repository
         repository.create_message("unknown", "default", say("x", 0))
     cp.start_session("native")
     cp.append_checkpoint("native", [{"role": "user", "content": "x"}], expected_version=0)
-    with pytest.raises(InvalidInput, match="of no framework"):
+    with pytest.raises(InvalidInput, match="none of Strands"):
         repository.create_session(Session("native", SessionType.AGENT))
     with SyncCheckpointer("http://127.0.0.1:9", token="x") as remote, pytest.raises(InvalidInput):
         HarnessSessionRepository(remote)
