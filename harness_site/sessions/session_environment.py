@@ -10,6 +10,7 @@ from typing import Any
 from checkpoints.formats import parse_json
 from checkpoints.importers.imported_session_rows import MIRROR_FORMAT
 from checkpoints.models import Session
+from checkpoints.sessions.session_framework import get_framework
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class SessionEnvironment:
     runs, by the reader of imported files. `subagents` names the call that started each subagent, by its
     session id; `estimate` has the estimated cost in US dollars by model and kind of tokens, and
     `prices` the name of the price table and its prices for a million tokens; `exit_status` is how the
-    program of the agent says that it ended."""
+    program of the agent says that it ended; `framework` is the name of the one whose adapter has begun the session."""
 
     folders: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
@@ -31,12 +32,13 @@ class SessionEnvironment:
     estimate: Mapping[str, Any] | None = None
     prices: Mapping[str, Any] | None = None
     exit_status: str = ""
+    framework: str = ""
 
     @property
     def has_any_stated_fact(self) -> bool:
         """Whether any of the facts above the pages of a session is known."""
         lists = (self.folders, self.branches, self.models, self.permission_modes, self.program_versions)
-        return self.is_imported or any(lists)
+        return self.is_imported or bool(self.framework) or any(lists)
 
     @property
     def first_folder_name(self) -> str:
@@ -70,6 +72,7 @@ def read_session_environment(session: Session) -> SessionEnvironment:
         else {},
         estimate=estimate if isinstance(estimate, dict) else {},
         prices=prices if isinstance(prices, dict) else {},
+        framework=get_framework(session),
         exit_status=exit_status if isinstance(exit_status, str) else "",
     )
 

@@ -32,6 +32,23 @@ def positions(html: str) -> list[int]:
     return [int(position) for position in re.findall(r'<article class="msg[^"]*" id="m-(\d+)"', html)]
 
 
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ('{"adapter":{"framework":"LangGraph"}}', "Framework LangGraph"),
+        ('{"adapter":{"framework":17}}', ""),
+        ('{"adapter":"LangGraph"}', ""),
+        ("{}", ""),
+    ],
+)
+def test_details_name_the_framework_whose_adapter_has_begun_the_session(
+    reader: Client, metadata: str, words: str
+) -> None:
+    text = visible_text(reader.get(f"/sessions/{make_session(metadata=metadata).pk}/"))
+    assert words in text
+    assert bool(words) is ("Framework" in text)
+
+
 def test_head_shows_the_session_status(reader: Client) -> None:
     session = make_session(
         session_id="order-17",
