@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from agents import Runner, UserError
 from google.adk.sessions import InMemorySessionService
+from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from strands import Agent as StrandsAgent
 from strands.types.exceptions import EventLoopException
@@ -200,7 +201,7 @@ def test_session_that_an_adapter_began_before_there_were_marks_continues(
 
 
 async def guard_langgraph(cp: SyncCheckpointer, place: str, effects: Path) -> object:
-    agent = langgraph_refunds.create_agent(
+    agent: Any = create_agent(
         langgraph_refunds.ScriptedModel(orders=(17,)),
         langgraph_refunds.build_tools(effects, lambda _: None),
         checkpointer=InMemorySaver(),

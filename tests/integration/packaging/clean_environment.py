@@ -84,4 +84,4 @@ def link_dependencies(programs: Path, wheel: Path, extra: str) -> None:
             waiting += [(Requirement(line), {each}) for line in needed.requires or ()]
         for name in {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}:
             if not (target / name).exists():
-                (target / name).symlink_to(needed.locate_file(name))
+                (target / name).symlink_to(str(needed.locate_file(name)))

@@ -543,14 +543,13 @@ def test_decision_of_two_people_is_listed_with_both_reasons(reader: Client) -> N
 
 def test_bulk_decision_of_a_second_person_has_the_first_reason_if_it_is_one(reader: Client) -> None:
     bulk = BulkDecision.objects.create(workspace=make_workspace(), author="bob")
-    for number in range(2):
-        call = interrupted(number, status=CallStatus.APPROVED, approvals=2)
-        for actor, final in (("alice", False), ("bob", True)):
-            fields: dict[str, Any] = {"actor": actor, "reason": "Seen.", "final": final, "revision": int(final)}
-            decision = make_decision(call=call, kind=DecisionKind.APPROVE, **fields)
-        BulkDecisionEntry.objects.create(decision=decision, bulk=bulk)
+    calls = [interrupted(number, status=CallStatus.APPROVED, approvals=2) for number in range(2)]
+    for call in calls:
+        make_decision(call=call, kind=DecisionKind.APPROVE, actor="alice", reason="Seen.", final=False, revision=0)
+        last = make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob", reason="Seen.", final=True, revision=1)
+        BulkDecisionEntry.objects.create(decision=last, bulk=bulk)
     assert "Before: alice approved: “Seen.” Show calls" in visible_text(reader.get("/review/?tab=decided"))
-    Decision.objects.filter(tool_call=call, actor="alice").update(reason="Another one.")
+    Decision.objects.filter(tool_call=calls[-1], actor="alice").update(reason="Another one.")
     assert "Before: alice approved Show calls" in visible_text(reader.get("/review/?tab=decided"))
 
 

@@ -333,7 +333,8 @@ test_async_client_behaves_alike = pytest.mark.asyncio(test_async_client_behaves_
 
 @pytest.mark.parametrize("last", ["newest", "-1", "1.5", "1" * 19, "\u0661"])
 def test_event_id_that_is_no_number_is_refused(server: HttpServer, token: str, last: str) -> None:
-    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream", "Last-Event-ID": last.encode()}
+    headers = httpx.Headers({"Authorization": f"Bearer {token}", "Accept": "text/event-stream"})
+    headers["Last-Event-ID"] = last
     response = httpx.get(f"{server.address}/api/v1/events", headers=headers, timeout=30)
     assert (response.status_code, response.json()["type"]) == (422, "InvalidInput")
     assert response.json()["detail"].startswith("Last-Event-ID is ")
