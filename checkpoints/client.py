@@ -27,7 +27,7 @@ from checkpoints.store.call_intent_and_outcome_types import validate_and_build_c
 from checkpoints.store.session_owner_run_type import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
-from checkpoints.versions.phase_record_migration import ImportedRecord
+from checkpoints.versions.phase_record_conversion import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
 
 

@@ -30,7 +30,7 @@ from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import ClientState, OwnedSession
 from checkpoints.store.session_owner_run_type import OwningRun
 from checkpoints.store.version_state_types import Unchanged, VersionChange
-from checkpoints.versions.phase_record_migration import ImportedRecord
+from checkpoints.versions.phase_record_conversion import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
 if TYPE_CHECKING:

@@ -112,7 +112,7 @@ async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> N
     is_lifespan = scope["type"] == "lifespan"
     if scope["type"] == "http" and _get_path_below_root(scope) == LIVENESS_PATH:
         await _refusals(scope, receive, send)  # it says that this process answers, whatever the database does
-    elif is_lifespan or probe.were_tables_complete or await database_sync_to_async(probe.find_problem)() is None:
+    elif is_lifespan or probe.are_tables_known_complete or await database_sync_to_async(probe.find_problem)() is None:
         await _router(scope, receive, send)
     elif scope["type"] == "http":
         await _refusals(scope, receive, send)

@@ -16,8 +16,8 @@ from django.views.decorators.csrf import requires_csrf_token
 from checkpoints.db import clock
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.translated_enum_choices import translate_label
-from harness_site.accounts.page_reader import refuse_page_of_other_reader
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
+from harness_site.accounts.refuse_page_of_other_reader import refuse_page_of_other_reader
 from harness_site.core import formatting
 from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
 from harness_site.core.site_requests import is_site_request

@@ -36,7 +36,7 @@ class UnmigratedDatabaseMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if probe.were_tables_complete or _is_served_without_tables(request):
+        if probe.are_tables_known_complete or _is_served_without_tables(request):
             return self.get_response(request)
         problem = probe.find_problem()
         return self.get_response(request) if problem is None else _build_unavailable_response(request, problem)

@@ -26,8 +26,8 @@ def get_sync_client(checkpointer: SyncCheckpointer | Checkpointer) -> SyncCheckp
 
 
 async def run_on_thread(checkpointer: SyncCheckpointer | Checkpointer, work: Callable[[], T]) -> T:
-    """Run blocking work on a thread: of the async client, or for a blocking one of the loop, without a connection that
-    stays open there.
+    """Run blocking work on a thread: the async client's own, or, for a blocking client, one of the default pool of the
+    event loop, whose database connection is closed afterwards.
 
     Args:
         checkpointer: Client that the work uses.

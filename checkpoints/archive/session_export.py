@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.db import connections, models, transaction
 
-from checkpoints.archive import fork_origin_segments, row_serializers
+from checkpoints.archive import own_and_origin_segments, row_serializers
 from checkpoints.archive.archive_results import ExportedFile
 from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.session_file_reader_and_writer import FileHeader, SessionFileWriter
@@ -55,10 +55,10 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 def _lock_session_and_iterate_verified_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
     verification.lock_session_and_require_rows_complete(store.using, session)
-    segment_lengths = fork_origin_segments.find_origin_segment_lengths(store.using, session)
+    segment_lengths = own_and_origin_segments.find_origin_segment_lengths(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
-        Segment: lambda: fork_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths),
+        Segment: lambda: own_and_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths),
         Message: lambda: _iterate_verified_messages(store, session, segment_lengths),
     }
     for kind, model in row_serializers.TABLES.items():
@@ -74,6 +74,6 @@ def _lock_session_and_iterate_verified_rows(store: Store, session: Session) -> I
 
 def _iterate_verified_messages(store: Store, session: Session, segment_lengths: dict[int, int]) -> Iterator[Message]:
     """Iterate over the messages by segment and position, so that each comes after its predecessors."""
-    for segment in fork_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths):
-        messages = fork_origin_segments.select_needed_messages_of_segment(store.using, segment, segment_lengths)
+    for segment in own_and_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths):
+        messages = own_and_origin_segments.select_needed_messages_of_segment(store.using, segment, segment_lengths)
         yield from version_seals.iterate_verified_messages(connections[store.using], segment.pk, messages)

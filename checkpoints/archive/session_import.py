@@ -119,7 +119,7 @@ class _SessionImport:
             self._verify_and_insert_batch(session, batch)
         answered = [pk for pk, kind in self.final_kinds.items() if kind == DecisionKind.RESPOND]
         ToolCall.objects.using(self.store.using).filter(pk__in=answered).update(exit_code=None)  # their tools never ran
-        undecided = unfinished_call_queries.list_undecided_calls_of_session(self.store, session)
+        undecided = unfinished_call_queries.list_verified_undecided_calls_of_session(self.store, session)
         self._verify_and_save_head_and_status(session, has_undecided=bool(undecided))
         self._record_import_events(session, undecided)
         return ImportedSession(session.session_id, session.latest_version, len(undecided))

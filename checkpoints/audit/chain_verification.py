@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from django.db.models.functions import Now
 
-from checkpoints.audit.chained_event_seal import compute_event_seal
+from checkpoints.audit.chained_event_digest import compute_chained_event_digest
 from checkpoints.audit.number_and_chain_events import seal_events_of_workspace
 from checkpoints.exceptions import IntegrityError, InvalidInput
 from checkpoints.models import AuditChain, AuditEvent
@@ -124,7 +124,7 @@ class _ChainVerifier:
     def check_event_and_add_flaws(self, event: AuditEvent) -> None:
         number = event.number or 0
         # An event after a missing one cannot be checked; the missing one is reported.
-        if not self._add_flaw_if_events_are_missing_before(number) and event.seal != compute_event_seal(
+        if not self._add_flaw_if_events_are_missing_before(number) and event.seal != compute_chained_event_digest(
             self._seal, number, event
         ):
             self._add_chain_flaw(number, f"Entry {number} was changed after it was recorded, or is not where it was.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints.audit.chained_event_seal import compute_event_seal
+from checkpoints.audit.chained_event_digest import compute_chained_event_digest
 from checkpoints.models import AuditChain, AuditEvent
 
 #: Batch size: sealing holds a lock, on SQLite the write lock.
@@ -44,7 +44,7 @@ def _number_and_chain_batch(workspace_pk: int, using: str) -> int:
             return 0
         for event in events:
             chain.number += 1
-            chain.seal = compute_event_seal(chain.seal, chain.number, event)
+            chain.seal = compute_chained_event_digest(chain.seal, chain.number, event)
             event.number, event.seal = chain.number, chain.seal
         AuditEvent.objects.using(using).bulk_update(events, ["number", "seal"])
         chain.save(using=using, update_fields=["number", "seal"])

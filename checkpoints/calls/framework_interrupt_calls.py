@@ -128,7 +128,7 @@ def discard_undecided_interrupt_calls(
     if (
         calls
         and row.status not in FINISHED_SESSION_STATUSES
-        and not unfinished_call_queries.list_undecided_calls_of_session(store, row)
+        and not unfinished_call_queries.list_verified_undecided_calls_of_session(store, row)
     ):
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.ACTIVE, revision=F("revision") + 1, updated_at=Now()
@@ -150,7 +150,7 @@ def activate_session_if_no_approval_unused(store: Store, row: Session) -> None:
         IntegrityError: A call is not one that this library wrote.
     """
     waiting = unfinished_call_queries.list_verified_calls_of_session_with_status(store, row, _WAITING_STATUSES)
-    if all(call.status == CallStatus.APPROVED and is_known_to_framework_alone(call) for call in waiting):
+    if all(call.status == CallStatus.APPROVED and is_interrupt_about_no_tool_call(call) for call in waiting):
         # A time that is sealed is read before, so that it is compared with what the database stores.
         opened_at = Now() if get_seal_keys() is None else clock.read_database_time(store.using)
         Session.objects.using(store.using).filter(pk=row.pk).update(
@@ -158,7 +158,7 @@ def activate_session_if_no_approval_unused(store: Store, row: Session) -> None:
         )
 
 
-def is_known_to_framework_alone(call: ToolCall) -> bool:
+def is_interrupt_about_no_tool_call(call: ToolCall) -> bool:
     """Return whether a call is one of an interrupt that is about no call of the transcript, so that neither the guard
     nor a result will say that it is made. Its identifier is the beginning of its key."""
     return call.idempotency_key.startswith(f"{INTERRUPT_KEY_PREFIX}{call.call_id}")

@@ -67,16 +67,16 @@ def select_issued_mutating_calls_of_lost_runs(store: Store) -> QuerySet[ToolCall
     return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness_check.is_run_alive(run, now)])
 
 
-def list_undecided_calls_of_session(store: Store, row: Session) -> list[ToolCall]:
-    """List the calls of a session that wait for a decision, oldest first."""
+def list_verified_undecided_calls_of_session(store: Store, row: Session) -> list[ToolCall]:
+    """List the calls of a session that wait for a decision, oldest first. Raises `IntegrityError`."""
     return list_verified_calls_of_session_with_status(store, row, UNDECIDED_CALL_STATUSES)
 
 
-def list_undecided_calls_holding_run_at_gate(store: Store, row: Session) -> list[ToolCall]:
+def list_verified_undecided_calls_holding_run(store: Store, row: Session) -> list[ToolCall]:
     """List the undecided calls that hold a run at the gate: all but those that a framework's own interrupt holds."""
     return [
         call
-        for call in list_undecided_calls_of_session(store, row)
+        for call in list_verified_undecided_calls_of_session(store, row)
         if call.status == CallStatus.INTERRUPTED or not call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)
     ]
 

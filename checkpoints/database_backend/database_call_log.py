@@ -19,7 +19,7 @@ from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.db import clock
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
-from checkpoints.decisions.decision_poll_pause import compute_pause_before_next_decision_check
+from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -282,7 +282,7 @@ def _sleep_while_other_call_runs_or_raise_flow(
         if not wait_options.for_approval:
             raise ApprovalRequired(session_id, [call_dicts.call_to_dict(other_call)])
         waited = (clock.now() - other_call.issued_at).total_seconds()
-        yield Sleep(compute_pause_before_next_decision_check(waited))
+        yield Sleep(compute_decision_poll_interval(waited))
         return
     if other_call.status == CallStatus.INTERRUPTED:
         raise (

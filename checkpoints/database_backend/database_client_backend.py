@@ -67,7 +67,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import Unchanged, VersionChange
 from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
-from checkpoints.versions.phase_record_migration import ImportedRecord
+from checkpoints.versions.phase_record_conversion import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Threads, and therefore connections, that one async client uses at most. SQLite takes one writer at a time: more

@@ -483,8 +483,9 @@ def _record_decision_in_audit_trail(
 def _mark_session_ready_if_all_decided(store: Store, session: Session) -> None:
     """Set a session under review to ready after the last decision."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
-    if session.status not in FINISHED_SESSION_STATUSES and not unfinished_call_queries.list_undecided_calls_of_session(
-        store, session
+    if (
+        session.status not in FINISHED_SESSION_STATUSES
+        and not unfinished_call_queries.list_verified_undecided_calls_of_session(store, session)
     ):
         changes["status"] = SessionStatus.READY
         insert_unchained_events.record_event(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")

@@ -174,7 +174,7 @@ def _does_call_show_use_of_decision(call: ToolCall, decision: Decision) -> bool:
     rule = RULES[DecisionKind(decision.kind)]
     if call.status != rule.after:
         return True
-    if call.status in _PERMITTING_STATUSES and not framework_interrupt_calls.is_known_to_framework_alone(call):
+    if call.status in _PERMITTING_STATUSES and not framework_interrupt_calls.is_interrupt_about_no_tool_call(call):
         return False
     opened_at = call.session.gate_opened_at
     given_at_gate = opened_at is not None and opened_at >= decision.created_at

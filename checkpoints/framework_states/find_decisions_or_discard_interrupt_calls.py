@@ -46,7 +46,7 @@ def discard_undecided_calls_of_task(
         framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, keys=keys)
 
 
-def leave_interrupts_before_state(
+def discard_interrupts_before_state_or_activate_session(
     store: Store,
     row: Session,
     state_id: str,
@@ -84,7 +84,7 @@ def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: 
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
         if framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, call_ids=call_ids):
             return True
-        undecided = unfinished_call_queries.list_undecided_calls_of_session(store, row)
+        undecided = unfinished_call_queries.list_verified_undecided_calls_of_session(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
 
 
@@ -101,7 +101,7 @@ def find_decisions_if_all_decided(
     """
     with database_operation(store.using, writes=False):
         row = look_up_and_lock_rows.get_session(store, session_id)
-        if unfinished_call_queries.list_undecided_calls_of_session(store, row):
+        if unfinished_call_queries.list_verified_undecided_calls_of_session(store, row):
             return None
         calls = framework_interrupt_calls.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)

@@ -222,7 +222,7 @@ def save_state_and_transcript_version(
     build_content: Callable[[Session], VersionContent | None] | None = None,
     description: NewSessionFields | None = None,
     must_own: bool = False,
-    leave_interrupts: Callable[[Session], object] | None = None,
+    discard_interrupts: Callable[[Session], object] | None = None,
 ) -> bytes:
     """Store a state, and the version that shows its transcript if that has changed.
 
@@ -234,9 +234,9 @@ def save_state_and_transcript_version(
             of None, writes none.
         description: Description of the session if it does not exist. None: it has to exist.
         must_own: Whether only a client that owns the session may write.
-        leave_interrupts: Function that gets the locked session, if a person has to decide about a call of it or people
-            have decided about all. In the same transaction, it withdraws the calls that the state leaves without an
-            answer, or lets the session be active again.
+        discard_interrupts: Function that gets the locked session, if a person has to decide about a call of it or
+            people have decided about all. In the same transaction, it discards the calls that the state leaves without
+            an answer, or lets the session be active again.
 
     Returns:
         The digest of the newest transcript of the session.
@@ -257,12 +257,12 @@ def save_state_and_transcript_version(
         known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
             store, session_id, description
         )
-        if leave_interrupts is None or known is None or known.row.status not in _INTERRUPTED_STATUSES:
+        if discard_interrupts is None or known is None or known.row.status not in _INTERRUPTED_STATUSES:
             chain = _try_save_state_of_cached_session(store, known, new, writer, digests, build_content)
             if chain is not None:
                 return chain
-    chain, is_version_written = _save_state_of_locked_session(
-        store, session_id, new, writer, digests, build_content, description, leave_interrupts, must_own=must_own
+    chain, is_version_written = _lock_session_and_save_state(
+        store, session_id, new, writer, digests, build_content, description, discard_interrupts, must_own=must_own
     )
     if is_version_written:
         store.notify_save_listeners(session_id)
@@ -312,7 +312,7 @@ def _try_save_state_of_cached_session(
     return bytes(after.row.head_chain)
 
 
-def _save_state_of_locked_session(
+def _lock_session_and_save_state(
     store: Store,
     session_id: str,
     new: NewState,
@@ -320,11 +320,11 @@ def _save_state_of_locked_session(
     digests: Mapping[str, str],
     build_content: Callable[[Session], VersionContent | None] | None,
     description: NewSessionFields | None,
-    leave_interrupts: Callable[[Session], object] | None,
+    discard_interrupts: Callable[[Session], object] | None,
     *,
     must_own: bool,
 ) -> tuple[bytes, bool]:
-    """Store a state, and its version, and leave interrupts, in one transaction under the lock of the session.
+    """Lock or create the session, store a state and its version, and discard interrupts, in one transaction.
 
     Returns the digest of the newest transcript, and whether a version was written.
     """
@@ -345,8 +345,8 @@ def _save_state_of_locked_session(
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
             look_up_and_lock_rows.increment_session_revision(store, row.pk)
-        if leave_interrupts is not None and row.status in _INTERRUPTED_STATUSES:
-            leave_interrupts(row)
+        if discard_interrupts is not None and row.status in _INTERRUPTED_STATUSES:
+            discard_interrupts(row)
         write_cached_session_in_one_statement.cache_session_after_commit(
             store, session_id, owned_session, {(new.namespace, new.state_id): channels}
         )

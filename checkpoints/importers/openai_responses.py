@@ -156,7 +156,7 @@ def _build_tool_result(call_id: str, content: Any, *, failed: bool) -> Body:
     return {**block, "is_error": True} if failed else block
 
 
-def _convert_mcp_call_to_message(value: Body) -> Body | None:
+def _convert_mcp_call_and_result_to_message(value: Body) -> Body | None:
     """Convert a call that the provider made: the item also holds its result."""
     call_id, name, error = _find_call_id(value), value.get("name"), value.get("error")
     if call_id is None or not isinstance(name, str):
@@ -196,7 +196,7 @@ def _get_list_or_empty(value: Any) -> list[Any]:
 
 _ITEM_READERS: Final[dict[str, Callable[[Body], Body | None]]] = {
     "reasoning": _convert_reasoning_to_message,
-    "mcp_call": _convert_mcp_call_to_message,
+    "mcp_call": _convert_mcp_call_and_result_to_message,
     "agent_message": _convert_agent_message_to_system_message,
     "tool_search_output": _convert_call_output_to_message,
     **dict.fromkeys(("function_call", *_CALL_ARGUMENT_FIELDS), _convert_call_to_message),

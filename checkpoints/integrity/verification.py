@@ -159,7 +159,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
     if head.seal is not None and session_heads.compute_row_sum(keys, rows) != head.total:
         raise session_heads.build_row_sum_mismatch_error(session)
     newest = versions.order_by("-version").first()
-    version_seals.require_version_is_newest_of_session(session, newest)
+    version_seals.require_version_is_newest_and_ends_transcript(session, newest)
     return live_keys
 
 
@@ -341,7 +341,7 @@ def _lock_session_and_iterate_head_problems(using: str, session_pk: int) -> Iter
             if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
                 yield IntegrityProblem.from_error(session_heads.build_row_sum_mismatch_error(row))
             newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
-            version_seals.require_version_is_newest_of_session(row, newest)
+            version_seals.require_version_is_newest_and_ends_transcript(row, newest)
         except IntegrityError as error:
             yield IntegrityProblem.from_error(error)
         except SealKeyMissing as error:

@@ -274,7 +274,7 @@ class ToolCall(SealedModel):
     @property
     def deadline(self) -> datetime | None:
         """Latest time of an approver's decision; None if none is awaited or there is no limit."""
-        return compute_deadline(self.status, self.issued_at, self.interrupted_at, self.decide_within)
+        return compute_decision_deadline(self.status, self.issued_at, self.interrupted_at, self.decide_within)
 
     @property
     def result_text(self) -> str | None:
@@ -282,7 +282,7 @@ class ToolCall(SealedModel):
         return None if self.result is None else decode_json_string_or_return_text(self.result)
 
 
-def compute_deadline(
+def compute_decision_deadline(
     status: str, issued_at: datetime, interrupted_at: datetime | None, decide_within: timedelta | None
 ) -> datetime | None:
     """Return the latest time of an approver's decision about a call; None if none is awaited or there is no limit."""

@@ -44,7 +44,7 @@ from checkpoints.store.session_owner_run_type import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session_flow, trace_session_function
 from checkpoints.versions import prepared_transcript
-from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
+from checkpoints.versions.phase_record_conversion import ImportedRecord, convert_phase_record
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 from checkpoints.workflows.step_log_protocol import StepLog
 
@@ -404,7 +404,7 @@ class RemoteBackend(SingleRequests):
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None) -> ImportedRecord:
         self.flush_and_require_owned_session(session_id)
-        migrated = migrate_phase_record(session_id, record, run_id)
+        migrated = convert_phase_record(session_id, record, run_id)
         version = self.save_phase(session_id, migrated.details, migrated.snapshot, migrated.transcript, UNCHANGED, None)
         return ImportedRecord(version, migrated.run_id, migrated.applied)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from checkpoints.calls import registry_of_running_tools
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
-from checkpoints.decisions.decision_poll_pause import compute_pause_before_next_decision_check
+from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -82,7 +82,7 @@ class RemoteCallLog:
                 if not wait_options.for_approval:
                     raise
                 key = uuid.uuid4().hex
-                yield Sleep(compute_pause_before_next_decision_check(time.monotonic() - start))
+                yield Sleep(compute_decision_poll_interval(time.monotonic() - start))
                 continue
             if answer["state"] != "running":
                 break

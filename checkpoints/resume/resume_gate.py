@@ -20,7 +20,7 @@ from checkpoints.db import clock
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
-from checkpoints.decisions.decision_poll_pause import compute_pause_before_next_decision_check
+from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval
 from checkpoints.enums import (
     AuditKind,
     CallStatus,
@@ -76,7 +76,7 @@ def pass_gate_or_require_decisions_flow(
             is_logged = True
         yield Transact(lambda: set_waiting_status_of_owned_run(store, owned_session))
         since = max(call.interrupted_at or call.issued_at for call in undecided_calls)
-        yield Sleep(compute_pause_before_next_decision_check((clock.now() - since).total_seconds()))
+        yield Sleep(compute_decision_poll_interval((clock.now() - since).total_seconds()))
 
 
 def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[ToolCall]:
@@ -88,7 +88,7 @@ def list_calls_holding_run(store: Store, owned_session: OwnedSession) -> list[To
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
-        return unfinished_call_queries.list_undecided_calls_holding_run_at_gate(store, session)
+        return unfinished_call_queries.list_verified_undecided_calls_holding_run(store, session)
 
 
 def _load_call_dicts_with_hook_answers(
@@ -128,13 +128,13 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
         if owned_session.run.status != RunStatus.RUNNING or not nothing_to_use.exists():
             with transaction.atomic(using=store.using):
                 session = owned_row.select_for_update().first()
-                if session is not None and unfinished_call_queries.list_undecided_calls_holding_run_at_gate(
+                if session is not None and unfinished_call_queries.list_verified_undecided_calls_holding_run(
                     store, session
                 ):
                     return False
                 signed_decisions.verify_session_calls_against_decisions(store.using, owned_session.pk)
                 take_and_release_ownership.write_run_status_as_owner(store, owned_session, RunStatus.RUNNING)
-                is_waiting = session is not None and unfinished_call_queries.list_undecided_calls_of_session(
+                is_waiting = session is not None and unfinished_call_queries.list_verified_undecided_calls_of_session(
                     store, session
                 )
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE

@@ -91,7 +91,7 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
         for requested_call in asked_for
     }
     status_calls = {
-        requested_call.call_id: OpenCallRecord(call.step, call.tool, _digest_args(requested_call))
+        requested_call.call_id: OpenCallRecord(call.step, call.tool, _digest_args_or_empty(requested_call))
         for requested_call in asked_for
         if (call := logged_calls[requested_call.call_id]) is not None
     }
@@ -107,7 +107,8 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
         elif call.status in TO_RUN_STATUSES:
             run.append(call)
     expected = frozenset(
-        (requested_call.call_id, (requested_call.tool, _digest_args(requested_call))) for requested_call in asked_for
+        (requested_call.call_id, (requested_call.tool, _digest_args_or_empty(requested_call)))
+        for requested_call in asked_for
     )
     return ResumePlan(replay, run, status_calls, expected)
 
@@ -131,7 +132,7 @@ def _find_unanswered_logged_attempt(
     """Find the newest logged attempt at exactly this call that nothing in the transcript answers."""
     if not (is_storable_text(requested_call.call_id) and is_storable_text(requested_call.tool)):
         return None
-    digest = _digest_args(requested_call)
+    digest = _digest_args_or_empty(requested_call)
     same_calls = [
         call
         for call in _select_attempts_of_call(session.pk, requested_call.call_id, requested_call.tool).using(store.using)
@@ -175,7 +176,7 @@ def _is_answered_in_transcript(
 _MAX_VERSIONS = 1000
 
 
-def _digest_args(requested_call: RequestedCall) -> str:
+def _digest_args_or_empty(requested_call: RequestedCall) -> str:
     try:
         return (
             "" if requested_call.args is None else digests.digest_text(to_canonical_json(requested_call.args, "args"))

@@ -240,7 +240,7 @@ def _end_lost_owner_and_find_any_append_refusal(
         return VersionConflict(row.session_id, expected, row.latest_version)
     if session_blocking_by_paused_tasks.find_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
-    undecided_calls = unfinished_call_queries.list_undecided_calls_of_session(store, row)
+    undecided_calls = unfinished_call_queries.list_verified_undecided_calls_of_session(store, row)
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired

@@ -101,7 +101,7 @@ def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSessi
     for call in unfinished_call_queries.list_verified_calls_of_session_with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
-    undecided_calls = unfinished_call_queries.list_undecided_calls_of_session(store, row)
+    undecided_calls = unfinished_call_queries.list_verified_undecided_calls_of_session(store, row)
     if undecided_calls:
         raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, undecided_calls)
 

@@ -99,7 +99,7 @@ def fork_session(
             source.version,
         )
         copy_calls_and_workflows_to_fork.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
-        undecided = unfinished_call_queries.list_undecided_calls_of_session(store, fork)
+        undecided = unfinished_call_queries.list_verified_undecided_calls_of_session(store, fork)
         fork.head_segment = segment
         fork.status = _get_status_of_fork(undecided)
         fork.save(using=store.using, update_fields=["head_segment", "status"])
@@ -142,7 +142,7 @@ def create_fork_with_calls_only_if_missing(store: Store, session_id: str, new_se
             origin.latest_version,
             with_imported=False,
         )
-        undecided = unfinished_call_queries.list_undecided_calls_of_session(store, fork)
+        undecided = unfinished_call_queries.list_verified_undecided_calls_of_session(store, fork)
         fork.status = _get_status_of_fork(undecided)
         fork.save(using=store.using, update_fields=["status"])
         _record_fork_events(store, origin, fork, origin.latest_version, undecided, "fork", ActorKind.MACHINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions.phase_record_migration import ImportedRecord, migrate_phase_record
+from checkpoints.versions.phase_record_conversion import ImportedRecord, convert_phase_record
 from checkpoints.versions.save_phase_version import save_phase_version
 
 #: Number of versions that are read at once in the search for a snapshot.
@@ -18,7 +18,7 @@ def import_phase_record(store: Store, session_id: str, record: object, *, run_id
     `SchemaFromFuture`. Nothing is written then.
     """
     look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
-    migrated = migrate_phase_record(session_id, record, run_id)
+    migrated = convert_phase_record(session_id, record, run_id)
     version = save_phase_version(
         store, session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
     )

@@ -636,7 +636,7 @@ def find_and_verify_newest_version_of_session(using: str, row: Session) -> Check
     Raises `IntegrityError` if it does not match its seal, or if the session names another one or ends elsewhere.
     """
     newest = find_newest_version(using, row.pk)
-    version_seals.require_version_is_newest_of_session(row, newest)
+    version_seals.require_version_is_newest_and_ends_transcript(row, newest)
     return newest
 
 

@@ -76,7 +76,7 @@ def compute_and_expect_head_after_versions(
     return optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, difference, newest)
 
 
-def require_version_is_newest_of_session(session: Session, newest: Checkpoint | None) -> None:
+def require_version_is_newest_and_ends_transcript(session: Session, newest: Checkpoint | None) -> None:
     """Require that a version is the newest one of a session, and that the transcript of the session ends as it does.
 
     A session says where its transcript ends in columns that have no seal, because the newest version has them too.

@@ -18,7 +18,7 @@ from checkpoints.db import clock
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Workspace
-from harness_site.accounts import secret_digests, voter_eligibility
+from harness_site.accounts import generate_and_digest_secrets, voter_eligibility
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.core.deferred_writes import DeferredWrites
 
@@ -81,7 +81,7 @@ def create_token_with_secret(
     workspace: Workspace, *, name: str, role: TokenRole, lifetime: timedelta | None, by: TokenIssuer
 ) -> tuple[ApiToken, str]:
     """Create a token and return it with its secret, which is not stored. Raises `TokenNameTaken`."""
-    secret = secret_digests.generate_secret(PREFIX)
+    secret = generate_and_digest_secrets.generate_secret(PREFIX)
     try:
         with transaction.atomic():
             token = ApiToken.objects.create(
@@ -89,7 +89,7 @@ def create_token_with_secret(
                 name=name,
                 role=role,
                 hint=secret[:_HINT],
-                digest=secret_digests.compute_secret_digest(secret),
+                digest=generate_and_digest_secrets.compute_secret_digest(secret),
                 created_by=by.name,
                 expires_at=None if lifetime is None else clock.now() + lifetime,
             )
@@ -132,7 +132,7 @@ def authenticate_bearer_header_or_raise(
     `find_address` returns the address of the client; it is called where the audit trail records it. `read_token_row`
     reads the `FIELDS` of the token with a digest, where one statement does more than that.
     """
-    row = read_token_row(secret_digests.compute_secret_digest(_parse_bearer_token_or_raise(header)))
+    row = read_token_row(generate_and_digest_secrets.compute_secret_digest(_parse_bearer_token_or_raise(header)))
     token = None if row is None else _build_and_cache_token_from_row(row)
     if token is None:
         raise TokenRefused("unknown")
@@ -165,7 +165,9 @@ def find_cached_active_token_of_header(header: str) -> ApiToken | None:
     The token may be changed, revoked or deleted since: it still has to be authenticated.
     """
     try:
-        values = _values_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_token_or_raise(header)))
+        values = _values_by_digest.get(
+            generate_and_digest_secrets.compute_secret_digest(_parse_bearer_token_or_raise(header))
+        )
     except TokenRefused:
         return None
     token = None if values is None else ApiToken.from_db("default", FIELDS, values)

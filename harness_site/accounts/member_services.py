@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Workspace
-from harness_site.accounts import audit_events, secret_digests
+from harness_site.accounts import audit_events, generate_and_digest_secrets
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.models.invitation import LIFETIME
 from harness_site.accounts.user_sessions import end_user_sessions
@@ -135,13 +135,13 @@ def create_invitation_with_secret(
     by: Membership, role: Role, note: str, *, request: HttpRequest
 ) -> tuple[Invitation, str]:
     """Create an invitation and return it with its secret, which is not stored."""
-    secret = secret_digests.generate_secret(_PREFIX)
+    secret = generate_and_digest_secrets.generate_secret(_PREFIX)
     with transaction.atomic():
         invitation = Invitation.objects.create(
             workspace=by.workspace,
             role=role,
             note=note,
-            digest=secret_digests.compute_secret_digest(secret),
+            digest=generate_and_digest_secrets.compute_secret_digest(secret),
             invited_by=by.user.get_username(),
             expires_at=clock.now() + LIFETIME,
         )
@@ -180,7 +180,7 @@ def revoke_invitation(by: Membership, invitation: Invitation, *, request: HttpRe
 def find_open_or_closed_invitation_by_secret(secret: str) -> Invitation | None:
     """Return the invitation with this secret, open or closed, or None."""
     return (
-        Invitation.objects.filter(digest=secret_digests.compute_secret_digest(secret))
+        Invitation.objects.filter(digest=generate_and_digest_secrets.compute_secret_digest(secret))
         .select_related("workspace")
         .first()
     )

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
-from harness_site.accounts.page_reader import refuse_page_of_other_reader
+from harness_site.accounts.refuse_page_of_other_reader import refuse_page_of_other_reader
 from harness_site.core.site_requests import is_site_request
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.audit.chained_event_seal import compute_event_seal
+from checkpoints.audit.chained_event_digest import compute_chained_event_digest
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_json_or_return_text
@@ -451,7 +451,7 @@ def _match_chain_or_none(event: AuditEvent, seals: dict[int, str]) -> bool | Non
     number = event.number
     if number is None:
         return None
-    return number - 1 in seals and event.seal == compute_event_seal(seals[number - 1], number, event)
+    return number - 1 in seals and event.seal == compute_chained_event_digest(seals[number - 1], number, event)
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

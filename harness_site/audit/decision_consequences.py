@@ -9,7 +9,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_trail_query import AuditEntry
-from harness_site.audit.calls_of_entries import AuditedCall
+from harness_site.audit.calls_of_audit_entries import AuditedCall
 
 _CONSEQUENCES: Final[dict[str, Promise]] = {
     DecisionKind.APPROVE: gettext_lazy("It was allowed to run."),

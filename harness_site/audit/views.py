@@ -18,7 +18,7 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.audit import (
     audit_trail_csv_export,
     audit_trail_query,
-    calls_of_entries,
+    calls_of_audit_entries,
     folded_entries,
     invitations_of_audit_entries,
 )
@@ -53,7 +53,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         hides=frozenset(routine for routine, is_shown in shown.items() if not is_shown),
         folds_runs=not is_about_runs,
     )
-    calls = calls_of_entries.load_calls_of_unfolded_entries(workspace, page.rows)
+    calls = calls_of_audit_entries.load_calls_of_unfolded_entries(workspace, page.rows)
     mark_excerpts_shown_in_response(request, "audit", {call.session_pk for call in calls.values()})
     actors = audit_trail_query.list_actors_to_filter_by(
         workspace, (entry for row in page.rows for entry in row.entries)

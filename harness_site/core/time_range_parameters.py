@@ -94,7 +94,7 @@ def compute_midnight(day: date, zone: tzinfo) -> datetime:
     return datetime.combine(day, time.min, zone).astimezone(UTC)
 
 
-def parse_date(text: str) -> date | None:
+def parse_date_or_none(text: str) -> date | None:
     """Parse a date; None if it is invalid."""
     try:
         day = date.fromisoformat(text)
@@ -121,7 +121,7 @@ def parse_zone_or_get_utc(name: str) -> tzinfo:
 
 def _parse_and_normalize_range_bound(text: str, length_of_day: timedelta, zone: tzinfo) -> tuple[datetime | None, str]:
     """Return a bound of a range in UTC and its normal form; a day ends after its length."""
-    if (day := parse_date(text)) is not None:
+    if (day := parse_date_or_none(text)) is not None:
         start = datetime.combine(day + length_of_day, time.min, zone)
         moment = parse_utc_datetime_or_none(start.isoformat())
         return (None, "") if moment is None else (moment, day.isoformat())

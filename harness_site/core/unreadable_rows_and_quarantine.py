@@ -95,12 +95,14 @@ def convert_rows_or_mark_unreadable(
         get_session_pk: Function that returns the key of the session of a row.
     """
     return [
-        row if isinstance(row, UnreadableRecord) else _convert_row_or_mark_unreadable(row, read, kind, get_session_pk)
+        row
+        if isinstance(row, UnreadableRecord)
+        else _convert_row_or_mark_unreadable_and_quarantine(row, read, kind, get_session_pk)
         for row in rows
     ]
 
 
-def _convert_row_or_mark_unreadable(
+def _convert_row_or_mark_unreadable_and_quarantine(
     row: Row, read_row: Callable[[Row], Read], kind: str, get_session_pk: Callable[[Row], int | None]
 ) -> Read | UnreadableRecord:
     try:

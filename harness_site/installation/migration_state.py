@@ -114,8 +114,8 @@ class SchemaProbe:
         self._waiting: list[Callable[[], None]] = []
 
     @property
-    def were_tables_complete(self) -> bool:
-        """Whether the tables are known to be complete, without asking the database."""
+    def are_tables_known_complete(self) -> bool:
+        """Whether an earlier check found the tables complete. The database is not asked."""
         return self._is_current
 
     def find_problem(self) -> StartupProblem | None:
@@ -124,7 +124,7 @@ class SchemaProbe:
         The database is asked once a second at most, by any number of threads. The log gets one line when the problem
         changes.
         """
-        if self.were_tables_complete:
+        if self.are_tables_known_complete:
             return None
         with self._lock:
             if self._is_current or time.monotonic() < self._checked_at + _PAUSE_SECONDS:

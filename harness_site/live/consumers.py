@@ -10,7 +10,7 @@ from django.conf import settings
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
-from harness_site.accounts.page_reader import format_reader_key
+from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_user_session_activity
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events, field_encryption, secret_digests
+from harness_site.accounts import audit_events, field_encryption, generate_and_digest_secrets
 from harness_site.accounts.models import Membership
 from harness_site.notifications import safe_http
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
@@ -31,7 +31,7 @@ def create_webhook(
 ) -> tuple[Webhook, str]:
     """Create a webhook and return it with its signing secret. Raises `AddressRefused`."""
     host = safe_http.parse_webhook_url(address).hostname or ""
-    secret = secret_digests.generate_secret(_PREFIX)
+    secret = generate_and_digest_secrets.generate_secret(_PREFIX)
     event_names = set(events)
     with transaction.atomic():
         webhook = Webhook.objects.create(

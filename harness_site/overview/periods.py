@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy
 from harness_site.core.time_range_parameters import (
     compute_midnight,
     format_time_parameter,
-    parse_date,
+    parse_date_or_none,
     parse_zone_or_get_utc,
 )
 
@@ -200,7 +200,7 @@ def parse_period_and_problem(query: QueryDict, now: datetime, usual: str = DEFAU
         if key in CHOICES:
             return _build_period(key, now), ""
         return _build_period(DEFAULT, now), _("There is no such period. The last 14 days are shown instead.")
-    first, last = parse_date(query.get("first", "")), parse_date(query.get("last", ""))
+    first, last = parse_date_or_none(query.get("first", "")), parse_date_or_none(query.get("last", ""))
     if first is None or last is None:
         return _build_period(DEFAULT, now), _("Enter both days. The last 14 days are shown instead.")
     if first > last:
@@ -218,7 +218,7 @@ def parse_period_and_problem(query: QueryDict, now: datetime, usual: str = DEFAU
 
 def build_query_string_with_swapped_days(query: QueryDict) -> str:
     """Return the parameters of a request with its days exchanged; empty unless the last day is before the first."""
-    first, last = parse_date(query.get("first", "")), parse_date(query.get("last", ""))
+    first, last = parse_date_or_none(query.get("first", "")), parse_date_or_none(query.get("last", ""))
     if first is None or last is None or first <= last:
         return ""
     zone = parse_zone_or_get_utc(query.get("zone", ""))

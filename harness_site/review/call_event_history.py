@@ -1,4 +1,4 @@
-"""Trace of one call: the known events in order of time, with gaps marked."""
+"""History of one call: the known events in order of time, with gaps marked."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,9 @@ from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_
 
 
 @dataclass(frozen=True, slots=True)
-class TraceEvent:
-    """Event in the trace: `kind` selects the text, `about` is the row it describes, `at` is None if undated.
+class CallHistoryEvent:
+    """Event in the history of a call: `kind` selects the text, `about` is the row it describes, `at` is None if
+    undated.
 
     `place` is the ordinal of a decision among several, `takeover` the takeover of the run. `is_withdrawn` is whether
     people have withdrawn the decision since.
@@ -41,14 +42,14 @@ def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
     return call.status in NOT_RUN_CALL_STATUSES or was_answered or call.is_question
 
 
-def list_call_trace_events(
+def list_call_history_events(
     call: ToolCall,
     evidence: CallEvidence,
     occasions: RunEvents,
     votes: Mapping[int, Vote],
     runs_before_start: Sequence[Run] = (),
-) -> list[TraceEvent]:
-    """Build the events of the card's trace section; `votes` has the person of each decision of a call of several.
+) -> list[CallHistoryEvent]:
+    """Build the events in the history of the card; `votes` has the person of each decision of a call of several.
 
     `runs_before_start` are the runs from the one that asked for approval to the one that has started the call.
     """
@@ -62,7 +63,7 @@ def list_call_trace_events(
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
     question = find_approval_request_of_decided_call_before_start(call, evidence, occasions)
-    question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
+    question_events = [] if question is None else [CallHistoryEvent("asked", question.run_number, question.at)]
     if question is not None:
         missed = _list_missed_deadline_events(call, question.at, before[-1].at)
         run_events = [
@@ -88,17 +89,17 @@ def find_approval_request_of_decided_call_before_start(
     return occasions.find_last_approval_request(call.call_id, call.issued_at)
 
 
-def _build_approval_request_event(call: ToolCall, occasions: RunEvents) -> TraceEvent:
+def _build_approval_request_event(call: ToolCall, occasions: RunEvents) -> CallHistoryEvent:
     """Build the event with the time that it also has once the call has run."""
     question = None if call.is_copied else occasions.find_first_approval_request(call.call_id, call.issued_at)
     if question is None:
-        return TraceEvent("asked", call.run.number, call.issued_at)
-    return TraceEvent("asked", question.run_number, question.at)
+        return CallHistoryEvent("asked", call.run.number, call.issued_at)
+    return CallHistoryEvent("asked", question.run_number, question.at)
 
 
-def _build_start_events(runs: Sequence[Run], first_kind: str, occasions: RunEvents) -> list[TraceEvent]:
+def _build_start_events(runs: Sequence[Run], first_kind: str, occasions: RunEvents) -> list[CallHistoryEvent]:
     return [
-        TraceEvent(
+        CallHistoryEvent(
             "later_run" if index else first_kind,
             run,
             run.started_at,
@@ -108,53 +109,57 @@ def _build_start_events(runs: Sequence[Run], first_kind: str, occasions: RunEven
     ]
 
 
-def _build_loss_events(runs: Sequence[Run], occasions: RunEvents) -> list[TraceEvent]:
+def _build_loss_events(runs: Sequence[Run], occasions: RunEvents) -> list[CallHistoryEvent]:
     return [
-        TraceEvent("lost", run, run.ended_at or run.heartbeat_at)
+        CallHistoryEvent("lost", run, run.ended_at or run.heartbeat_at)
         for run in runs
         if run.status == RunStatus.LOST and run.number not in occasions.takeovers
     ]
 
 
-def _build_probe_request_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[TraceEvent]:
+def _build_probe_request_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[CallHistoryEvent]:
     """Build the requests for the probe of this attempt, without the last one while it is not answered."""
     following = evidence.next_attempt
     requests = [
-        TraceEvent("requested", request, request.at)
+        CallHistoryEvent("requested", request, request.at)
         for request in occasions.probes.get((call.call_id, call.step), [])
         if call.issued_at <= request.at and (following is None or request.at < following.issued_at)
     ]
     return requests[:-1] if call.verify_requested_by else requests
 
 
-def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) -> list[TraceEvent]:
+def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) -> list[CallHistoryEvent]:
     is_withdrawn = call.is_question and call.settled_at is not None and evidence.final_decision is None
-    return [TraceEvent("settled", call, call.settled_at)] if is_withdrawn else []
+    return [CallHistoryEvent("settled", call, call.settled_at)] if is_withdrawn else []
 
 
-def _build_issue_event(call: ToolCall) -> TraceEvent:
+def _build_issue_event(call: ToolCall) -> CallHistoryEvent:
     if call.reason == InterruptReason.FORKED:  # the call's own run is that of the fork, which never started it
-        return TraceEvent("carried", call.session, call.issued_at)
+        return CallHistoryEvent("carried", call.session, call.issued_at)
     if call.is_imported:
-        return TraceEvent("imported", call, call.issued_at)
-    return TraceEvent("intent", call.run, call.issued_at)
+        return CallHistoryEvent("imported", call, call.issued_at)
+    return CallHistoryEvent("intent", call.run, call.issued_at)
 
 
-def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEvents) -> list[TraceEvent]:
+def _build_interruption_or_settling_events(call: ToolCall, events_of_runs: RunEvents) -> list[CallHistoryEvent]:
     if call.reason == InterruptReason.NO_RESULT:
-        return [TraceEvent("no_result", call)]
+        return [CallHistoryEvent("no_result", call)]
     if call.interrupted_at is None:
-        return [] if call.settled_at is None else [TraceEvent("settled", call, call.settled_at)]
+        return [] if call.settled_at is None else [CallHistoryEvent("settled", call, call.settled_at)]
     run_lost = call.reason == InterruptReason.RUN_LOST
     ended_at = compute_end_of_unknown_call_outcome(call.interrupted_at, call.run.ended_at)
     takeover = events_of_runs.takeovers.get(call.run.number) if run_lost else None
-    gap = TraceEvent("gap", call, seconds=max((ended_at - call.issued_at).total_seconds(), 0.0), takeover=takeover)
+    gap = CallHistoryEvent(
+        "gap", call, seconds=max((ended_at - call.issued_at).total_seconds(), 0.0), takeover=takeover
+    )
     if not run_lost or takeover is not None:
         return [gap]
-    return [gap, TraceEvent("lost", call.run, ended_at)]
+    return [gap, CallHistoryEvent("lost", call.run, ended_at)]
 
 
-def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mapping[int, Vote]) -> Iterator[TraceEvent]:
+def _build_decision_events(
+    call: ToolCall, evidence: CallEvidence, votes: Mapping[int, Vote]
+) -> Iterator[CallHistoryEvent]:
     for index, decision in enumerate(evidence.decisions):
         is_vote = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
         kind = "decision" if decision.kind in DECIDING_KINDS else "probe"
@@ -165,21 +170,21 @@ def _build_decision_events(call: ToolCall, evidence: CallEvidence, votes: Mappin
             else 0
         )
         is_withdrawn = is_decision_withdrawn(decision, evidence.decisions[index + 1 :])
-        yield TraceEvent(kind, decision, decision.created_at, place=number, is_withdrawn=is_withdrawn)
+        yield CallHistoryEvent(kind, decision, decision.created_at, place=number, is_withdrawn=is_withdrawn)
 
 
 def _build_follow_up_and_decision_events(
-    call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents, decision_events: list[TraceEvent]
-) -> list[TraceEvent]:
+    call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents, decision_events: list[CallHistoryEvent]
+) -> list[CallHistoryEvent]:
     never_ran = has_never_run(call, evidence)
     first_kind = "later_run" if never_ran else "took"
     events = _build_start_events(evidence.successors, first_kind, events_of_runs)
     # The loss of the run that made the call is part of how it was interrupted.
     events += _build_loss_events([*([call.run] if never_ran else []), *evidence.successors], events_of_runs)
     events += _build_probe_request_events(call, evidence, events_of_runs)
-    events += [TraceEvent("late", late, late.received_at) for late in evidence.late_results]
+    events += [CallHistoryEvent("late", late, late.received_at) for late in evidence.late_results]
     if evidence.next_attempt is not None:
-        events.append(TraceEvent("again", evidence.next_attempt, evidence.next_attempt.issued_at))
+        events.append(CallHistoryEvent("again", evidence.next_attempt, evidence.next_attempt.issued_at))
     decided_at = None if evidence.final_decision is None else evidence.final_decision.created_at
     if call.undecided or never_ran or call.interrupted_at is not None:
         waiting_since = call.interrupted_at or call.issued_at
@@ -187,16 +192,18 @@ def _build_follow_up_and_decision_events(
     events = _sort_by_time([*events, *decision_events], call)
     if call.verify_requested_by:
         requests = events_of_runs.probes.get((call.call_id, call.step))
-        events.append(TraceEvent("verifying", call, requests[-1].at if requests else None))
+        events.append(CallHistoryEvent("verifying", call, requests[-1].at if requests else None))
     return events
 
 
-def _list_missed_deadline_events(call: ToolCall, waiting_since: datetime, until: datetime | None) -> list[TraceEvent]:
+def _list_missed_deadline_events(
+    call: ToolCall, waiting_since: datetime, until: datetime | None
+) -> list[CallHistoryEvent]:
     """Build the event of a deadline that passed before `until`, the time of the decision or now; else nothing."""
     if call.decide_within is None or until is None or until - waiting_since <= call.decide_within:
         return []
-    return [TraceEvent("deadline", call, waiting_since + call.decide_within)]
+    return [CallHistoryEvent("deadline", call, waiting_since + call.decide_within)]
 
 
-def _sort_by_time(events: list[TraceEvent], call: ToolCall) -> list[TraceEvent]:
+def _sort_by_time(events: list[CallHistoryEvent], call: ToolCall) -> list[CallHistoryEvent]:
     return sorted(events, key=lambda event: event.at or call.issued_at)

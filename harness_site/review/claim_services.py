@@ -57,7 +57,7 @@ def _get_or_create_locked_claim(call: ToolCall, member: Membership) -> tuple[Cla
     return row, row.seen_at > now - (HANDED_FOR if row.handed_by else CLAIMED_FOR)
 
 
-def release_claim_made_by_member(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
+def release_claim_held_or_handed_over_by_member(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
     """Release the claim on a call that a member holds or has handed over; do nothing about the claim of others."""
     with transaction.atomic():
         is_own = Q(member=by) | Q(handed_by=by.user.get_username())
@@ -71,7 +71,7 @@ def release_claims_made_by_user(user: User, *, request: HttpRequest) -> None:
     members_by_call = {row.call_id: row.member for row in claims}
     calls = ToolCall.objects.filter(pk__in=members_by_call).select_related("session", "workspace")
     for call in calls.order_by("pk"):
-        release_claim_made_by_member(call, by=members_by_call[call.pk], request=request)
+        release_claim_held_or_handed_over_by_member(call, by=members_by_call[call.pk], request=request)
 
 
 def reload_statuses_and_remove_claims(calls: Sequence[ToolCall], *, by: Membership) -> None:

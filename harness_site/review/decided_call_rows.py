@@ -137,12 +137,12 @@ class DecidedBatch:
         return formatting.format_duration_rounded_up(max(seconds, 1))
 
     @property
-    def first_parameter(self) -> str:
+    def first_time_parameter(self) -> str:
         """Value of the parameter `first` of the list of these decisions, in UTC."""
         return format_time_parameter(self.rows[-1].created_at.replace(microsecond=0))
 
     @property
-    def last_parameter(self) -> str:
+    def last_time_parameter(self) -> str:
         """Value of the parameter `last` of the list of these decisions, in UTC."""
         return format_time_parameter(self.latest.created_at.replace(microsecond=0) + timedelta(seconds=1))
 
@@ -215,7 +215,7 @@ def build_decided_row(
         verification_requests: Requests for verifications by the keys of the decisions that answer them.
         next_statuses: Statuses of the next attempts of calls that ran once more, by the keys of these calls.
     """
-    decision = about_call.matching
+    decision = about_call.matching_decision
     call = decision.tool_call
     decisions = [
         _build_other_decision(each, about_call.decisions[number + 1 :])
@@ -273,7 +273,7 @@ def _build_other_decision(decision: Decision, later: Sequence[Decision]) -> Othe
 
 def find_decision_or_withdrawn_decision(about_call: DecisionsAboutCall) -> Decision:
     """Return the matching decision about a call; if it is a withdrawal, the decision that it withdraws."""
-    decision = about_call.matching
+    decision = about_call.matching_decision
     if decision.kind != DecisionKind.WITHDRAW:
         return decision
     return next((each for each in about_call.earlier if each.revision == decision.revision - 1), decision)

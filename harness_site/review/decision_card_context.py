@@ -31,10 +31,10 @@ from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
 from harness_site.review.argument_value_warnings import list_argument_warnings
 from harness_site.review.call_event_history import (
-    TraceEvent,
+    CallHistoryEvent,
     find_approval_request_of_decided_call_before_start,
     has_never_run,
-    list_call_trace_events,
+    list_call_history_events,
 )
 from harness_site.review.decision_card_headings import get_card_heading_for_reader
 from harness_site.review.decision_options import OUTCOME_KINDS
@@ -213,7 +213,7 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
     """Build what happened to the call, what people changed and wrote, and the conversation around it."""
     call, decision = seen.call, seen.decision
     events_of_runs = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(call.session_id)
-    no_events: list[TraceEvent] = []
+    no_events: list[CallHistoryEvent] = []
     return {
         "edit": call_or_use_fallback(
             f"What people changed about call {call.pk}",
@@ -239,11 +239,11 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
     }
 
 
-def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs: RunEvents) -> list[TraceEvent]:
+def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs: RunEvents) -> list[CallHistoryEvent]:
     call, evidence = seen.call, seen.evidence
     question = find_approval_request_of_decided_call_before_start(call, evidence, events_of_runs)
     runs = [] if question is None else call_evidence.load_runs_before_start(call, question.run_number)
-    return list_call_trace_events(call, evidence, events_of_runs, seen.votes, runs)
+    return list_call_history_events(call, evidence, events_of_runs, seen.votes, runs)
 
 
 def _find_request_of_final_decision(seen: _CallSeenByReader, events_of_runs: RunEvents) -> ProbeRequest | None:

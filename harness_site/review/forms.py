@@ -323,7 +323,7 @@ class ApprovalForm(DecisionForm):
         return self.invalid_argument_fields[0].key if name == "args" and self.invalid_argument_fields else name
 
     @property
-    def is_edited_in_wide_column(self) -> bool:
+    def needs_wide_column(self) -> bool:
         """True if the fields need a wide column: because one is a long text or in a list, or because they are many."""
         is_many = len(self.argument_fields) > _MANY_FIELDS
         return is_many or any(field.is_long_text or field.kind == "rows" for field in self.argument_fields)

@@ -44,7 +44,7 @@ class OutageVerification:
     decided: int
 
     @property
-    def number(self) -> int:
+    def call_count(self) -> int:
         return self.happened + self.did_not_happen + self.unknown + self.unanswered + self.decided
 
     @property

@@ -88,7 +88,7 @@ class SearchQuery:
         return tuple(term.text for term in self.terms)
 
     @property
-    def without_words_after_minus(self) -> SearchQuery:
+    def without_words_that_begin_with_minus(self) -> SearchQuery:
         """Return the query without the words that begin with a minus, which other search engines would leave out."""
         return SearchQuery(tuple(term for term in self.terms if not term.text.startswith("-")))
 

@@ -29,7 +29,7 @@ def parse_jump_target(text: str) -> JumpTarget | None:
     text = text[:MAX_INPUT_LENGTH].strip()
     if number := _NUMBER.fullmatch(text):
         return JumpTarget(number=int(number[1]))
-    day = time_range_parameters.parse_date(text[:10]) if len(text) >= 10 else None
+    day = time_range_parameters.parse_date_or_none(text[:10]) if len(text) >= 10 else None
     rest = text[10:].strip(" T,") if day else text
     if day and not rest:
         return JumpTarget(day=day)

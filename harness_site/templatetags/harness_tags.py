@@ -25,10 +25,10 @@ from django.utils.translation import gettext as _
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Decision, ToolCall
-from harness_site.accounts import page_reader
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
+from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_url, list_language_paths_of_page
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
@@ -458,7 +458,7 @@ def find_reader_membership(context: Context) -> Membership | None:
     return getattr(request, "membership", None) or find_request_membership(request)
 
 
-register.simple_tag(page_reader.format_reader_key, name="page_reader")
+register.simple_tag(format_reader_key, name="page_reader")
 
 
 @register.simple_tag(name="unmasking_state", takes_context=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checkpoints.adapters.claude import transcript_file_of_hook
+from checkpoints.adapters.claude import find_or_await_transcript_lines
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.importers.claude_code.parse_line import get_fork_source_session_id_or_empty
 from checkpoints.sessions import fork
@@ -58,11 +58,11 @@ def find_origin_in_files_or_none(hook: Mapping[str, Any], key: TranscriptKey, ca
     if "prompt_id" not in hook and not path.exists():
         # The program continues a call that the origin has deferred before it writes the file of the fork.
         marks = (call_id, '"hook_deferred_tool"')
-        deferring = [each for each in others if transcript_file_of_hook.has_line_with_all(each, *marks)]
+        deferring = [each for each in others if find_or_await_transcript_lines.has_line_with_all(each, *marks)]
         return max(deferring, key=lambda each: each.stat().st_mtime).stem if deferring else None
     if not key.subpath and path.parent.exists():
-        transcript_file_of_hook.wait_for_line_containing(path, call_id)
-    lines = transcript_file_of_hook.iterate_lines_containing_any_mark(path, '"forkedFrom"', '"requestSessionId"')
+        find_or_await_transcript_lines.wait_for_line_containing(path, call_id)
+    lines = find_or_await_transcript_lines.iterate_lines_containing_any_mark(path, '"forkedFrom"', '"requestSessionId"')
     origin = find_origin_session_id_or_none(key, lines)
     # The SDK gives a resumed program the one session that it resumes. A fork of a fork may name the first session.
     return others[0].stem if origin is not None and len(others) == 1 else origin

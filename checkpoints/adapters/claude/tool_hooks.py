@@ -19,8 +19,8 @@ from claude_agent_sdk import HookMatcher
 
 from checkpoints.adapters.claude import (
     calls_between_hooks,
+    find_or_await_transcript_lines,
     session_of_sdk_fork,
-    transcript_file_of_hook,
     transcript_keys,
 )
 from checkpoints.adapters.claude.calls_between_hooks import (
@@ -326,7 +326,7 @@ async def _poll_transcript_file_for_denials_by_call_id(hook: Any, call_ids: set[
     """
     results: dict[str, Exception | None] = {}
     for number in range(_RESULT_POLLS):
-        if call_ids <= results.keys() or not transcript_file_of_hook.find_transcript_path(hook).exists():
+        if call_ids <= results.keys() or not find_or_await_transcript_lines.find_transcript_path(hook).exists():
             break
         await asyncio.sleep(_RESULT_POLL_INTERVAL if number else 0)
         results = await asyncio.to_thread(_map_answered_call_ids_to_denial_or_none, hook, call_ids)
@@ -340,7 +340,7 @@ def _map_answered_call_ids_to_denial_or_none(hook: Any, call_ids: set[str]) -> d
     else None.
     """
     results: dict[str, Exception | None] = {}
-    for line in transcript_file_of_hook.iterate_transcript_lines_containing(hook, *call_ids):
+    for line in find_or_await_transcript_lines.iterate_transcript_lines_containing(hook, *call_ids):
         try:
             found = {block["tool_use_id"]: str(block.get("content", "")) for block in line["message"]["content"]}
         except (AttributeError, KeyError, TypeError):

@@ -368,9 +368,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 self._count_leading_messages_already_saved(row, said),
             )
 
-        def leave_interrupts_of_earlier_states(row: Session) -> None:
+        def discard_interrupts_of_earlier_states(row: Session) -> None:
             # The tasks of subgraphs work on states that are later than that of the root graph.
-            find_decisions_or_discard_interrupt_calls.leave_interrupts_before_state(
+            find_decisions_or_discard_interrupt_calls.discard_interrupts_before_state_or_activate_session(
                 self.sync_checkpointer.store, row, checkpoint["id"], INTERRUPT, self._list_interrupt_key_prefixes
             )
 
@@ -383,7 +383,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 build_content=build_version_content if is_shown else None,
                 description=self._build_session_description(values),
                 must_own=self._must_own,
-                leave_interrupts=None if namespace else leave_interrupts_of_earlier_states,
+                discard_interrupts=None if namespace else discard_interrupts_of_earlier_states,
             )
         for name, saved in known.items():
             self._memory.remember_list((thread_id, namespace, name), saved)

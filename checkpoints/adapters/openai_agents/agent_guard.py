@@ -348,7 +348,7 @@ class AgentGuard:
         undecided."""
         store = self._client.store
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
-        if unfinished_call_queries.list_undecided_calls_of_session(store, row):
+        if unfinished_call_queries.list_verified_undecided_calls_of_session(store, row):
             return None
         calls = call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
         return next((call for call in reversed(calls) if call.call_id == call_id), None)

@@ -525,8 +525,8 @@ def _iterate_agents_of_executor(executor: Any) -> Iterator[Any]:
         yield from _iterate_agents_of_executor(node.executor)
 
 
-def _get_agent_document_name(place: str) -> str:
-    return _AGENT + place.rpartition("/")[2]
+def _get_agent_document_name(agent_path: str) -> str:
+    return _AGENT + agent_path.rpartition("/")[2]
 
 
 def _validate_identifier(name: str) -> str:

@@ -6,7 +6,7 @@ from django import template
 
 from harness_site.audit import event_sentences
 from harness_site.audit.audit_trail_query import AuditEntry, ChainIntegrity
-from harness_site.audit.calls_of_entries import AuditedCall
+from harness_site.audit.calls_of_audit_entries import AuditedCall
 from harness_site.audit.decision_consequences import describe_consequence_of_decision
 
 register = template.Library()

@@ -48,7 +48,7 @@ def mark_search_words_and_open_folds(
         if match[0].startswith(("<aside", "</aside")):
             is_aside = match[0].startswith("<aside")
         if group is None or is_aside:
-            parts.append(_track_open_folds(match[0], folds, len(parts)))
+            parts.append(_update_open_folds_and_return_tag(match[0], folds, len(parts)))
             continue
         for fold in folds:
             parts[fold] = "<details open" + parts[fold].removeprefix("<details").removeprefix(" open")
@@ -61,7 +61,7 @@ def mark_search_words_and_open_folds(
     return MarkedHtml(mark_safe("".join(parts)), complete)  # noqa: S308 - tags of ours around what is safe already
 
 
-def _track_open_folds(tag: str, folds: list[int], place: int) -> str:
+def _update_open_folds_and_return_tag(tag: str, folds: list[int], place: int) -> str:
     """Track the stack of open folds at a tag."""
     if tag.startswith("<details"):
         folds.append(place)

@@ -19,7 +19,7 @@ class CommentCount:
     mentioned_by: str = ""
 
 
-def count_comments_of_calls(pks: Iterable[int], reader_name: str = "") -> dict[int, CommentCount]:
+def count_comments_and_find_mentions_of_calls(pks: Iterable[int], reader_name: str = "") -> dict[int, CommentCount]:
     """Count the comments on these calls, by primary key of the call; one query, none without calls.
 
     With the name of the reader, the comments of other people that mention them are found, too.

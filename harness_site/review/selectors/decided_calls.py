@@ -51,7 +51,7 @@ class DecisionsAboutCall:
     position: int
 
     @property
-    def matching(self) -> Decision:
+    def matching_decision(self) -> Decision:
         return self.decisions[self.position]
 
     @property

@@ -15,7 +15,7 @@ from django.db.models import F, Q, QuerySet
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.models import Decision, ToolCall
-from checkpoints.models.tool_call import compute_deadline
+from checkpoints.models.tool_call import compute_decision_deadline
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
@@ -140,7 +140,7 @@ def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, 
         return "nobody"
     if not answered.get(call.pk, True):
         return "others"
-    deadline = compute_deadline(call.status, call.issued_at, call.interrupted_at, call.decide_within)
+    deadline = compute_decision_deadline(call.status, call.issued_at, call.interrupted_at, call.decide_within)
     if deadline is not None and deadline < now and reader.role != Role.ADMIN:
         return "admin"
     # Most calls have no claim, or one that nobody has handed over.

@@ -23,11 +23,11 @@ from harness_site.core.money_amounts_in_call_arguments import format_amounts_amo
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import has_clamped_value
 from harness_site.core.status_labels import describe_tool_effect, explain_declared_risk, find_unusual_risk
+from harness_site.review.call_history_lines import list_call_history_lines
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_decision_evidence_context
 from harness_site.review.decision_options import is_reason_given
 from harness_site.review.differing_arguments import describe_differing_arguments
-from harness_site.review.folded_call_events import list_trace_lines
 from harness_site.review.models import Comment
 from harness_site.review.pending_call_rows import PendingCallRow, describe_comments
 from harness_site.review.question_choices import find_question_choice_of_decision
@@ -116,7 +116,7 @@ register.filter("has_clamped_value", has_clamped_value)
 register.filter("chosen_option", find_question_choice_of_decision)
 register.filter("is_reason_given", is_reason_given)
 register.filter("cited_evidence", build_decision_evidence_context)
-register.filter("trace_lines", list_trace_lines)
+register.filter("trace_lines", list_call_history_lines)
 
 
 @register.simple_tag(name="risk")

@@ -36,7 +36,7 @@ def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
 @require_member_with_role(Role.APPROVER)
 def release_claim_on_call(request: MemberRequest, pk: int) -> HttpResponse:
     """Release the reader's claim on a call, or undo that the reader handed it over."""
-    claim_services.release_claim_made_by_member(
+    claim_services.release_claim_held_or_handed_over_by_member(
         load_call_masked_and_interrupted_if_lost_or_404(request, pk), by=request.membership, request=request
     )
     return redirect("harness_review:card", pk)

@@ -55,7 +55,7 @@ from harness_site.review.queue_filters import (
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
-from harness_site.review.selectors.comment_counts import count_comments_of_calls
+from harness_site.review.selectors.comment_counts import count_comments_and_find_mentions_of_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
 from harness_site.review.selectors.decided_calls import DecisionFilters, DecisionsAboutCall
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
@@ -391,8 +391,8 @@ def _choose_handed_and_due_pks_to_list_first(
 
 def _build_decided_rows(decided: Sequence[DecisionsAboutCall]) -> list[DecidedRow]:
     bulk_pks = load_keys_of_bulk_decisions([find_decision_or_withdrawn_decision(each).pk for each in decided])
-    requests = load_answered_requests([each.matching for each in decided])
-    next_statuses = load_statuses_of_next_attempts([each.matching.tool_call for each in decided])
+    requests = load_answered_requests([each.matching_decision for each in decided])
+    next_statuses = load_statuses_of_next_attempts([each.matching_decision.tool_call for each in decided])
     return [build_decided_row(each, bulk_pks, requests, next_statuses) for each in decided]
 
 
@@ -420,7 +420,7 @@ def _load_decided_context(
         next_key = rows_of_batch[-1].pk if left else key_after_more
         if left:
             break
-    calls = [each.matching.tool_call for each in decided]
+    calls = [each.matching_decision.tool_call for each in decided]
     shown_rows = rows if is_filtered else group_equal_decisions(rows)
     return {
         "matching_calls": decided_calls.count_decided_calls(*counted) if is_filtered else None,
@@ -437,7 +437,7 @@ def _load_decided_context(
             list_active_usernames_with_role_or_higher(workspace, Role.APPROVER)
         ),
         **_build_tool_and_agent_suggestions_context(
-            (each.matching.tool_call.tool, each.matching.session.agent) for each in decided
+            (each.matching_decision.tool_call.tool, each.matching_decision.session.agent) for each in decided
         ),
     }
 
@@ -468,7 +468,9 @@ def _build_pending_rows(
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
-    comments = count_comments_of_calls((call.pk for call in readable), request.membership.user.get_username())
+    comments = count_comments_and_find_mentions_of_calls(
+        (call.pk for call in readable), request.membership.user.get_username()
+    )
     changes, originals = load_changes_of_waiting_calls(readable, electorate), load_originals_of_copies(readable)
 
     def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:

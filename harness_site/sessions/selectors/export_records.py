@@ -14,7 +14,7 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 
-from checkpoints.archive import fork_origin_segments
+from checkpoints.archive import own_and_origin_segments
 from checkpoints.enums import CostBasis
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
@@ -50,10 +50,12 @@ def _generate_records_by_kind(session: Session) -> Iterator[Record]:
     yield _build_session_record(session)
     of_session = {"session": session.pk}
     yield from _iterate_records_of_rows(Run.objects.filter(**of_session), "number", _build_run_record)
-    borrowed_segments = fork_origin_segments.find_origin_segment_lengths(DEFAULT_DB_ALIAS, session)
-    for segment in fork_origin_segments.select_own_and_origin_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
+    borrowed_segments = own_and_origin_segments.find_origin_segment_lengths(DEFAULT_DB_ALIAS, session)
+    for segment in own_and_origin_segments.select_own_and_origin_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
         yield _build_segment_record(segment, session)
-        messages = fork_origin_segments.select_needed_messages_of_segment(DEFAULT_DB_ALIAS, segment, borrowed_segments)
+        messages = own_and_origin_segments.select_needed_messages_of_segment(
+            DEFAULT_DB_ALIAS, segment, borrowed_segments
+        )
         if segment.pk == session.head_segment_id:
             messages = messages.filter(position__lt=session.message_count)
         yield from _iterate_records_of_rows(messages, "position", _build_message_record)

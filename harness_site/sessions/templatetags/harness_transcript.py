@@ -496,7 +496,7 @@ def describe_altered_rows(row: HistoryItem) -> str:
 
 
 @register.filter
-def get_history_item_css_kind(row: HistoryItem) -> str:
+def get_history_item_css_class(row: HistoryItem) -> str:
     """Return the style class of a history entry: action of a person, success or failure."""
     if row.actor_kind == ActorKind.PERSON:
         return "person"

@@ -240,7 +240,7 @@ def _find_correction_or_search_words_apart(
     apart = _search_words_apart(request, query, wanted)
     if (apart and apart.sessions) or not is_typed or not query.has_words_after_minus:
         return apart
-    others = query.without_words_after_minus
+    others = query.without_words_that_begin_with_minus
     return others if others and _finds_sessions(request, others, wanted) else apart
 
 

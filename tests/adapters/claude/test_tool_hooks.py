@@ -13,7 +13,7 @@ import pytest
 from claude_agent_sdk import InMemorySessionStore, ResultMessage, fork_session_via_store
 
 from checkpoints import SyncCheckpointer, ToolPolicies
-from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks, transcript_file_of_hook
+from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, find_or_await_transcript_lines, tool_hooks
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
@@ -192,7 +192,7 @@ def test_a_fork_is_recognised_before_the_program_has_written_who_it_was_forked_f
         if sum(waited) > 8:  # a program on a busy machine
             path.write_text("\n".join(map(json.dumps, [*notes, *copied])))
 
-    monkeypatch.setattr(transcript_file_of_hook, "time", SimpleNamespace(sleep=write_file_late))
+    monkeypatch.setattr(find_or_await_transcript_lines, "time", SimpleNamespace(sleep=write_file_late))
 
     async def ask() -> Any:
         fields: dict[str, Any] = {"tool": REFUND, "args": {"order": 17, "amount": 40}, "session_id": fork}

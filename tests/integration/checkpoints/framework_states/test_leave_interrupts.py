@@ -25,7 +25,7 @@ def _save_state(cp: SyncCheckpointer, number: int, *, said: bool = False) -> str
     """Store a state after all interrupts of earlier ones. Returns the status of the session after that."""
 
     def leave(row: Session) -> None:
-        find_decisions_or_discard_interrupt_calls.leave_interrupts_before_state(
+        find_decisions_or_discard_interrupt_calls.discard_interrupts_before_state_or_activate_session(
             cp.store, row, f"{number:04}", "__interrupt__", lambda values: [QUESTION[2], CALL[2]] if values else []
         )
 
@@ -37,7 +37,7 @@ def _save_state(cp: SyncCheckpointer, number: int, *, said: bool = False) -> str
         new,
         build_content=None if content is None else lambda row: content,
         description=NewSessionFields("Title"),
-        leave_interrupts=leave,
+        discard_interrupts=leave,
     )
     return Session.objects.get().status
 

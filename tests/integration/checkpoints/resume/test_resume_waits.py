@@ -75,7 +75,7 @@ def test_run_that_waits_for_an_old_call_checks_less_often(
         waited.append(seconds)
         return 0.01
 
-    monkeypatch.setattr(resume_gate, "compute_pause_before_next_decision_check", compute_pause)
+    monkeypatch.setattr(resume_gate, "compute_decision_poll_interval", compute_pause)
     ToolCall.objects.update(interrupted_at=timezone.now() - timedelta(hours=1))
     with pytest.raises(ReviewRequired):
         cp.resume("s", wait=True, timeout=0.1)

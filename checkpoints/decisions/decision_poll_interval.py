@@ -1,4 +1,4 @@
-"""Pauses between two checks of an agent that waits for a person."""
+"""Poll interval of an agent that waits for the decision of a person."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 _SHORTEST_SECONDS: Final = 0.25
 _LONGEST_SECONDS: Final = 1.0
-#: Seconds after which the pause is the longest one.
+#: Seconds of waiting after which the interval is the longest one.
 _GROWTH_SECONDS: Final = 120.0
 
 
-def compute_pause_before_next_decision_check(waited: float) -> float:
+def compute_decision_poll_interval(waited: float) -> float:
     """Return the seconds until the next check for a decision.
 
     After a decision that is made at once the agent continues at once. After minutes, an agent may notice a decision up

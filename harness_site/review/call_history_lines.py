@@ -1,4 +1,4 @@
-"""Repeated events of a call, folded into one line so that the others stay near the decision."""
+"""Lines of the history of a call: repeated events are folded into one, and a line begins a day where that changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from checkpoints.db import clock
 from harness_site.core.formatting import convert_to_zone
-from harness_site.review.call_event_history import TraceEvent
+from harness_site.review.call_event_history import CallHistoryEvent
 
 #: Events that say no more the second time: a check without an outcome and its request, and runs that come and go.
 _REPEATED_KINDS: Final = frozenset({"probe", "requested", "took", "later_run", "lost"})
@@ -22,12 +22,13 @@ _MIN_FOLDED_EVENTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class TraceLine:
-    """Line of the trace: one `event`, or several `folded` events; `day` is the day that begins with it, if one does."""
+class CallHistoryLine:
+    """Line of the history: one `event`, or several `folded` events; `day` is the day that begins with it, if one
+    does."""
 
-    event: TraceEvent
+    event: CallHistoryEvent
     day: date | None
-    folded: Sequence[TraceLine] = ()
+    folded: Sequence[CallHistoryLine] = ()
 
     @property
     def summary(self) -> str:
@@ -58,8 +59,8 @@ class TraceLine:
         return " · ".join(filter(None, texts))
 
 
-def list_trace_lines(events: Sequence[TraceEvent]) -> list[TraceLine]:
-    """List the lines of a trace.
+def list_call_history_lines(events: Sequence[CallHistoryEvent]) -> list[CallHistoryLine]:
+    """List the lines of the history of a call.
 
     A line has a `day` if it is the first one of another day than the line before it, in the reader's time zone; the
     first line has one unless it is of today.
@@ -67,16 +68,16 @@ def list_trace_lines(events: Sequence[TraceEvent]) -> list[TraceLine]:
     return list(_build_lines(events, _get_day(clock.now()), is_folding=True))
 
 
-def _build_lines(events: Sequence[TraceEvent], last_day: date, *, is_folding: bool) -> Iterator[TraceLine]:
+def _build_lines(events: Sequence[CallHistoryEvent], last_day: date, *, is_folding: bool) -> Iterator[CallHistoryLine]:
     for group in _group_repeated_events(events) if is_folding else ([event] for event in events):
         first = group[0]
         day = last_day if first.at is None else _get_day(first.at)
         folded = tuple(_build_lines(group, day, is_folding=False)) if len(group) > 1 else ()
-        yield TraceLine(first, None if day == last_day else day, folded)
+        yield CallHistoryLine(first, None if day == last_day else day, folded)
         last_day = day
 
 
-def _group_repeated_events(events: Sequence[TraceEvent]) -> Iterator[list[TraceEvent]]:
+def _group_repeated_events(events: Sequence[CallHistoryEvent]) -> Iterator[list[CallHistoryEvent]]:
     for is_repeated, group in groupby(_pair_with_whether_repeated(events), key=lambda pair: pair[0]):
         members = [event for _is_repeated, event in group]
         if is_repeated and len(members) >= _MIN_FOLDED_EVENTS:
@@ -85,7 +86,7 @@ def _group_repeated_events(events: Sequence[TraceEvent]) -> Iterator[list[TraceE
             yield from ([event] for event in members)
 
 
-def _pair_with_whether_repeated(events: Iterable[TraceEvent]) -> Iterator[tuple[bool, TraceEvent]]:
+def _pair_with_whether_repeated(events: Iterable[CallHistoryEvent]) -> Iterator[tuple[bool, CallHistoryEvent]]:
     """Pair each event with whether it may be folded: not a takeover, and not the loss that has interrupted the call."""
     before = ""
     for event in events:

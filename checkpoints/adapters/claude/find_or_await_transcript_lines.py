@@ -1,4 +1,4 @@
-"""Transcript file that Claude Code writes on its own disk, as the hooks of a program see it."""
+"""Find lines in the transcript file that Claude Code writes, whose path its hooks receive, or wait for one."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def find_transcript_path(hook: Mapping[str, Any]) -> Path:
 
 
 def iterate_transcript_lines_containing(hook: Mapping[str, Any], *marks: str) -> Iterator[dict[str, Any]]:
-    """Read the lines with one of some marks from the file that the program writes, which a hook names.
+    """Yield the JSON objects of the lines that contain at least one of `marks`, from the file that a hook names.
 
     Args:
         hook: Input of the hook.
-        marks: Texts of which a line has to contain one.
+        marks: Texts to find.
 
     Yields:
-        The lines that are JSON objects; none if there is no such file.
+        The objects; none if there is no such file. Lines that are no JSON objects are left out.
     """
     yield from iterate_lines_containing_any_mark(find_transcript_path(hook), *marks)
 
 
 def iterate_lines_containing_any_mark(path: Path, *marks: str) -> Iterator[dict[str, Any]]:
-    """Read the lines with one of some marks from a file. Yields nothing if there is no such file."""
+    """Yield the JSON objects of the lines that contain at least one of `marks`; none if there is no such file."""
     for line in _read_text_or_empty(path).splitlines():
         if any(mark in line for mark in marks):
             try:
@@ -44,12 +44,12 @@ def iterate_lines_containing_any_mark(path: Path, *marks: str) -> Iterator[dict[
 
 
 def has_line_with_all(path: Path, *marks: str) -> bool:
-    """Return whether a line of a file contains all of some marks."""
+    """Return whether a line of a file contains all `marks`."""
     return any(all(mark in line for mark in marks) for line in _read_text_or_empty(path).splitlines())
 
 
 def wait_for_line_containing(path: Path, mark: str) -> None:
-    """Wait for a line that the program is writing, for at most ten seconds, which a busy machine may need."""
+    """Block until a line that the program is writing is in the file, for at most ten seconds: a machine may be busy."""
     for _ in range(_POLLS):
         if has_line_with_all(path, mark):
             return

@@ -2,9 +2,9 @@
 
 import pytest
 
-from checkpoints.decisions.decision_poll_pause import compute_pause_before_next_decision_check
+from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval
 
 
 @pytest.mark.parametrize(("waited", "pause"), [(-5, 0.25), (0, 0.25), (30, 0.25), (60, 0.5), (120, 1.0), (86_400, 1.0)])
 def test_pause_grows_to_a_second_within_two_minutes(waited: float, pause: float) -> None:
-    assert compute_pause_before_next_decision_check(waited) == pause
+    assert compute_decision_poll_interval(waited) == pause

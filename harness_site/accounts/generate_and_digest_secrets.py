@@ -1,4 +1,4 @@
-"""Secrets that are displayed once and stored only as digests."""
+"""Generate a secret, which is displayed once, and the digest that is stored of it."""
 
 import hashlib
 import secrets

@@ -1,4 +1,4 @@
-"""Whom an open page was rendered for. It must not go on as another user, in another workspace or with another role.
+"""Refuse a request of a page that was rendered for another user, in another workspace or with another role.
 
 A browser has one session cookie for all of its tabs, so after a sign-in in one tab the requests of the other tabs are
 those of the new user. Each request of an open page therefore names the reader of that page.

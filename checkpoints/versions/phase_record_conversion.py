@@ -1,4 +1,4 @@
-"""Migration of phase records of other systems to the current names."""
+"""Conversion of phase records of other systems to the current names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats.strict_dataclass_codec import MalformedValue
-from checkpoints.loop_state import legacy_record_migration
-from checkpoints.loop_state.legacy_record_migration import MigratedRecord
+from checkpoints.loop_state import legacy_record_conversion
+from checkpoints.loop_state.legacy_record_conversion import ConvertedRecord
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class ImportedRecord:
     applied: tuple[str, ...]
 
 
-def migrate_phase_record(session_id: str, record: object, run_id: str | None) -> MigratedRecord:
-    """Migrate a phase record of another system to the current names. Raises what `import_phase_record` raises."""
+def convert_phase_record(session_id: str, record: object, run_id: str | None) -> ConvertedRecord:
+    """Convert a phase record of another system to the current names. Raises what `import_phase_record` raises."""
     try:
-        migrated = legacy_record_migration.migrate_record(session_id, record)
-        if run_id is not None and migrated.run_id != run_id:
-            raise MalformedValue("run_id", f"it is {migrated.run_id!r}, not {run_id!r}")
+        converted = legacy_record_conversion.convert_legacy_record(session_id, record)
+        if run_id is not None and converted.run_id != run_id:
+            raise MalformedValue("run_id", f"it is {converted.run_id!r}, not {run_id!r}")
     except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
-    return migrated
+    return converted

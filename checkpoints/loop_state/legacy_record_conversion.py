@@ -1,4 +1,5 @@
-"""Migration of checkpoint records of other systems and older versions to the current names, with a list of the changes.
+"""Conversion of checkpoint records of other systems and older versions to the current names, with a list of the
+changes.
 
 A record is `{run_id, thread_id, schema_version, phase, payload, timestamp_ms}`; its payload is a runtime snapshot with
 the conversation in `messages`, or only the fields of its phase. Older ones say `schemaVersion`, `runId`, `data` …
@@ -40,7 +41,7 @@ _FIRST_MILLISECOND = 100_000_000_000
 
 
 @dataclass(frozen=True)
-class MigratedRecord:
+class ConvertedRecord:
     """Record in the current form. `snapshot` and `transcript` are None if it has only the fields of its phase.
 
     `applied` lists the changes: `schemaVersion → schema_version`, `payload.usage: was missing`.
@@ -53,8 +54,9 @@ class MigratedRecord:
     applied: tuple[str, ...]
 
 
-def migrate_record(session_id: str, record: object) -> MigratedRecord:
-    """Migrate a record for a session. Raises `MalformedValue`, and `SchemaFromFuture` naming the session."""
+def convert_legacy_record(session_id: str, record: object) -> ConvertedRecord:
+    """Convert a record for a session to the current names. Raises `MalformedValue`, and `SchemaFromFuture` naming the
+    session."""
     changes: list[str] = []
     fields = _rename_fields_to_current_names(record, _RECORD_FIELDS, "", changes)
     _check_schema_version_and_note_change(session_id, fields, changes)
@@ -69,13 +71,15 @@ def migrate_record(session_id: str, record: object) -> MigratedRecord:
     transcript = _validate_transcript_messages(payload.pop("messages", None))
     snapshot = None
     if transcript is not None:
-        snapshot = _build_dataclass(RuntimeSnapshot, _migrate_executions(payload, changes), "payload.", changes)
+        snapshot = _build_dataclass(RuntimeSnapshot, _convert_executions(payload, changes), "payload.", changes)
     elif unknown_names := sorted(payload.keys() - _collect_field_names(kind)):
         raise MalformedValue("payload.messages", f"it is missing, and {unknown_names[0]} belongs to a whole snapshot")
     run_id = fields.get("run_id")
     if not isinstance(run_id, str) or not run_id:
         raise MalformedValue("run_id", "it is missing or not text")
-    return MigratedRecord(run_id, _build_dataclass(kind, payload, "payload.", []), snapshot, transcript, tuple(changes))
+    return ConvertedRecord(
+        run_id, _build_dataclass(kind, payload, "payload.", []), snapshot, transcript, tuple(changes)
+    )
 
 
 def _rename_fields_to_current_names(
@@ -153,20 +157,20 @@ def _validate_transcript_messages(messages: object) -> list[dict[str, Any]] | No
     return messages
 
 
-def _migrate_executions(payload: dict[str, Any], changes: list[str]) -> dict[str, Any]:
-    """Migrate the executions of a payload; their further fields are in the conversation."""
+def _convert_executions(payload: dict[str, Any], changes: list[str]) -> dict[str, Any]:
+    """Convert the executions of a payload; their further fields are in the conversation."""
     kinds: dict[str, type[Any]] = {"tool_executions": ToolExecution, "subagent_executions": SubagentExecution}
     new_payload = dict(payload)
     for name, kind in kinds.items():
         if isinstance(payload.get(name), list):
             path = f"payload.{name}"
             new_payload[name] = [
-                _migrate_execution(kind, item, f"{path}[{index}].", changes) for index, item in enumerate(payload[name])
+                _convert_execution(kind, item, f"{path}[{index}].", changes) for index, item in enumerate(payload[name])
             ]
     return new_payload
 
 
-def _migrate_execution(kind: type[Any], item: object, path: str, changes: list[str]) -> object:
+def _convert_execution(kind: type[Any], item: object, path: str, changes: list[str]) -> object:
     if not isinstance(item, dict):
         return item
     known_fields = {

@@ -1,4 +1,4 @@
-"""One link of the hash chain: the digest over an event, its number, and the previous link."""
+"""One link of the hash chain: the digest over an event, its number, and the previous link; in the column `seal`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from checkpoints.models import AuditEvent
 DIGEST_SIZE = 32
 
 
-def compute_event_seal(previous: str, number: int, event: AuditEvent) -> str:
-    """Compute the seal (hex) of `event` with `number`, after the seal `previous` (empty for the first)."""
+def compute_chained_event_digest(previous: str, number: int, event: AuditEvent) -> str:
+    """Compute the digest (hex) of `event` with `number`, after the digest `previous` (empty for the first)."""
     # ASCII, so that the digest does not depend on a database's encoding.
     content = json.dumps(
         [
