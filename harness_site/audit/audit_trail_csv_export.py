@@ -25,7 +25,11 @@ HEAD: Final = (
 
 
 def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:
-    """Generate the CSV header, a line for each entry, and the end mark."""
+    """Yield the header and one line for each entry; the last line is marked."""
+    return csv_rows.mark_last_row(_generate_lines(entries))
+
+
+def _generate_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:
     yield csv_rows.mask_and_format_csv_line(HEAD)
     for entry in entries:
         with translation.override("en"):
@@ -35,7 +39,6 @@ def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iter
                 else _build_entry_cells(entry)
             )
         yield csv_rows.mask_and_format_csv_line(cells)
-    yield csv_rows.mask_and_format_csv_line([csv_rows.COMPLETE])
 
 
 def _build_entry_cells(entry: AuditEntry) -> tuple[str, ...]:

@@ -3,15 +3,19 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 
-#: Last lines of a complete and of an incomplete table.
-COMPLETE: Final = "# complete"
-NOT_COMPLETE: Final = "# not complete: the export broke off here; the log of the server says why"
+#: Last column of every table. It is empty but in the last row, where it says whether the table is complete.
+_MARK_COLUMN: Final = "export"
+_COMPLETE: Final = "rows: {}, complete"
+_NOT_COMPLETE: Final = "not complete: the export broke off after this row, the log of the server says why"
+#: Characters with which a complete table ends, before its line end.
+ENDING: Final = ', complete"'
+_LINE_END: Final = "\r\n"
 #: Characters at the start of a cell that a spreadsheet takes for a formula, in narrow and wide form. The start may
 #: follow blanks and quotes that the spreadsheet drops. Where the separator is not a comma, as in much of Europe, or if
 #: quotes are not recognized, a cell also begins after each other separator.
@@ -26,6 +30,31 @@ def mask_and_format_csv_line(cells: Iterable[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer).writerow([_mask_and_escape_formula_cell(cell) for cell in cells])
     return buffer.getvalue()
+
+
+def mark_last_row(lines: Iterable[str]) -> Iterator[str]:
+    """Add the column `export` to the lines of a table, of which the first one is the header.
+
+    A row that only marks the end would be read as one more record. So each line waits until the next one is known, and
+    the last row gets the mark; the header, if there is no row. If the lines cannot be produced to the end, the mark of
+    the last one says so, and the error is raised.
+    """
+    held, rows = "", -1
+    try:
+        for line in lines:
+            if held:
+                yield _add_cell(held, "" if rows else _MARK_COLUMN)
+            held, rows = line, rows + 1
+    except Exception:
+        if held:
+            yield _add_cell(held, _NOT_COMPLETE)
+        raise
+    if held:
+        yield _add_cell(held, _COMPLETE.format(rows))
+
+
+def _add_cell(line: str, cell: str) -> str:
+    return line.removesuffix(_LINE_END) + "," + (mask_and_format_csv_line([cell]) if cell else _LINE_END)
 
 
 def build_unreadable_row_cells(record: UnreadableRecord, head: Sequence[str]) -> list[str]:

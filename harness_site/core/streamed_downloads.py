@@ -23,8 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
-    """A file format. Complete files end with `ending` (before the last line break), which text of agents cannot
-    contain.
+    """A file format. Complete files end with `ending` (before the last line break).
 
     `failed` is sent instead if the rest of the content cannot be produced.
     """
@@ -42,7 +41,10 @@ HTML: Final = ExportFormat(
     "the log of the server says why.</p></footer></main></body><!-- export: not complete --></html>\n",
 )
 CSV: Final = ExportFormat(
-    "text/csv; charset=utf-8", csv_rows.COMPLETE, csv_rows.mask_and_format_csv_line([csv_rows.NOT_COMPLETE])
+    # The table marks its last row itself.
+    "text/csv; charset=utf-8",
+    csv_rows.ENDING,
+    "",
 )
 
 

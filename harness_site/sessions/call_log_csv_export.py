@@ -5,6 +5,7 @@ from typing import Final
 
 from django.utils import translation
 
+from checkpoints.enums import CallStatus
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.call_sentences import format_short_call_sentence
@@ -33,18 +34,22 @@ HEAD: Final = (
     "duration_seconds",
     "last_decision",
     "decided_by",
+    "recorded_status",
 )
 
 
 def generate_csv_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) -> Iterator[str]:
-    """Yield the header, one line for each call, and a last line that marks the file as complete."""
+    """Yield the header and one line for each call; the last line is marked."""
+    return csv_rows.mark_last_row(_generate_lines(pages))
+
+
+def _generate_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) -> Iterator[str]:
     yield csv_rows.mask_and_format_csv_line(HEAD)
     for rows in pages:
         calls = filter_out_unreadable_records(rows)
         secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in calls})
         for row in rows:
             yield _format_line(row, secrets)
-    yield csv_rows.mask_and_format_csv_line([csv_rows.COMPLETE])
 
 
 def _format_line(row: LoggedCall | UnreadableRecord, secrets: Mapping[int, Collection[str]]) -> str:
@@ -59,7 +64,11 @@ def _format_line(row: LoggedCall | UnreadableRecord, secrets: Mapping[int, Colle
 
 
 def _build_cells(row: LoggedCall) -> tuple[str, ...]:
-    """Build the cells of a call; those of what is not known or did not happen are empty."""
+    """Build the cells of a call; those of what is not known or did not happen are empty.
+
+    A shell command that ended with an error is failed, as in the list and its filter, although its tool completed the
+    call, which `recorded_status` says.
+    """
     record = row.record
     decision = next((ruling for ruling in reversed(record.rulings) if ruling.final), None)
     # Programs read the cells, so they are English in every language of the reader.
@@ -72,7 +81,7 @@ def _build_cells(row: LoggedCall) -> tuple[str, ...]:
         record.tool,
         row.session_id,
         row.agent,
-        record.status,
+        CallStatus.FAILED if record.is_failed_command else record.status,
         record.reason,
         record.error_type,
         "" if record.exit_code is None else str(record.exit_code),
@@ -82,4 +91,5 @@ def _build_cells(row: LoggedCall) -> tuple[str, ...]:
         "" if record.duration is None else f"{record.duration.total_seconds():.6f}",
         "" if decision is None else decision.kind,
         "" if decision is None else decision.actor,
+        record.status,
     )

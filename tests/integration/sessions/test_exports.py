@@ -61,9 +61,10 @@ def records(response: Any) -> list[dict[str, Any]]:
 
 
 def table(response: Any) -> list[dict[str, str]]:
-    """Return the rows of a list without the last one, which marks the list as complete."""
-    *rows, last = csv.DictReader(StringIO(body(response)))
-    assert last["session"] == "# complete"
+    """Return the rows of a list, each of which is a record; the last one marks the list as complete."""
+    rows = list(csv.DictReader(StringIO(body(response))))
+    marks = [row.pop("export") for row in rows]
+    assert marks == [*[""] * (len(rows) - 1), f"rows: {len(rows)}, complete"]
     return rows
 
 

@@ -419,6 +419,33 @@ def test_median_of_some_of_the_calls_says_of_how_many(session: Session, reader: 
     assert "their number stands below it" not in words
 
 
+def test_exported_status_is_the_one_of_the_filter(session: Session, reader: Client) -> None:
+    make_call(
+        session=session,
+        call_id="c1",
+        tool="Bash",
+        status="completed",
+        result='{"output":"a","metadata":{"exit_code":1}}',
+    )
+    make_call(
+        session=session,
+        call_id="c2",
+        tool="Bash",
+        status="completed",
+        result='{"output":"a","metadata":{"exit_code":0}}',
+    )
+    make_call(session=session, call_id="c3", tool="Bash", status="failed", error_type="TimeoutError")
+
+    def export(query: str) -> list[tuple[str, str, str]]:
+        lines = b"".join(reader.get(f"/calls/export/?{query}")).decode().splitlines()
+        return sorted((row["call"], row["status"], row["recorded_status"]) for row in csv.DictReader(lines))
+
+    failed, completed = [("c1", "failed", "completed"), ("c3", "failed", "failed")], [("c2", "completed", "completed")]
+    assert export("status=failed") == failed
+    assert export("status=completed") == completed
+    assert export("") == sorted(failed + completed)
+
+
 def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace_call_log, "_EXPORTED_AT_ONCE", 2)
     monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 3)
@@ -431,9 +458,8 @@ def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, mo
         in reader.get("/calls/?agent=refund-desk&after=").content.decode()
     )
     text = b"".join(reader.get("/calls/export/?tool=pay&agent=refund-desk&key=")).decode()
-    *lines, end = text.splitlines()
-    rows = list(csv.DictReader(lines))
-    assert end == "# complete"
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [row["export"] for row in rows] == ["", "", "", "", "rows: 5, complete"]
     assert [row["call"] for row in rows] == ["c7", "c5", "c3", "c1", "'=lost"]
     assert {(row["session"], row["agent"], row["tool"]) for row in rows} == {(session.session_id, "refund-desk", "pay")}
     assert [row["status"] for row in rows[:3]] == ["completed", "completed", "failed"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness_site.core.streamed_downloads import CSV, HTML, JSONL, ExportFormat, build_download_response
+from harness_site.core.streamed_downloads import HTML, JSONL, ExportFormat, build_download_response
 
 
 def broken(pieces: list[str]) -> Iterator[str]:
@@ -13,7 +13,7 @@ def broken(pieces: list[str]) -> Iterator[str]:
     raise RecursionError("a value without end")
 
 
-@pytest.mark.parametrize("form", [JSONL, HTML, CSV])
+@pytest.mark.parametrize("form", [JSONL, HTML])
 def test_failure_is_marked_at_the_end_and_logged(form: ExportFormat, caplog: pytest.LogCaptureFixture) -> None:
     response = build_download_response(broken(["first\n", "second\n"]), form, "s.jsonl", total="record 3")
     with caplog.at_level(logging.ERROR):
