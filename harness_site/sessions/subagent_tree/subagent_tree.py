@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
@@ -29,6 +29,13 @@ class TreeNode:
     tokens: int
     cost: Decimal | None
     has_unknown_cost: bool
+    #: Whether another session of the tree has the same title.
+    has_title_of_another: bool = False
+
+    @property
+    def id_below_parent(self) -> str:
+        """Return the id without that of its parent, with which many begin."""
+        return self.row.session_id.rpartition("/")[2] or self.row.session_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,11 @@ def load_session_tree(session: Session) -> SessionTree:
             break
     loaded = session_rows.load_session_rows_in_order_of_pks(session.workspace_id, tuple(ids))
     known = {row.pk: row for row in filter_out_unreadable_records(loaded)}
-    return SessionTree(tuple(_iterate_subtree_nodes(root.pk, 0, known, children)), is_complete)
+    nodes = list(_iterate_subtree_nodes(root.pk, 0, known, children))
+    titles = Counter(node.row.title for node in nodes if node.row.title)
+    return SessionTree(
+        tuple(replace(node, has_title_of_another=titles[node.row.title] > 1) for node in nodes), is_complete
+    )
 
 
 def _find_root_session(session: Session) -> Session:

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.plan_step_versions import find_versions_of_step_states
-from harness_site.sessions.selectors import version_list
+from harness_site.sessions.selectors import conversation_window, version_list
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -22,6 +22,9 @@ def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     kept = None
     if version is None or version.plan is None:
         kept = load_newest_todo_list.load_newest_todo_list(pk, load_newest_todo_list.list_tools_with_todo_lists(pk))
+        if kept is None:
+            newest = conversation_window.get_newest_transcript_version(head.stored)
+            kept = load_newest_todo_list.find_newest_todo_list_in_transcript(newest)
     plan = version and version.plan
     context = {
         "head": head,
@@ -29,5 +32,6 @@ def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
         "version": version,
         "plan": find_versions_of_step_states(pk, version.version, plan) if version and plan else None,
         "kept": kept,
+        "searched": load_newest_todo_list.MAX_MESSAGES_SEARCHED,
     }
     return render(request, "sessions/plan.html", context)

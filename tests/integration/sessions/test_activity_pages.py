@@ -16,6 +16,7 @@ from checkpoints.enums import CallStatus, CostBasis
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Checkpoint, Session
 from harness_site.search import indexer
+from harness_site.sessions.tool_views import load_newest_todo_list
 from tests.integration.sessions.conversation_samples import answers, asks, logged
 from tests.support.factories import THEN, make_checkpoint, make_message, make_run, make_session
 from tests.support.page_text import visible_text
@@ -226,6 +227,17 @@ def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Sess
     assert len(many) == len(few)
 
 
+def test_subagents_of_the_same_title_are_told_apart(reader: Client, session: Session) -> None:
+    for name, title, has_times in (("a-1", "Curry", True), ("a-2", "Curry", False), ("a-3", "Soup", True)):
+        fields = {"parent_session_id": session.session_id, "created_at": THEN, "has_times": has_times}
+        child = make_session(session_id=f"{session.session_id}/{name}", title=title, workspace=session.workspace)
+        Session.objects.filter(pk=child.pk).update(**fields)
+    tree = show(reader, session, "subagents/")[1]
+    assert re.search(r"Curry refund-desk · a-1 · started \d\d", tree)
+    assert re.search(r"Curry refund-desk · a-2 (?!· started)", tree)
+    assert ("Soup" in tree, "a-3" in tree) == (True, False)
+
+
 def test_newest_todo_list_replaces_a_missing_plan(reader: Client, session: Session) -> None:
     make_message(session=session, role="user", text="go on")
     make_checkpoint(session=session)
@@ -233,6 +245,36 @@ def test_newest_todo_list_replaces_a_missing_plan(reader: Client, session: Sessi
         logged(session, call_id, tool="TodoWrite", args={"todos": [{"content": "Find it", "status": status}]})
     text = show(reader, session, "plan/")[1]
     assert [word in text for word in ("Todo list of the agent", "1 of 1 done", "Find it")] == [True] * 3
+
+
+def test_todo_list_of_a_tool_whose_calls_are_not_logged_is_found_in_the_transcript(
+    reader: Client, session: Session
+) -> None:
+    for status in ("pending", "in_progress"):
+        todos = [{"content": f"Find {TOKEN}", "status": status}, {"content": "Tell it", "status": "completed"}]
+        asks(session, args={"todos": todos}, tool="TodoWrite")
+        answers(session, content="ok")
+    make_message(session=session, role="assistant", text="The todos are clear.")
+    make_checkpoint(session=session)
+    html, text = show(reader, session, "plan/")
+    words = ("Todo list of the agent", "1 of 2 done", "Tell it", "message 3, which wrote it", "in progress")
+    assert [word in text for word in words] == [True] * 5
+    assert f'href="/sessions/{session.pk}/?at=2#m-2"' in html
+    assert TOKEN not in html
+
+
+def test_plan_page_says_where_it_has_looked_for_a_plan(
+    reader: Client, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_message(session=session, role="user", text="I have a todo for you.")
+    make_checkpoint(session=session)
+    assert "neither the logged calls nor the transcript write a todo list" in show(reader, session, "plan/")[1]
+    asks(session, args={"todos": [{"content": "Find it", "status": "pending"}]}, tool="TodoWrite")
+    make_message(session=session, role="assistant", text="It is clear.")
+    make_checkpoint(session=session)
+    monkeypatch.setattr(load_newest_todo_list, "MAX_MESSAGES_SEARCHED", 1)
+    sentence = "neither the logged calls nor the newest 1 messages of the transcript write a todo list"
+    assert sentence in show(reader, session, "plan/")[1]
 
 
 def test_reminders_and_slash_commands_are_chips_with_their_text(reader: Client, session: Session) -> None:
