@@ -6,27 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Final
 
-from django.db.models import Expression, OuterRef, QuerySet, Subquery
+from django.db.models import Expression, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from checkpoints.formats import exact_amounts
 from checkpoints.models import Checkpoint, Session
 from checkpoints.store.version_state_types import count_total_tokens
 
+_START: Final = F("created_at")
+
 
 @dataclass(frozen=True, slots=True)
 class CopiedAmounts:
-    """Part of the totals of one fork, which has begun in this hour."""
+    """Part of the totals of one fork, which began at `start`, or in the hour that begins then."""
 
-    hour: datetime
+    start: datetime
     agent: str
     tokens: int
     cost: Decimal
 
 
-def load_copied_amounts_by_fork(sessions: QuerySet[Session], hour: Expression) -> Mapping[int, CopiedAmounts]:
+def load_copied_amounts_by_fork(
+    sessions: QuerySet[Session], start: Expression | F = _START
+) -> Mapping[int, CopiedAmounts]:
     """Load for each fork among some sessions what had been spent at the version that it continues from.
 
     The first version of the fork says that, or that of its original if retention has removed the first one. A fork
@@ -37,13 +41,13 @@ def load_copied_amounts_by_fork(sessions: QuerySet[Session], hour: Expression) -
     original = versions.filter(session=OuterRef("forked_from"), version=OuterRef("forked_version"))
     source = Coalesce(Subquery(own.values("pk")[:1]), Subquery(original.values("pk")[:1]))
     forks: QuerySet[Any, Any] = sessions.filter(forked_version__isnull=False).annotate(source=source)
-    rows = list(forks.values("pk", "agent", "source", "total_tokens", "budget_spent_usd", hour=hour))
+    rows = list(forks.values("pk", "agent", "source", "total_tokens", "budget_spent_usd", start=start))
     sources = versions.only("usage", "budget_spent_usd").in_bulk({row["source"] for row in rows} - {None})
     copied = {}
     for row in rows:
         tokens, cost = _read_tokens_and_cost_of_version(sources.get(row["source"]))
         copied[row["pk"]] = CopiedAmounts(
-            row["hour"],
+            row["start"],
             row["agent"],
             tokens if tokens <= row["total_tokens"] else 0,
             cost if cost <= row["budget_spent_usd"] else Decimal(),

@@ -257,7 +257,7 @@ def _sum_sessions_by_hour_and_agent(
     )
     sums = {(row["hour"], row["agent"]): row for row in rows}
     for each in copied.values():
-        if row := sums.get((each.hour, each.agent)):  # none if the fork has been deleted since
+        if row := sums.get((each.start, each.agent)):  # none if the fork has been deleted since
             row["tokens"] -= each.tokens
             row["cost"] -= each.cost
     return {key: tuple(row[name] for name in _AGENT_AMOUNTS) for key, row in sums.items()}
@@ -304,7 +304,7 @@ def _sum_copied_amounts_of_forks_of_one_model(
     amounts: defaultdict[_ModelKey, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
     for fork, each in copied.items():
         if len(models[fork]) <= 1:
-            key = (each.hour, each.agent, next(iter(models[fork]), ""), False)
+            key = (each.start, each.agent, next(iter(models[fork]), ""), False)
             tokens, cost = amounts[key]
             amounts[key] = (tokens + each.tokens, cost + each.cost)
     return amounts

@@ -290,6 +290,26 @@ def render_cost_or_tokens(amount: Decimal | None, tokens: int) -> SafeString | s
     return build_html('<span class="muted" title="{}">{}</span>', title, shown)
 
 
+def format_copied_cost(amount: Decimal) -> str:
+    """Say how much of a cost in US dollars a fork has from its original; empty if it has nothing."""
+    # Translators: an amount beside the cost of a fork: + $0.005 copied from the original
+    return gettext("+ %(amount)s copied from the original") % {"amount": format_money(amount)} if amount else ""
+
+
+def format_copied_cost_briefly(amount: Decimal) -> str:
+    """Say the same in a narrow column."""
+    # Translators: an amount under the cost of a fork, in a narrow column: + $0.005 copied
+    return gettext("+ %(amount)s copied") % {"amount": format_money(amount)} if amount else ""
+
+
+def format_copied_tokens(tokens: int) -> str:
+    """Say how many tokens a fork has from its original; empty if it has none."""
+    if not tokens:
+        return ""
+    # Translators: a number of tokens beside those of a fork: + 1,200 copied from the original
+    return gettext("+ %(number)s copied from the original") % {"number": format_count(tokens)}
+
+
 def format_money_delta(amount: Decimal | None, digits: int | None = None) -> str:
     """Format a difference of amounts in US dollars with its sign; `digits` as in `format_money`."""
     if amount is None:

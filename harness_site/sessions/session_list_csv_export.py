@@ -32,6 +32,8 @@ HEAD: Final = (
     "project",
     "branch",
     "model",
+    "copied_cost_usd",
+    "copied_tokens",
 )
 
 #: Traits of which a session may have several values, which one cell lists.
@@ -42,7 +44,11 @@ _SESSIONS_PER_BATCH: Final = 100
 
 
 def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[str]:
-    """Yield the header, one line for each session, and a last line that marks the file as complete."""
+    """Yield the header and one line for each session; the last line is marked."""
+    return csv_rows.mark_last_row(_generate_lines(rows))
+
+
+def _generate_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[str]:
     yield csv_rows.mask_and_format_csv_line(HEAD)
     remaining = iter(rows)
     while batch := list(islice(remaining, _SESSIONS_PER_BATCH)):
@@ -56,7 +62,6 @@ def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterato
                     if isinstance(row, UnreadableRecord)
                     else _build_row_cells(row, values)
                 )
-    yield csv_rows.mask_and_format_csv_line([csv_rows.COMPLETE])
 
 
 def _load_values_by_session_and_trait(session_pks: list[int]) -> dict[tuple[int, str], list[str]]:
@@ -74,6 +79,8 @@ def _join_values(values: Iterable[str]) -> str:
 
 def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]]) -> tuple[str, ...]:
     """Build the cells of a session; those of tokens, a cost or times that are unknown are empty.
+
+    Cost and tokens are those of its own runs; what a fork has from its original is in cells of its own.
 
     A session that may go on has no end, although its last run has one.
     """
@@ -93,4 +100,6 @@ def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]
         row.owner.host if row.owner else "",
         _join_values(row.labels),
         *(_join_values(values.get((row.pk, trait), ())) for trait in _TRAITS),
+        str(row.copied_cost) if row.copied_cost and row.cost is not None else "",
+        str(row.copied_tokens or ""),
     )

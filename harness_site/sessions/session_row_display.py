@@ -23,6 +23,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_formatting import (
+    format_copied_cost_briefly,
     format_count,
     get_session_status_shape_and_label,
     render_cost_or_tokens,
@@ -61,6 +62,7 @@ class SessionLine:
     version: str
     messages: str
     cost: SafeString | str
+    copied_cost: str
     is_cost_in_tokens: bool
     is_cost_estimated: bool
     time: SafeString | str
@@ -115,6 +117,7 @@ def build_session_list_lines(
                 version=format_count(row.version),
                 messages=format_count(row.messages),
                 cost=render_cost_or_tokens(row.cost, row.tokens),
+                copied_cost="" if row.cost is None else format_copied_cost_briefly(row.copied_cost),
                 is_cost_in_tokens=row.cost is None and bool(row.tokens),
                 is_cost_estimated=row.is_cost_estimated,
                 time=_render_time_ago_of_row(row, sort),

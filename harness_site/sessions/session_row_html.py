@@ -20,7 +20,7 @@ _ROW: Final = """\
   <td class="state"><span class="chip {status_shape}">{status}</span>{activity}</td>
   <td class="number of-size" data-label="{version_label}">{version}</td>
   <td class="number of-size" data-label="{messages_label}">{messages}</td>
-  <td class="number{no_cost}" data-label="{cost_label}">{estimate}{cost}</td>
+  <td class="number{no_cost}" data-label="{cost_label}">{estimate}{cost}{copied_cost}</td>
   <td class="time-cell">{time}</td>
 </tr>"""
 #: Names of at most this length have room in the line of a laptop, so they are not repeated as its title.
@@ -67,6 +67,7 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str]) -> SafeStr
         cost_label="" if line.is_cost_in_tokens else labels["cost_label"],
         estimate=labels["estimate_mark"] if line.is_cost_estimated else "",
         cost=line.cost,
+        copied_cost=build_html(" <small>{}</small>", line.copied_cost) if line.copied_cost else "",
         no_cost=" nothing" if line.cost == "–" else "",
         time=line.time,
     )

@@ -234,13 +234,16 @@ def _parse_price_or_none(stored: Any) -> Decimal | None:
 def compare_costs_of_versions(session_pk: int, *, is_fork: bool) -> CostsOfVersions:
     """Compare what all versions of a session cost, in one query; nothing is known of a session with too many.
 
-    The first version of a fork has the cost of its original and is no turn, nor is one whose earlier ones are gone.
+    The first version of a fork has the cost of its original, which is not in the sum, and is no turn, nor is one whose
+    earlier ones are gone.
     """
     rows = Checkpoint.objects.filter(session=session_pk).order_by("version").values_list("version", "budget_spent_usd")
     spent = [(version, parse_cost(stored) or Decimal()) for version, stored in rows[: _MAX_COMPARED + 1]]
     if not 1 < len(spent) <= _MAX_COMPARED:
         return CostsOfVersions()
-    first, total = spent[0], spent[0][1]
+    first = spent[0]
+    copied = first[1] if is_fork and first[0] == 1 else Decimal()
+    total = first[1] - copied
     turns = [(first[1], first[0])] if not is_fork and first[0] == 1 else []
     for (previous, before), (version, after) in pairwise(spent):
         total += max(after - before, Decimal())
@@ -249,7 +252,7 @@ def compare_costs_of_versions(session_pk: int, *, is_fork: bool) -> CostsOfVersi
     (cost, version), (second, _version) = [*sorted(turns, reverse=True)[:2], (Decimal(), 0), (Decimal(), 0)][:2]
     return CostsOfVersions(
         MostExpensiveTurn(version, cost, float(cost / total)) if cost > max(second, Decimal()) else None,
-        total if total > spent[-1][1] else None,
+        total if total > spent[-1][1] - copied else None,
     )
 
 

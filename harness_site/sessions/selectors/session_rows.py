@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -27,7 +27,7 @@ from django.db.models import (
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.ids import is_storable_text
-from checkpoints.models import Checkpoint, Decision, PausedTask, Run, Session, ToolCall, Workflow
+from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, Session, ToolCall, Workflow
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION
 from checkpoints.seals import row_seals
@@ -56,16 +56,19 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     load_rows_or_mark_unreadable,
 )
+from harness_site.search.copied_amounts_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.sessions.selectors import (
     events_and_decisions,
     fork_list_and_preview,
     session_list_pages,
+    session_list_totals,
     waits_for_other_agents,
 )
 from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.fork_list_and_preview import Forks
 from harness_site.sessions.selectors.session_list_pages import SessionListCursor
-from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
+from harness_site.sessions.selectors.session_list_totals import SessionListTotals
+from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerWaitSummary
 
 PAGE = 30
 #: Maximum number of blocking calls counted for one session.
@@ -80,7 +83,9 @@ _BlockingCall: TypeAlias = tuple[int, str, bool, datetime, datetime | None]
 class SessionRow:
     """Summary of one session.
 
-    `cost` is in US dollars, None if it is unknown; `undecided` counts the calls that block it, `awaiting` those of them
+    `cost` is in US dollars, None if it is unknown. `cost` and `tokens` of a fork are those of its own runs;
+    `copied_cost` and `copied_tokens` are what its original had spent at the version that the fork continues from.
+    `undecided` counts the calls that block it, `awaiting` those of them
     that have not run and await an approval or an answer, and `questions` those of these that are questions.
     `display_status` is the stored text if that is not a known status. `ended_without_result` says that the session is
     stored as cancelled because the transcript from which it was imported has no result for a call. `last_run_lost_at`
@@ -99,9 +104,11 @@ class SessionRow:
     version: int
     messages: int
     cost: Decimal | None
+    copied_cost: Decimal
     is_cost_estimated: bool
     has_times: bool
     tokens: int
+    copied_tokens: int
     revision: int
     created_at: datetime
     updated_at: datetime
@@ -172,6 +179,8 @@ class SessionHead:
     has_workflows: bool
     has_pauses: bool
     has_decisions: bool
+    #: Call of another agent that this session works on; None if it is not known.
+    asking_call: AskingCall | None
     waiting: PeerWaitSummary | None
     #: Event that cancelled the session; None if it was not cancelled.
     cancellation: HistoryItem | None
@@ -194,12 +203,16 @@ class SessionHead:
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """A page of sessions. `total` is exact up to `session_list_pages.LIMIT`; `more` is True if there are more."""
+    """A page of sessions. `total` is exact up to `session_list_pages.LIMIT`; `more` is True if there are more.
+
+    `sums` are of all matching sessions; None where adding them up would delay the page.
+    """
 
     rows: tuple[SessionRow | UnreadableRecord, ...]
     after: SessionListCursor | None
     total: int
     more: bool
+    sums: SessionListTotals | None
     known: SessionFacets
 
 
@@ -219,11 +232,19 @@ def load_session_page(
     pks = [session.pk for session in first[:size]]
     rows = {row.pk: row for row in _load_session_rows(_query_sessions_with_owner(pks))} if pks else {}
     page_rows = tuple(rows[pk] for pk in pks if pk in rows)
+    has_more_than_limit = total > session_list_pages.LIMIT
+    sums = None
+    if has_more_than_limit:
+        sums = session_list_totals.sum_sessions_of_period_or_none(workspace_id, wanted)
+    elif total:
+        known_pks = [session.pk for session in first] if is_counted else None
+        sums = session_list_totals.sum_few_matching_sessions(workspace_id, wanted, known_pks)
     return SessionPage(
         page_rows,
         last,
         min(total, session_list_pages.LIMIT),
-        total > session_list_pages.LIMIT,
+        has_more_than_limit,
+        sums,
         list_recent_agents_and_labels(workspace_id),
     )
 
@@ -285,7 +306,12 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
     questions = sum(asks for _pk, _status, asks, *_ in blocking_calls)
     origin_id: str | None = session.origin_id  # type: ignore[attr-defined]
     return SessionHead(
-        row=_build_session_row(session, Counter(status for _, status, *_ in blocking_calls), questions),
+        row=_build_session_row(
+            session,
+            Counter(status for _, status, *_ in blocking_calls),
+            questions,
+            _load_copied_amounts([session]).get(pk),
+        ),
         stored=session,
         runs=session.last_run_number or 0,  # type: ignore[attr-defined]
         versions=session.versions_kept or 0,  # type: ignore[attr-defined]
@@ -301,6 +327,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         has_decisions=session.has_decisions,  # type: ignore[attr-defined]
+        asking_call=waits_for_other_agents.find_asking_call(session, is_id_of_call=session.is_id_of_call),  # type: ignore[attr-defined]
         waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
         cancellation=events_and_decisions.find_unaltered_session_end_event(pk)
         if session.status == SessionStatus.CANCELLED
@@ -359,6 +386,11 @@ def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session
         has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
         has_blocking_calls=Exists(ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES, session=OuterRef("pk"))),
         has_decisions=Exists(Decision.objects.filter(session=OuterRef("pk"))),
+        is_id_of_call=Exists(
+            PeerCall.objects.filter(
+                workspace=OuterRef("workspace"), call_id=OuterRef("session_id"), peer=OuterRef("agent")
+            )
+        ),
         has_forks=Exists(Session.objects.filter(forked_from=OuterRef("pk"))),
         origin_id=F("forked_from__session_id"),
     )
@@ -399,17 +431,29 @@ def _load_session_rows(stored: QuerySet[Session]) -> list[SessionRow | Unreadabl
         undecided[session_pk][status] = number
         if status == CallStatus.AWAITING_APPROVAL:
             questions[session_pk] = asked
+    copied = _load_copied_amounts(sessions)
     return convert_rows_or_mark_unreadable(
         sessions,
-        lambda session: _build_session_row(session, undecided[session.pk], questions.get(session.pk, 0)),
+        lambda session: _build_session_row(
+            session, undecided[session.pk], questions.get(session.pk, 0), copied.get(session.pk)
+        ),
         "session",
         attrgetter("pk"),
     )
 
 
-def _build_session_row(session: Session, undecided: Counter[str], questions: int) -> SessionRow:
+def _load_copied_amounts(sessions: Iterable[Session | UnreadableRecord]) -> Mapping[int, CopiedAmounts]:
+    """Load what the forks among some sessions have from their originals; without a query if there are none."""
+    forks = [row.pk for row in sessions if isinstance(row, Session) and row.forked_version is not None]
+    return load_copied_amounts_by_fork(Session.objects.filter(pk__in=forks)) if forks else {}
+
+
+def _build_session_row(
+    session: Session, undecided: Counter[str], questions: int, copied: CopiedAmounts | None
+) -> SessionRow:
     is_alive = bool(session.driven)  # type: ignore[attr-defined]
     was_lost = session.last_run_status == RunStatus.LOST  # type: ignore[attr-defined]
+    copied_cost, copied_tokens = (copied.cost, copied.tokens) if copied else (Decimal(), 0)
     return SessionRow(
         pk=session.pk,
         session_id=session.session_id,
@@ -426,10 +470,12 @@ def _build_session_row(session: Session, undecided: Counter[str], questions: int
         questions=questions,
         version=session.latest_version,
         messages=session.message_count,
-        cost=None if session.cost_basis == CostBasis.UNKNOWN else session.budget_spent_usd,
+        cost=None if session.cost_basis == CostBasis.UNKNOWN else session.budget_spent_usd - copied_cost,
+        copied_cost=copied_cost,
         is_cost_estimated=session.cost_basis == CostBasis.ESTIMATED,
         has_times=session.has_times,
-        tokens=session.total_tokens,
+        tokens=session.total_tokens - copied_tokens,
+        copied_tokens=copied_tokens,
         revision=session.revision,
         created_at=session.created_at,
         updated_at=session.updated_at,

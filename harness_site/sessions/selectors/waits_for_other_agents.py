@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Count, F, Min, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 
 from checkpoints.enums import JoinStatus, PauseStatus, PeerCallStatus
 from checkpoints.formats import parse_json
-from checkpoints.models import Join, PausedTask, PeerCall
+from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import secret_value_encryption
 from checkpoints.seals import row_seals
 
@@ -22,6 +22,8 @@ PAGE = 10
 CALLS = 50
 #: Maximum number of peers listed by name.
 _NAMED = 3
+#: What stands between the name of an agent and the id of a call in the id of a session.
+_SEPARATORS: Final = (": ", ":", "/", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class PeerCallRow:
     late_at: datetime | None
     to_tell: str
     tell_attempts: int
+    #: Session in which the peer worked on the request; None if it is not known.
+    session_pk: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -77,6 +81,24 @@ class JoinRow:
     completed_at: datetime | None
     calls: tuple[PeerCallRow, ...]
     after: int | None
+
+    @property
+    def has_answers(self) -> bool:
+        return any(call.status == PeerCallStatus.ANSWERED or call.late_at for call in self.calls)
+
+    @property
+    def has_notices(self) -> bool:
+        """Return whether a peer still has to be sent something."""
+        return any(call.to_tell for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class AskingCall:
+    """The session whose call to another agent a session works on."""
+
+    session_pk: int
+    session_id: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +174,10 @@ def _load_joins_by_pause(joins: QuerySet[Join], *, after: int = 0) -> defaultdic
     join_rows = list(joins.order_by("pk"))
     row_seals.verify_rows(join_rows)
     calls = _load_agent_calls_by_join([join.pk for join in join_rows], after)
+    answering = _load_answering_session_pks([call for of_join in calls.values() for call in of_join[:CALLS]])
     rows: defaultdict[int, list[JoinRow]] = defaultdict(list)
     for join in join_rows:
-        call_rows = tuple(_build_agent_call_row(call) for call in calls[join.pk][:CALLS])
+        call_rows = tuple(_build_agent_call_row(call, answering.get(call.pk)) for call in calls[join.pk][:CALLS])
         rows[join.task_id].append(
             JoinRow(
                 pk=join.pk,
@@ -202,7 +225,48 @@ def _build_pause_row(task: PausedTask, joins: tuple[JoinRow, ...]) -> PauseRow:
     )
 
 
-def _build_agent_call_row(call: PeerCall) -> PeerCallRow:
+def find_asking_call(session: Session, *, is_id_of_call: bool) -> AskingCall | None:
+    """Find the call to another agent that a session works on; without a query if its id cannot be that of a call.
+
+    A session works on a call if it is one of the called agent, and if its id is the id of the call, also after the name
+    of the agent, as in `stock: w-17`. `is_id_of_call` says whether it is the id of a call to this agent as it is.
+    """
+    prefixes = [prefix for prefix in _list_id_prefixes(session.agent) if session.session_id.startswith(prefix)]
+    if not session.agent or not (is_id_of_call or len(prefixes) > 1):
+        return None
+    call_ids = [session.session_id.removeprefix(prefix) for prefix in prefixes]
+    calls = PeerCall.objects.filter(workspace=session.workspace_id, call_id__in=call_ids, peer=session.agent)
+    asking = calls.exclude(session=session.pk).select_related("session").first()
+    return asking and AskingCall(asking.session.pk, asking.session.session_id, asking.session.title)
+
+
+def _load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
+    """Load the sessions that work on calls, by the key of the call, in one query; see `find_asking_call`."""
+    calls_by_id = {
+        (call.workspace_id, call.peer, f"{prefix}{call.call_id}"): call
+        for call in calls
+        for prefix in _list_id_prefixes(call.peer)
+    }
+    if not calls_by_id:
+        return {}
+    sessions = Session.objects.filter(
+        workspace__in={call.workspace_id for call in calls},
+        session_id__in=[session_id for *_, session_id in calls_by_id],
+    )
+    found = {}
+    for pk, workspace, agent, session_id in sessions.values_list("pk", "workspace", "agent", "session_id"):
+        call = calls_by_id.get((workspace, agent, session_id))
+        if call is not None and call.session_id != pk:
+            found[call.pk] = pk
+    return found
+
+
+def _list_id_prefixes(agent: str) -> list[str]:
+    """List what may stand before the id of a call in the id of the session that works on it."""
+    return ["", *(f"{agent}{separator}" for separator in _SEPARATORS)]
+
+
+def _build_agent_call_row(call: PeerCall, session_pk: int | None) -> PeerCallRow:
     return PeerCallRow(
         pk=call.pk,
         call_id=call.call_id,
@@ -217,6 +281,7 @@ def _build_agent_call_row(call: PeerCall) -> PeerCallRow:
         late_at=call.late_at,
         to_tell=call.notice,
         tell_attempts=call.tell_attempts,
+        session_pk=session_pk,
     )
 
 

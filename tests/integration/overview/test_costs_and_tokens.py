@@ -1,5 +1,6 @@
 """Sums of costs and tokens, by agent and model, and how they are shown."""
 
+import csv
 import re
 import tomllib
 from datetime import UTC, datetime
@@ -13,9 +14,11 @@ from django.test import Client
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.enums import CostBasis, Phase, Role
 from checkpoints.formats import to_canonical_json
+from checkpoints.models import Session
 from harness_site.overview.templatetags import harness_overview
 from harness_site.search import hourly_and_daily_session_sums
 from harness_site.search.models import ModelSums
+from harness_site.sessions.selectors import session_list_pages
 from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_started_session
 from tests.integration.search.conftest import complete
@@ -106,6 +109,23 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
         ("", True): (1, 500, Decimal(1)),
     }
     assert [(tool.name, tool.calls) for tool in found.tools] == [("mail", 1)]
+    words = visible_text(reader.get("/sessions/?sort=cost"))
+    assert "6 sessions Cost $7.75 Tokens 1,620,500" in words
+    for cost in ("$4.00", "$0.00 + $4.00 copied", "$0.50 + $4.00 copied", "$2.00 + $4.00 copied", "$0.25"):
+        assert re.search(rf" {re.escape(cost)} (?![+])", words), cost
+    exported = list(csv.DictReader(b"".join(reader.get("/sessions/export/")).decode().splitlines()))
+    assert sum(Decimal(row["cost_usd"]) for row in exported) == found.total.cost
+    assert sum(int(row["tokens"] or 0) for row in exported) == found.total.tokens
+    copied = {row["session"]: (row["copied_cost_usd"], row["copied_tokens"]) for row in exported}
+    assert {copied[name] for name in ("idle", "busy", "pruned", "of two")} == {("4.000000", "1000000")}
+    assert {copied[name] for name in ("origin", "counts anew")} == {("", "")}
+    busy = Session.objects.get(session_id="busy").pk
+    words = visible_text(reader.get(f"/sessions/{busy}/"))
+    assert "Cost $0.50 + $4.00 copied from the original" in words
+    assert "Tokens 200,000 + 1,000,000 copied from the original" in words
+    words = visible_text(reader.get(f"/sessions/{busy}/costs/"))
+    assert "Cost $0.50 + $4.00 copied from the original" in words
+    assert "Cost and tokens of a fork are those of its own runs." in words
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started6" in page
     assert "Cost$7.75" in page
@@ -205,3 +225,27 @@ def test_tokens_stand_where_the_cost_is_unknown(reader: Client) -> None:
         assert "1.2 M tokens" in visible_text(response)
         assert 'title="1,234,567 tokens, the cost is unknown"' in response.content.decode()
         assert "8 tokens" not in visible_text(response)
+
+
+def test_list_behind_the_cost_of_a_period_has_the_same_sums(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few sessions are added up one by one, and many from the sums of their hours and days where these are the same."""
+    make_started_session(0, "1.5", agent="desk", total_tokens=100)
+    make_started_session(0, "0.25", agent="mailer", total_tokens=10)
+    make_started_session(3, "2", agent="desk", total_tokens=1_000)
+    make_started_session(3, "0", agent="desk", total_tokens=5, cost_basis=CostBasis.UNKNOWN)
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/?period=14d").content.decode()
+    period = "/sessions/?" + unescape(re.findall(r'href="/sessions/\?(sort=started[^"]*)"', page)[0])
+
+    def read_sums(address: str, limit: int) -> str:
+        monkeypatch.setattr(session_list_pages, "LIMIT", limit)
+        words = visible_text(reader.get(address))
+        (found,) = re.findall(r"sessions? (Cost .*? Tokens [\d,]+)", words) or [""]
+        return str(found)
+
+    assert {read_sums(period, limit) for limit in (1_000, 1)} == {"Cost $3.75 (unknown for 1) Tokens 1,115"}
+    of_agent = f"{period}&agent=desk"
+    assert {read_sums(of_agent, limit) for limit in (1_000, 1)} == {"Cost $3.50 (unknown for 1) Tokens 1,105"}
+    for further in ("least=0", "status=idle", "first=", "last=", "last=2030-01-01T10:30"):
+        address = f"{period}&{further}"
+        assert (bool(read_sums(address, 1_000)), read_sums(address, 1)) == (True, ""), further

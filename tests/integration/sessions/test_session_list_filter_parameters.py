@@ -286,7 +286,7 @@ def test_query_count_is_independent_of_rows_and_filters(
     for _ in range(rows):
         make_call(session=make_session(labels='["vip"]', agent="desk", budget_spent_usd=3))
     complete()
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         address = (
             "/sessions/?label=vip&agent=desk&tool=refund_card&interrupted=1&least=1&most=9&sort=cost&status=running"
             "&first=2025-03-04"
