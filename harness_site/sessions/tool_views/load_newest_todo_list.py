@@ -77,10 +77,12 @@ def find_newest_todo_list_in_transcript(at: TranscriptVersion) -> NewestTodoList
     Calls of tools that only read, and of tools that the library does not run, are in the transcript alone. Raises
     `IntegrityError` for a message that was altered.
     """
+    if at.segment_id is None:
+        return None
     names = reduce(or_, (Q(IContains(DecompressedText("body"), part)) for part in _PARTS_OF_TOOL_NAMES))
     messages = query_version_messages(at).filter(names, position__gte=at.length - MAX_MESSAGES_SEARCHED)
     positions = messages.order_by("-position").values_list("position", flat=True)[:_MAX_MESSAGES_TRIED]
-    for position in positions if at.segment_id is not None else ():
+    for position in positions:
         for message in message_windows.load_message_window_or_raise_if_gap(at.segment_id, position, position + 1):
             if (plan := _find_last_todo_list_of_message(message.body)) is not None:
                 return NewestTodoList(plan, message.created_at, position=position)

@@ -1,5 +1,6 @@
 """The page of calls to other agents."""
 
+import re
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def test_every_call_shows_peer_and_outcome(cp: SyncCheckpointer, reader: Client)
     assert "Pause 1 Waiting for other agents Run 1 paused" in words
     assert "Join quote Complete 2 of 2 calls are settled" in words
     assert "stock answered" in words
-    assert "grams 3150 –" in words
+    assert "grams 3150" in words
     assert "No answer in time" in words
     assert "Arrived too late" in words
     assert ": at last" in words
@@ -162,4 +163,33 @@ def test_query_count_is_independent_of_the_calls(cp: SyncCheckpointer, reader: C
         page_of(reader)
     # Not every Django counts where a transaction begins and ends.
     queries = [query for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
-    assert len(queries) == 15
+    assert len(queries) == 16
+
+
+@pytest.mark.parametrize("session_id", ["w-1", "stock: w-1", "stock:w-1", "stock/w-1", "stock-w-1"])
+def test_call_and_the_session_that_works_on_it_link_to_each_other(
+    cp: SyncCheckpointer, reader: Client, session_id: str
+) -> None:
+    pause(cp, Join("j", [Asked("w-1", "stock"), Asked("w-2", "courier"), Asked("w-3", "stock")]))
+    for other, agent in ((session_id, "stock"), ("w-2", "stock"), ("courier: w-3", "courier")):
+        make_session(session_id=other, agent=agent)
+    asking, answering = (Session.objects.get(session_id=name).pk for name in ("s", session_id))
+    html = page_of(reader).content.decode()
+    assert re.findall(r'<th scope="row"><a href="/sessions/(\d+)/"[^>]*><bdi>(\w+)', html) == [
+        (str(answering), "stock")
+    ]
+    page = page_of(reader, session_id, "")
+    assert f'Asked by <a href="/sessions/{asking}/peers/">' in page.content.decode()
+    for other in ("s", "w-2", "courier: w-3"):
+        assert "Asked by" not in visible_text(page_of(reader, other, ""))
+
+
+def test_table_has_no_column_without_content(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, join("j", "a", "b"))
+    assert "Agent Request Status Deadline stock" in visible_text(page_of(reader))
+    cp.accept_response("a", "yes")
+    page = page_of(reader)
+    assert "Agent Request Status Deadline Answer stock" in visible_text(page)
+    assert '<td class="args" data-label="answer">yes</td>' in page.content.decode()
+    cp.cancel_paused("s")
+    assert "Agent Request Status Deadline Answer Message to send stock" in visible_text(page_of(reader))
