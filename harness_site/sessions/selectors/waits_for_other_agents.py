@@ -237,7 +237,9 @@ def find_asking_call(session: Session, *, is_id_of_call: bool) -> AskingCall | N
     call_ids = [session.session_id.removeprefix(prefix) for prefix in prefixes]
     calls = PeerCall.objects.filter(workspace=session.workspace_id, call_id__in=call_ids, peer=session.agent)
     asking = calls.exclude(session=session.pk).select_related("session").first()
-    return asking and AskingCall(asking.session.pk, asking.session.session_id, asking.session.title)
+    if asking is None:
+        return None
+    return AskingCall(asking.session.pk, asking.session.session_id, asking.session.title)
 
 
 def _load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:

@@ -136,7 +136,8 @@ def test_most_expensive_turn_is_none_that_cost_as_much_as_another_or_that_a_fork
     for spent in ("0.06", "0.07"):
         make_checkpoint(session=fork, budget_spent_usd=spent)
     page = visible_text(client.get(f"/sessions/{fork.pk}/costs/"))
-    assert "Most expensive: v2, $0.01 (14 % of all)" in page
+    assert "Most expensive: v2, $0.01 (100 % of all)" in page
+    assert "Cost $0.01 + $0.06 copied from the original" in page
 
 
 def test_most_expensive_turn_is_none_whose_earlier_versions_are_deleted(client: Client) -> None:
