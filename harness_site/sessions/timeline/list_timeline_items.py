@@ -26,6 +26,7 @@ from harness_site.sessions.timeline.selectors.timeframe_contents import (
     RunCourse,
     Timeframe,
 )
+from harness_site.sessions.timeline.selectors.turn_contents import TurnContents
 
 #: Kind → label, most severe first.
 _KINDS: Final[dict[str, str | Promise]] = {
@@ -92,7 +93,17 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "exit": _("exit %(code)d"),
     "calls": _("%(number)s calls"),
     "group": _("%(count)s entries (%(counts)s)"),
+    "prompted": _("message of a person"),
+    "answer": _("Model answer"),
+    "answer_of": _("Model answer (%(models)s)"),
+    "answers": _("%(number)s model answers"),
+    "answers_of": _("%(number)s model answers (%(models)s)"),
+    "unnamed": _("a tool"),
+    "failed_tools": _("%(tools)s failed"),
+    "in_version": _("%(outcome)s, version %(version)s"),
 }
+#: Largest number of tools or models that the name of a turn has.
+_MAX_NAMES: Final = 4
 #: Common leading fields of all occurrences.
 START, END = itemgetter(1), itemgetter(2)
 
@@ -120,6 +131,8 @@ class TimelineItem:
     shape: str = ""
     #: Whether a transcript gives one time for its start and its end.
     has_one_time: bool = False
+    #: Shorter names for a bar without room for `what`, the longest first.
+    short_names: tuple[str, ...] = ()
 
     @property
     def end(self) -> datetime:
@@ -151,12 +164,13 @@ class RunItems:
     """Occurrences of one run by row of its lane, each in order of time.
 
     There may be thousands; only displayed ones are converted to a `TimelineItem`. `listed_versions` are those that end
-    no turn: in the table, a turn represents its version.
+    no turn: in the table, a turn represents its version. Turns in which only tools ran whose calls are not logged are
+    among the calls.
     """
 
     run: int
     turns: Sequence[Turn]
-    calls: Sequence[Stretch | PeerWait]
+    calls: Sequence[Stretch | PeerWait | Turn]
     signs: Sequence[Event]
     versions: Sequence[VersionMark]
     listed_versions: Sequence[VersionMark]
@@ -205,8 +219,11 @@ def _sort_run_occurrences_by_row(run_course: RunCourse) -> RunItems:
     marks = sorted(lane.marks, key=START)
     return RunItems(
         run=lane.run.number,
-        turns=sorted(run_course.turns, key=START),
-        calls=sorted([*lane.stretches, *run_course.asked], key=START),
+        turns=sorted((turn for turn in run_course.turns if turn.kind not in CALL_OUTCOMES), key=START),
+        calls=sorted(
+            [*lane.stretches, *run_course.asked, *(turn for turn in run_course.turns if turn.kind in CALL_OUTCOMES)],
+            key=START,
+        ),
         signs=sorted(run_course.events, key=START),
         versions=marks,
         listed_versions=[mark for mark in marks if mark.version not in turn_versions],
@@ -261,6 +278,8 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
                 has_one_time=entry.has_one_time,
             )
         case Turn():
+            if entry.contents is not None and (entry.contents.answers or entry.contents.tools):
+                return _build_item_of_known_turn(entry, entry.contents, start, run, texts)
             name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)
             worked = entry.worked_microseconds / 1_000_000
@@ -271,6 +290,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             name = texts.sentences["version"] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)
             phase = status_labels.format_phase(entry.phase) if entry.by_run else texts.sentences["appended"]
+            phase = texts.sentences["prompted"] if entry.by_run and entry.is_prompt else phase
             by = run if entry.by_run else None
             return TimelineItem("version", start, seconds, by, name, phase, version=entry.version, position=last)
         case PeerWait():
@@ -279,6 +299,55 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             return TimelineItem("peer", start, seconds, run, name, outcome, peers=True)
         case Event():
             return _build_event_item(entry, start, run, texts)
+
+
+def _build_item_of_known_turn(
+    turn: Turn, contents: TurnContents, start: datetime, run: int, texts: ItemTexts
+) -> TimelineItem:
+    """Convert a turn to an item that is named by the models that answered in it and the tools that ran."""
+    answers, models = _format_answers_of_models(contents, texts)
+    tools = _format_names_with_counts(contents.tools, texts)
+    failed = _format_names_with_counts(contents.failed, texts)
+    # The outcomes of logged calls are at the calls themselves.
+    outcome = texts.outcomes[turn.kind] if turn.kind in CALL_OUTCOMES else texts.sentences["saved"]
+    if failed and (answers or len(set(contents.tools)) > 1):
+        outcome = texts.sentences["failed_tools"] % {"tools": failed}
+    return TimelineItem(
+        turn.kind,
+        start,
+        turn.worked_microseconds / 1_000_000,
+        run,
+        ", ".join(filter(None, (answers, tools))),
+        texts.sentences["in_version"] % {"outcome": outcome, "version": turn.version},
+        version=turn.version,
+        position=_get_last_message_position_or_none(turn.length),
+        shape="bad" if failed else "",
+        short_names=tuple(filter(None, (", ".join(filter(None, (models, tools))), tools or models))),
+    )
+
+
+def _format_answers_of_models(contents: TurnContents, texts: ItemTexts) -> tuple[str, str]:
+    """Return a name for the answers of a turn, and the names of the models alone; both may be empty."""
+    models = _format_names_with_counts(contents.models, texts)
+    if not contents.answers:
+        return "", ""
+    key = f"{'answer' if contents.answers == 1 else 'answers'}{'_of' if models else ''}"
+    return texts.sentences[key] % {"number": formatting.format_number(contents.answers), "models": models}, models
+
+
+def _format_names_with_counts(names: Sequence[str], texts: ItemTexts) -> str:
+    """Format the first names of tools or models, masked, each with how often it occurs."""
+    if len(names) == 1 and names[0]:
+        return mask_and_format_tool_name(names[0])
+    if not names:
+        return ""
+    counts = Counter(names)
+    formatted = [
+        (mask_and_format_tool_name(name) if name else texts.sentences["unnamed"])
+        + (f" ×{formatting.format_number(count)}" if count > 1 else "")
+        for name, count in list(counts.items())[:_MAX_NAMES]
+    ]
+    return ", ".join([*formatted, "…"] if len(counts) > _MAX_NAMES else formatted)
 
 
 def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) -> TimelineItem:

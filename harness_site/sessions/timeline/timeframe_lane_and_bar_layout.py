@@ -221,13 +221,13 @@ class _CallRow:
 
     text: str
     title: str
-    calls: Sequence[Stretch | PeerWait]
+    calls: Sequence[Stretch | PeerWait | Turn]
     has_one_name: bool
 
 
-def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait], longest: int) -> list[_CallRow]:
+def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait | Turn], longest: int) -> list[_CallRow]:
     """Group the calls of a run by their tool, in the order of their first calls."""
-    by_name: dict[str, list[Stretch | PeerWait]] = {}
+    by_name: dict[str, list[Stretch | PeerWait | Turn]] = {}
     for call in calls:
         by_name.setdefault(_get_called_name(call), []).append(call)
     names = sorted(filter(None, by_name), key=lambda name: -len(by_name[name]))
@@ -245,14 +245,17 @@ def _group_calls_into_rows(calls: Sequence[Stretch | PeerWait], longest: int) ->
     return rows
 
 
-def _get_called_name(call: Stretch | PeerWait) -> str:
-    """Return the tool or the agent that was called; a group of calls may be of several tools and has no name."""
+def _get_called_name(call: Stretch | PeerWait | Turn) -> str:
+    """Return the tool or the agent that was called; calls that may be of several tools have no name."""
     if isinstance(call, PeerWait):
         return call.peer
+    if isinstance(call, Turn):
+        tools = set(call.contents.tools) if call.contents else set()
+        return tools.pop() if len(tools) == 1 else ""
     return call.tool if call.number == 1 else ""
 
 
-def _build_named_call_row(name: str, calls: Sequence[Stretch | PeerWait], longest: int) -> _CallRow:
+def _build_named_call_row(name: str, calls: Sequence[Stretch | PeerWait | Turn], longest: int) -> _CallRow:
     title = mask_and_format_tool_name(name)
     tool = title.removeprefix(_MCP_PREFIX).partition("__")[2] if title.startswith(_MCP_PREFIX) else ""
     return _CallRow(shorten_text(tool or title, longest), title, calls, has_one_name=True)
@@ -275,7 +278,8 @@ def _compute_lane_layout_and_next_y(
     row_names: list[RowName] = []
     for row in call_rows:
         row_names.append(RowName(row.text, row.title, below))
-        bars, below = items.compute_bar_layouts_and_next_y(row.calls, below, _CALL, is_named=row.has_one_name)
+        parts = list(_split_turns_at_waits(row.calls))
+        bars, below = items.compute_bar_layouts_and_next_y(parts, below, _CALL, is_named=row.has_one_name)
         calls += bars
     begin, end = (
         axis.convert_to_x(run_course.lane.start),
@@ -391,25 +395,34 @@ class _RunItemsLayout:
         )
 
 
-def _split_turns_at_waits(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """Yield the turns, and of those that waited a part for each period of work."""
-    for turn in turns:
-        if turn.waits:
-            yield from (turn._replace(start=start, end=end, waits=()) for start, end in turn.periods_of_work)
+def _split_turns_at_waits(entries: Iterable[Stretch | PeerWait | Turn]) -> Iterator[Stretch | PeerWait | Turn]:
+    """Yield turns and calls, and of turns that waited a part for each period of work."""
+    for entry in entries:
+        if isinstance(entry, Turn) and entry.waits:
+            yield from (entry._replace(start=start, end=end, waits=()) for start, end in entry.periods_of_work)
         else:
-            yield turn
+            yield entry
 
 
 def _list_bar_label_candidates(item: TimelineItem, texts: ItemTexts, *, is_named: bool) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.kind == "wait":
         return list_wait_label_candidates(formatting.format_duration(item.seconds))
+    if is_named and item.version is not None:
+        return (formatting.format_duration(item.seconds),)
+    if item.short_names:
+        return item.what, *item.short_names, *_list_beginnings(item.short_names[-1])
     if item.version is not None:
         return f"{texts.kinds[item.kind]} v{item.version}", f"v{item.version}"
     if is_named:
         outcomes = (texts.kinds["lost"],) if item.kind == "lost" else ()
         return *outcomes, *([formatting.format_duration(item.seconds)] if item.has_known_duration else [])
-    return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))
+    return item.what, *_list_beginnings(item.what)
+
+
+def _list_beginnings(name: str) -> tuple[str, ...]:
+    """List how a name may be shortened, the longest first."""
+    return tuple(f"{name[:length]}…" for length in range(len(name) - 2, _SHORTEST_LABEL - 2, -1))
 
 
 def _choose_bar_label_and_x(

@@ -24,8 +24,8 @@ from harness_site.sessions.session_lookup import (
 )
 from harness_site.sessions.timeline import list_timeline_items, timeframe_lane_and_bar_layout, version_charts
 from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, RunItems, TimelineItem
-from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents
-from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS
+from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents, turn_contents
+from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS, Turn
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.time_axis import Axis
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import WIDTHS
@@ -89,6 +89,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     )
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
+        timeframe_contents.load_contents_of_all_turns(frame)
         runs = list_timeline_items.list_items_by_run(frame)
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         has_charts = len(growth.points) > 1
@@ -97,7 +98,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, runs, width, names_beside=names)
             for width in WIDTHS
         ]
-        rows = _build_table_page(runs, parse_number_parameter_or_none(request, "row") or 0)
+        rows = _build_table_page(frame, runs, parse_number_parameter_or_none(request, "row") or 0)
         records = _load_readable_calls(rows.items)
         context |= {
             "drawings": drawings,
@@ -145,10 +146,16 @@ def _build_query_string_until_cut_or_empty(cut: datetime | None) -> str:
     return build_time_range_query_string(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
 
 
-def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage:
+def _build_table_page(frame: Timeframe, runs: Sequence[RunItems], first: int) -> TimelineTablePage:
     total = list_timeline_items.count_listed_items(runs)
     first = first if first < total else 0
     entries = list_timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
+    if frame.count_turns() > turn_contents.MAX_TURNS:
+        turns = (entry for _run, entry in entries if isinstance(entry, Turn))
+        known = timeframe_contents.load_contents_of_turns(frame, turns)
+        entries = [
+            (run, known.get(entry.version, entry) if isinstance(entry, Turn) else entry) for run, entry in entries
+        ]
     texts = list_timeline_items.get_item_texts_in_current_language()
     items = tuple(list_timeline_items.build_timeline_item(entry, run, texts) for run, entry in entries)
     return TimelineTablePage(items, first, total)

@@ -11,13 +11,14 @@ from django.test import Client
 from checkpoints.enums import IMPORTED_RUN_HOST, CallStatus, CostBasis, DecisionKind, Phase
 from checkpoints.models import Checkpoint, Message, Run, Session, ToolCall
 from harness_site.sessions.timeline import list_timeline_items, views
-from harness_site.sessions.timeline.selectors import timeframe_contents
+from harness_site.sessions.timeline.selectors import timeframe_contents, turn_contents
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch
 from tests.support.factories import (
     THEN,
     make_call,
     make_checkpoint,
     make_decision,
+    make_message,
     make_messages,
     make_run,
     make_session,
@@ -69,7 +70,7 @@ def test_turn_of_a_transcript_starts_when_the_person_asks(reader: Client, host: 
     for length, second in ((2, 10), (4, 90)):
         version = make_checkpoint(session=session, length=length, phase=Phase.TURN)
         Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=second))
-    turns = re.findall(r"<title>Turn to version (\d): saved, ([^<]*)</title>", page(reader, session))
+    turns = re.findall(r"<title>Model answer: saved, version (\d), ([^<]*)</title>", page(reader, session))
     assert set(turns) == {("1", "10 s"), ("2", worked)}
 
 
@@ -285,11 +286,12 @@ def test_query_count_is_independent_of_the_items(
 ) -> None:
     for number in range(count):
         make_run(session=session, started_at=THEN, heartbeat_at=THEN)
+        make_message(session=session, role="assistant")
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number)))
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         reader.get(f"/sessions/{session.pk}/timeline/")
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(20):
         reader.get(f"/sessions/{session.pk}/timeline/?from=2025-03-04T10:42:00Z&to=2025-03-04T10:43:00Z")
 
 
@@ -304,3 +306,84 @@ def test_legend_names_turns_without_a_phase(session: Session, reader: Client) ->
     shown = visible_text(reader.get(address))
     assert "Turn Version" in shown
     assert "Other turn" not in shown
+
+
+def save_turns_with_messages(session: Session) -> None:
+    """Save a prompt, an answer that asks for two tools that only read, their results, an error, and a mixed turn."""
+    ask: list[dict[str, object]] = [
+        {"kind": "tool_call", "id": "c1", "name": "find_order", "args": {}},
+        {"kind": "tool_call", "id": "c2", "name": "find_payment", "args": {}},
+    ]
+    found = [{"kind": "tool_result", "call_id": call_id, "content": "x"} for call_id in ("c1", "c2")]
+    again = {"kind": "tool_call", "id": "c3", "name": "find_order", "args": {}}
+    failed = {"kind": "tool_result", "call_id": "c3", "content": "no", "is_error": True}
+    refund = {"kind": "tool_call", "id": "c-40", "name": "refund_card", "args": {}}
+    refunded = {"kind": "tool_result", "call_id": "c-40", "content": "re_1"}
+    turns: list[list[dict[str, object]]] = [
+        [{"role": "user", "blocks": [{"kind": "text", "text": "Refund it."}]}],
+        [{"role": "assistant", "model": "lamp-4", "blocks": ask}],
+        [{"role": "tool", "blocks": [found[0]]}, {"role": "tool", "blocks": [found[1]]}],
+        [{"role": "assistant", "model": "lamp-4", "blocks": [again]}],
+        [{"role": "tool", "blocks": [failed]}],
+        [{"role": "assistant", "model": "lamp-4", "blocks": [refund]}, {"role": "tool", "blocks": [refunded]}],
+        [
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "c4", "name": "find_order", "args": {}}]},
+            {"role": "tool", "tool_call_id": "c4", "content": "x"},
+            {"role": "assistant", "content": "Done."},
+        ],
+    ]
+    for number, bodies in enumerate(turns, 1):
+        for body in bodies:
+            make_message(session=session, body=body)
+        version = make_checkpoint(session=session)
+        Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=10 * number))
+
+
+NAMED_TURNS = [
+    "Version 1 Version message of a person – 1",
+    "Model answer (lamp-4) Model turn saved, version 2 10 s 1",
+    "find_order, find_payment Tool call completed, version 3 10 s 1",
+    "Model answer (lamp-4) Model turn saved, version 4 10 s 1",
+    "find_order Tool call failed, version 5 10 s 1",
+    "Model answer (lamp-4), refund_card Turn saved, version 6 10 s 1",
+    "2 model answers, find_order Turn saved, version 7 10 s 1",
+]
+
+
+def test_turns_are_named_by_the_models_and_tools_of_their_messages(session: Session, reader: Client) -> None:
+    save_turns_with_messages(session)
+    call(session, 55, tool="refund_card")
+    html = page(reader, session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert [name for name in NAMED_TURNS if name not in words] == []
+    address = f"/sessions/{session.pk}/?v=5&amp;at=5#m-5"
+    title = "find_order: failed, version 5, 10 s"
+    assert f'<a href="{address}" tabindex="-1"><title>{title}</title><rect class="failed"' in html
+    # Tools that only read have rows of their own in the drawing, as logged calls do.
+    assert re.findall(r"<text x=\"0\"[^>]*>([^<]*)<title>", html.partition("drawing narrow")[0]) == [
+        "find_order",
+        "refund_card",
+        "several tools",
+    ]
+    tested = re.findall(r'chip (\w+)">(Tool call|Turn|Model turn)<', html)
+    assert tested.count(("bad", "Tool call")) == 1
+    assert tested.count(("ok", "Tool call")) == 2
+
+
+def test_only_turns_of_the_list_are_named_where_there_are_many(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_contents, "MAX_TURNS", 2)
+    save_turns_with_messages(session)
+    call(session, 55, tool="refund_card")
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert [name for name in NAMED_TURNS if name not in words] == []
+    assert "<title>Turn to version 5: saved, 10 s</title>" in page(reader, session)
+
+
+def test_contents_of_a_turn_after_versions_that_are_gone_are_not_guessed(session: Session, reader: Client) -> None:
+    save_turns_with_messages(session)
+    Checkpoint.objects.filter(version__lt=5).delete()
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "Turn to version 5 Turn saved" in words
+    assert "Model answer (lamp-4), refund_card Turn saved, version 6 10 s 1" in words

@@ -41,6 +41,7 @@ from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts, build_run_facts
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents, Takeover
+from harness_site.sessions.timeline.selectors.turn_contents import TurnContents, VersionMessages
 
 SomeTime = TypeVar("SomeTime", int, datetime)
 
@@ -116,7 +117,8 @@ class Turn(NamedTuple):
     """The work of a run from its start, its previous version or a later prompt until `version` of `length` messages.
 
     `kind` is model, tools or agents by the phase of the version, else turn. During the `waits`, pairs of start and end
-    in order of time, the run waited for a person or for another agent.
+    in order of time, the run waited for a person or for another agent. With `contents`, which say what the version
+    added, the kind is ran or failed if that are only results of tools whose calls are not logged.
     """
 
     kind: str
@@ -125,6 +127,7 @@ class Turn(NamedTuple):
     version: int
     length: int
     waits: tuple[tuple[int, int], ...] = ()
+    contents: TurnContents | None = None
 
     @property
     def worked_microseconds(self) -> int:
@@ -269,13 +272,19 @@ def select_version_rows_newest_first() -> QuerySet[Checkpoint, tuple[Any, ...]]:
     )
     columns = cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length"
     versions = Checkpoint.objects.annotate(first_position=first_position).order_by("-version")
-    return versions.values_list(*columns, ends_with_answer, prompted_at, ends_with_prompt)
+    messages = "segment_id", "segment__parent_length"
+    return versions.values_list(*columns, ends_with_answer, prompted_at, ends_with_prompt, *messages)
+
+
+def build_version_messages(row: tuple[Any, ...]) -> VersionMessages:
+    """Build which messages a version has, from a row of `select_version_rows_newest_first`."""
+    return VersionMessages(row[1], row[4], *row[-2:])
 
 
 def iterate_runs_and_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str | None, VersionMark]]:
     """Yield the run and the mark of each row of `select_version_rows_newest_first`, of which the oldest comes first."""
     previous_length = 0
-    for run, version, at, phase, length, ends_with_answer, prompted, ends_with_prompt in rows:
+    for run, version, at, phase, length, ends_with_answer, prompted, ends_with_prompt, _segment, _start in rows:
         has_answer = bool(ends_with_answer) and length > previous_length
         is_prompt = bool(ends_with_prompt) and length == previous_length + 1
         yield (

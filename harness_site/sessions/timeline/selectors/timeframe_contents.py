@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -18,6 +19,7 @@ from harness_site.sessions.timeline.selectors import (
     run_lanes,
     takeovers_and_requests_from_audit_trail,
     timeline_queries,
+    turn_contents,
 )
 from harness_site.sessions.timeline.selectors.run_lanes import (
     STATUS_CHANGING_KINDS,
@@ -28,6 +30,7 @@ from harness_site.sessions.timeline.selectors.run_lanes import (
     VersionMark,
 )
 from harness_site.sessions.timeline.selectors.timeline_queries import CallGroupSize
+from harness_site.sessions.timeline.selectors.turn_contents import TurnContents
 
 #: Maximum numbers of the newest runs, and of calls, versions and peer calls each, in one timeframe.
 LANES = 24
@@ -85,12 +88,20 @@ class RunCourse:
 
 @dataclass(frozen=True, slots=True)
 class Timeframe:
-    """Contents from `since` to `until`. `cut` is the moment before which rows were left out."""
+    """Contents from `since` to `until`. `cut` is the moment before which rows were left out.
+
+    `version_rows` are the versions whose turns these are, and one before and after them, oldest first, as
+    `run_lanes.build_version_messages` reads them.
+    """
 
     courses: tuple[RunCourse, ...]
     since: datetime
     until: datetime
     cut: datetime | None
+    version_rows: Sequence[tuple[Any, ...]] = ()
+
+    def count_turns(self) -> int:
+        return sum(len(run_course.turns) for run_course in self.courses)
 
 
 class _DecisionRow(NamedTuple):
@@ -162,7 +173,7 @@ def load_timeframe(
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
-    marks, earlier_marks = _load_version_marks_and_cut_start(session_pk, span)
+    version_rows, earlier_marks = _load_version_rows_and_cut_start(session_pk, span)
     events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
     courses = {
         run_lanes.convert_run_key_to_text(run): RunCourse(run_lanes.build_empty_run_lane(run, events))
@@ -171,7 +182,7 @@ def load_timeframe(
     if not courses:
         return None
     lanes = {key: run_course.lane for key, run_course in courses.items()}
-    _add_version_marks(marks, courses)
+    _add_version_marks(run_lanes.iterate_runs_and_version_marks(version_rows), courses)
     calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
     run_lanes.add_calls_to_run_lanes(calls_of_lanes, decisions_by_call, lanes, events)
     _add_waits_for_agents_to_courses(peer_rows, courses)
@@ -182,7 +193,49 @@ def load_timeframe(
     for run_course in courses.values():
         _remove_items_outside_span_and_sort_events(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
-    return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
+    cuts = [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut]
+    return _build_timeframe(courses.values(), span, cuts, version_rows)
+
+
+def load_contents_of_turns(frame: Timeframe, turns: Iterable[Turn]) -> dict[int, Turn]:
+    """Load what happened in turns of a timeframe, in one query; return the turns with it by their version."""
+    by_version = {turn.version: turn for turn in turns}
+    versions = (
+        (None if before is None else run_lanes.build_version_messages(before), run_lanes.build_version_messages(row))
+        for before, row in pairwise([None, *frame.version_rows])
+        if row is not None and row[1] in by_version
+    )
+    contents = turn_contents.load_turn_contents(turn_contents.list_added_message_ranges(versions))
+    stretches = [stretch for run_course in frame.courses for stretch in run_course.lane.stretches]
+    # The tools of a group of calls are not known, so all tools of its session may be logged.
+    logged = None if any(stretch.number > 1 for stretch in stretches) else {stretch.tool for stretch in stretches}
+    return {
+        version: turn._replace(
+            kind=_choose_kind_of_turn(turn.kind, contents[version], logged), contents=contents[version]
+        )
+        for version, turn in by_version.items()
+        if version in contents
+    }
+
+
+def load_contents_of_all_turns(frame: Timeframe) -> None:
+    """Load what happened in the turns of a timeframe, if there are not too many, into the turns of its courses."""
+    if frame.count_turns() > turn_contents.MAX_TURNS:
+        return
+    known = load_contents_of_turns(frame, (turn for run_course in frame.courses for turn in run_course.turns))
+    for run_course in frame.courses:
+        run_course.turns = [known.get(turn.version, turn) for turn in run_course.turns]
+
+
+def _choose_kind_of_turn(kind: str, contents: TurnContents, logged: Set[str] | None) -> str:
+    """Choose the kind of a turn by what it added: `logged` are the tools whose calls are logged, None if unknown."""
+    if contents.answers:
+        return kind if contents.tools else "model"
+    if not contents.tools or kind == "agents":
+        return kind
+    if logged is None or not logged.isdisjoint(contents.tools):
+        return "tools"
+    return "failed" if contents.failed else "ran"
 
 
 def _load_call_rows_and_cut_start(
@@ -226,17 +279,14 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
     return list(timeline_queries.query_newest_runs_in_time(session_pk, *span.datetime_bounds, keys, most=LANES + 1))
 
 
-def _load_version_marks_and_cut_start(
-    session_pk: int, span: _TimeSpan
-) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
+def _load_version_rows_and_cut_start(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
     rows_inside, cuts = _load_newest_rows_and_cut_start(
         timeline_queries.query_newest_versions_in_time(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
     )
     before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
     after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []
-    rows = (*before, *rows_inside, *after)
-    return list(run_lanes.iterate_runs_and_version_marks(rows)), cuts
+    return [*before, *rows_inside, *after], cuts
 
 
 def _add_version_marks(marks: Iterable[tuple[str | None, VersionMark]], courses: dict[str, RunCourse]) -> None:
@@ -300,7 +350,9 @@ def _remove_items_outside_span_and_sort_events(run_course: RunCourse, span: _Tim
     run_course.events.sort(key=_START)
 
 
-def _build_timeframe(courses: Iterable[RunCourse], span: _TimeSpan, cuts: Sequence[int]) -> Timeframe:
+def _build_timeframe(
+    courses: Iterable[RunCourse], span: _TimeSpan, cuts: Sequence[int], version_rows: Sequence[tuple[Any, ...]]
+) -> Timeframe:
     """Build the timeframe; an open range extends as far as its contents."""
     visible_courses = tuple(run_course for run_course in courses if _is_lane_in_span_or_has_items(run_course, span))
     starts, ends = (
@@ -314,7 +366,7 @@ def _build_timeframe(courses: Iterable[RunCourse], span: _TimeSpan, cuts: Sequen
     cut = convert_to_datetime(max(cuts)) if cuts else None
     since = span.since or cut or (convert_to_datetime(min(starts)) if starts else span.until or clock.now())
     until = span.until or (convert_to_datetime(max(ends)) if ends else since)
-    return Timeframe(visible_courses, since, max(until, since), cut)
+    return Timeframe(visible_courses, since, max(until, since), cut, version_rows)
 
 
 def _is_lane_in_span_or_has_items(run_course: RunCourse, span: _TimeSpan) -> bool:

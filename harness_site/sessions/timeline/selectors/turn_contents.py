@@ -1,0 +1,182 @@
+"""What happened in turns: which model answered and which tools ran, by the messages that their versions added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Final, NamedTuple
+
+from django.db.models import Case, F, Q, When
+from django.db.models.functions import Length
+
+from checkpoints.formats import parse_json
+from checkpoints.formats.parse_message_parts import CallPart, ResultPart, list_message_parts
+from checkpoints.models import Message
+from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
+
+#: Largest number of turns, and of their messages, that are read for one page. More turns are drawn in groups.
+MAX_TURNS: Final = 300
+MAX_MESSAGES: Final = 900
+#: Largest number of stored characters or bytes of a message that is read.
+_MAX_MESSAGE_SIZE: Final = 32_000
+#: Number of messages before a turn in which the calls of its results are looked for.
+_MAX_RESULT_DISTANCE: Final = 8
+
+
+class TurnContents(NamedTuple):
+    """What a turn added: the number of answers of the model, the names of the models, and the tools of the results.
+
+    The name of a tool is empty if its call is not known. The `failed` tools are those whose result is an error.
+    """
+
+    answers: int
+    models: tuple[str, ...]
+    tools: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+class MessageRange(NamedTuple):
+    """The messages `first` to `upto` (exclusive) of a segment, which a version added."""
+
+    version: int
+    segment: int
+    first: int
+    upto: int
+
+
+class VersionMessages(NamedTuple):
+    """Number of messages of a version, and the segment at its end, which has those from `parent_length` on."""
+
+    version: int
+    length: int
+    segment: int
+    parent_length: int
+
+
+@dataclass(slots=True)
+class _ReadMessage:
+    is_answer: bool
+    model: str
+    calls: list[tuple[str, str]]
+    results: list[tuple[str, bool]]
+
+
+def list_added_message_ranges(
+    versions: Iterable[tuple[VersionMessages | None, VersionMessages]], *, most: int = MAX_MESSAGES
+) -> list[MessageRange]:
+    """List which messages versions have added, `most` together. Each version comes with the one before it.
+
+    What a version without one before it has added is known only if it is the first one of its session.
+    """
+    ranges: list[MessageRange] = []
+    for before, after in versions:
+        if before is None and after.version > 1:
+            continue
+        is_continued = before is not None and before.segment == after.segment
+        first = before.length if before is not None and is_continued else after.parent_length
+        most -= max(0, after.length - first)
+        if most < 0:
+            break
+        if first < after.length:
+            ranges.append(MessageRange(after.version, after.segment, first, after.length))
+    return ranges
+
+
+def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents]:
+    """Load what turns added, by version, in one query. The messages are not verified; very long ones are left out."""
+    if not ranges:
+        return {}
+    spans = reduce(or_, _iterate_conditions(ranges))
+    body = Case(When(size__lte=_MAX_MESSAGE_SIZE, then=F("body")), default=None)
+    rows = Message.objects.filter(spans).alias(size=Length("body")).order_by("segment", "position")
+    messages: dict[tuple[int, int], _ReadMessage] = {}
+    names: dict[str, str] = {}
+    tools: dict[tuple[int, int], list[tuple[str, bool]]] = {}
+    for segment, position, role, text in rows.values_list("segment_id", "position", "role", body):
+        message = _read_message(role, text)
+        names.update(message.calls)
+        messages[segment, position] = message
+        if message.results:
+            tools[segment, position] = [(names.get(call_id, ""), is_error) for call_id, is_error in message.results]
+    return {each.version: _sum_up_turn(each, messages, tools) for each in ranges}
+
+
+def _iterate_conditions(ranges: Sequence[MessageRange]) -> Iterator[Q]:
+    """Yield a condition for each group of ranges that are near to each other, with the messages before it."""
+    spans: list[list[int]] = []
+    for _version, segment, first, upto in sorted(ranges, key=lambda each: each[1:]):
+        start = max(0, first - _MAX_RESULT_DISTANCE)
+        if spans and spans[-1][0] == segment and start <= spans[-1][2]:
+            spans[-1][2] = max(upto, spans[-1][2])
+        else:
+            spans.append([segment, start, upto])
+    for segment, start, end in spans:
+        yield Q(segment=segment, position__gte=start, position__lt=end)
+
+
+def _read_message(role: str, body: str | None) -> _ReadMessage:
+    read = _ReadMessage(role.lower() in AGENT_ROLES, "", [], [])
+    try:
+        message = parse_json(body) if body else None
+    except ValueError:
+        message = None
+    if isinstance(message, dict):
+        if read.is_answer:
+            read.model = _get_model_or_empty(message)
+        if not _read_plain_blocks(message.get("blocks"), read):
+            for part in list_message_parts(message):
+                if isinstance(part, CallPart):
+                    read.calls.append((part.call_id, part.name))
+                elif isinstance(part, ResultPart):
+                    read.results.append((part.call_id, part.is_error))
+    return read
+
+
+def _read_plain_blocks(blocks: Any, read: _ReadMessage) -> bool:
+    """Read the library's own blocks, which most messages have; return whether the message has nothing else.
+
+    To list the parts of a message takes several times as long.
+    """
+    if not isinstance(blocks, list):
+        return False
+    calls: list[tuple[str, str]] = []
+    results: list[tuple[str, bool]] = []
+    for block in blocks:
+        match block:
+            case {"kind": "text" | "reasoning"}:
+                pass
+            case {"kind": "tool_call", "id": str(call_id), "name": str(name)}:
+                calls.append((call_id, name))
+            case {"kind": "tool_result", "call_id": str(call_id)}:
+                results.append((call_id, bool(block.get("is_error"))))
+            case _:
+                return False
+    read.calls, read.results = calls, results
+    return True
+
+
+def _get_model_or_empty(message: dict[str, Any]) -> str:
+    usage = message.get("usage")
+    model = message.get("model") or (usage.get("model") if isinstance(usage, dict) else "")
+    return model if isinstance(model, str) else ""
+
+
+def _sum_up_turn(
+    added: MessageRange,
+    messages: dict[tuple[int, int], _ReadMessage],
+    tools: dict[tuple[int, int], list[tuple[str, bool]]],
+) -> TurnContents:
+    answers, models, names, failed = 0, [], [], []
+    for position in range(added.first, added.upto):
+        message = messages.get((added.segment, position))
+        if message is not None and message.is_answer:
+            answers += 1
+            if message.model and message.model not in models:
+                models.append(message.model)
+        for name, is_error in tools.get((added.segment, position), ()):
+            names.append(name)
+            if is_error:
+                failed.append(name)
+    return TurnContents(answers, tuple(models), tuple(names), tuple(failed))
