@@ -15,14 +15,24 @@ PAGE = "/review/outages/?tool=refund_card&from=2025-03-04T10:42:07.000Z&to=2025-
 WINDOW = {"tool": "refund_card", "from": "2025-03-04T10:42:07Z", "to": "2025-03-04T10:43:07Z"}
 
 
+class SignedInClients(dict[str, Client]):
+    """Clients of users by name, each of which is signed in when a test first asks for it."""
+
+    def __init__(self, roles: dict[str, Role]) -> None:
+        super().__init__()
+        self._users = {name: make_user(name=name, role=role) for name, role in roles.items()}
+
+    def __missing__(self, name: str) -> Client:
+        client = self[name] = Client()
+        client.force_login(self._users[name])
+        return client
+
+
 @pytest.fixture
 def people(db: None) -> dict[str, Client]:
     """Signed-in clients of two approvers, an auditor and an admin."""
     roles = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
-    clients = {name: Client() for name in roles}
-    for name, role in roles.items():
-        clients[name].force_login(make_user(name=name, role=role))
-    return clients
+    return SignedInClients(roles)
 
 
 @pytest.fixture

@@ -417,8 +417,9 @@ def test_query_count_is_independent_of_the_calls(
         call = waited_for(lost(second, verifiable=True))
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
+    carol = people["carol"]
     with django_assert_num_queries(15):
-        people["carol"].get(PAGE)
+        carol.get(PAGE)
 
 
 def test_outages_of_other_workspaces_are_separate(lost: Lost) -> None:

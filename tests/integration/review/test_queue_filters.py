@@ -188,8 +188,9 @@ def test_query_count_is_independent_of_filters(
 ) -> None:
     made = [lost(decide_within=timedelta(hours=1), approvals=2) for _ in range(calls)]
     people["alice"].get(f"/review/calls/{made[0].pk}/")
+    carol = people["carol"]
     with django_assert_num_queries(24):
-        people["carol"].get("/review/?risk=medium&age=1h&deadline=overdue&claimed=nobody&sort=risk")
+        carol.get("/review/?risk=medium&age=1h&deadline=overdue&claimed=nobody&sort=risk")
 
 
 def test_answer_parameter_preselects_without_recording(people: dict[str, Client], lost: Lost) -> None:
