@@ -16,13 +16,13 @@ from tests.integration.checkpoints.session_setups import text_message
 from tests.support.factories import make_user
 from tests.support.page_text import visible_text
 
-TURNS = 100
-SILENT = 60
+TURNS = 40
+SILENT = 30
 
 
 @pytest.fixture
 def session(cp: SyncCheckpointer) -> Session:
-    """Session with 100 one-turn runs, 60 runs without a version, a version without a run, and one more turn."""
+    """Session with 40 one-turn runs, 30 runs without a version, a version without a run, and one more turn."""
     for turn in range(TURNS):
         with cp.session("s", agent="desk") as handle:
             handle.append([text_message(f"question {turn}"), text_message(f"answer {turn}", "assistant")])
@@ -80,13 +80,18 @@ def test_timeline_draws_the_newest_runs(session: Session) -> None:
 
 
 def test_lost_runs_among_many_are_named(session: Session) -> None:
-    Run.objects.filter(number__in=[110, 120, 130]).update(status="lost")
+    Run.objects.filter(number__in=[TURNS + 10, TURNS + 15, TURNS + 20]).update(status="lost")
     shown = conversation_window.load_conversation_window(
         session, conversation_window.get_newest_transcript_version(session)
     )
     handovers = [item for item in shown.items if isinstance(item, Handover)]
 
-    assert [run.number for run in handovers[-1].ended_runs_to_name] == [100, 120, 130, 160]
+    assert [run.number for run in handovers[-1].ended_runs_to_name] == [
+        TURNS,
+        TURNS + 15,
+        TURNS + 20,
+        TURNS + SILENT,
+    ]
     assert (len(handovers[-1].ended_runs_to_name), handovers[-1].unnamed_run_count) == (
         NAMED_RUNS,
         SILENT + 1 - NAMED_RUNS,
