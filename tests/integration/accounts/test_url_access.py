@@ -130,7 +130,7 @@ def test_url_table_lists_every_url() -> None:
 
 
 #: The table in parts of one set-up each.
-PARTS: Final = 8
+PARTS: Final = 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,18 @@ import pytest
 from django.db import connection
 
 from tests.support.processes import ROOT
+from tests.support.site_process import fresh_database
 
 SHOP = "tests.integration.embedding.shop"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def run(fresh_url: str, effects: Path) -> Run:
-    """Run a module with arguments in the project; names in capitals are its environment."""
+def prepare_run(database: str, effects: Path) -> Run:
+    """Return what runs a module with arguments in the project; names in capitals are its environment."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
     project = {
         "DJANGO_SETTINGS_MODULE": f"{SHOP}.settings",
-        "SHOP_DATABASE_URL": fresh_url,
+        "SHOP_DATABASE_URL": database,
         "SHOP_EFFECTS": str(effects),
         "SHOP_ATOMIC_REQUESTS": "1",
     }
@@ -46,11 +46,25 @@ def run(fresh_url: str, effects: Path) -> Run:
 
 
 @pytest.fixture
-def shop(run: Run) -> Run:
+def run(fresh_url: str, effects: Path) -> Run:
+    return prepare_run(fresh_url, effects)
+
+
+@pytest.fixture(scope="module")
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Database with the tables of the project, which the tests use copies of."""
+    folder = tmp_path_factory.mktemp("migrated")
+    with fresh_database(folder) as database:
+        migrated = prepare_run(database, folder / "effects.log")("django", "migrate", "--verbosity", "0")
+        assert migrated.returncode == 0, migrated.stderr
+        yield database
+
+
+@pytest.fixture
+def shop(migrated_database: str, tmp_path: Path, effects: Path) -> Iterator[Run]:
     """The project with its tables."""
-    migrated = run("django", "migrate", "--verbosity", "0")
-    assert migrated.returncode == 0, migrated.stderr
-    return run
+    with fresh_database(tmp_path, migrated_database) as database:
+        yield prepare_run(database, effects)
 
 
 def visit(shop: Run, *paths: str, **environment: str) -> list[Any]:

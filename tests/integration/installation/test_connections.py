@@ -18,10 +18,11 @@ from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core import management_command_invocation
 from harness_site.installation import agent_connection_examples, views
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
+from tests.support.django_commands import run_commands_without_error
 from tests.support.factories import make_session, make_user
 from tests.support.page_text import visible_text
 from tests.support.sealed_mode import set_sealed_environment
-from tests.support.site_process import create_tables_and_accounts, fresh_database
+from tests.support.site_process import fresh_database
 
 #: Metadata of a session that was read from a file, and of one that the Claude Agent SDK sends.
 IMPORTED = '{"import":{"estimate":{},"file":"a.jsonl","format":"claude-code"},"project":"claude-code"}'
@@ -62,7 +63,7 @@ def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) 
             assert "Where the site runs, with its settings, run `harness migrate`" in early.stderr
         else:
             assert early.stderr == f"Created the SQLite database {tmp_path / 'site.sqlite3'}.\n"
-        create_tables_and_accounts(database)
+        run_commands_without_error(database, "migrate --verbosity=0")
         assert [run_program(tmp_path, database).stderr for _ in range(2)] == ["", ""], "it can be run twice"
 
 
