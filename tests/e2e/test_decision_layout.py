@@ -11,7 +11,7 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import axe
 from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
-from tests.support.exhaustive_mode import only_exhaustive
+from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.nearer_deadlines import bring_deadline_near_in_child
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Payer, Site
@@ -212,7 +212,7 @@ def test_list_is_edited_item_by_item(start_payer: StartPayer, open_page: OpenPag
     expect(page.get_by_role("textbox", name="Arguments")).to_have_value(expected)
 
 
-@pytest.mark.parametrize("width", [1366, 390])
+@pytest.mark.parametrize("width", mark_all_but_each(2, [390, 1366]))
 def test_list_of_objects_is_edited_in_rows(start_payer: StartPayer, open_page: OpenPage, width: int) -> None:
     page = open_page("alice", viewport={"width": width, "height": 844})
     page_actions.open_payment_card(page, start_payer("--with-lines").session_id)

@@ -11,7 +11,7 @@ from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, SignInState
 from tests.support import axe
 from tests.support.browser import PageMonitor, monitored_context
-from tests.support.exhaustive_mode import only_exhaustive
+from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site, fresh_database
 
@@ -282,7 +282,7 @@ def test_menu_of_tabs_on_a_phone_names_the_current_one(sample_site: SampleSite, 
     expect(tabs.locator("summary")).to_be_in_viewport(ratio=1)
 
 
-@pytest.mark.parametrize("java_script", [True, False])
+@pytest.mark.parametrize("java_script", mark_all_but_each(2, [True, False]))
 def test_menu_of_a_phone_has_the_other_pages(sample_site: SampleSite, open_page: OpenPage, java_script: bool) -> None:
     size = ViewportSize(width=390, height=844)
     page = open_page("alice", sample_site.site, java_script_enabled=java_script, viewport=size)

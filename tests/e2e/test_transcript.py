@@ -11,7 +11,7 @@ from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import saved_transcripts
 from tests.support.axe import list_accessibility_violations
 from tests.support.browser import PageMonitor
-from tests.support.exhaustive_mode import only_exhaustive
+from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.long_session import make_long_session_in_child
 from tests.support.page_overflow import overflowing_elements
 from tests.support.site_process import Site
@@ -425,7 +425,7 @@ def test_transcript_works_without_javascript(open_page: OpenPage, long_session: 
     expect(page.locator("#m-0")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize("javascript", mark_all_but_each(2, [True, False]))
 def test_address_with_a_position_alone_leads_to_its_message(
     open_page: OpenPage, long_session: str, javascript: bool
 ) -> None:

@@ -14,6 +14,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import BlockingCallInAsyncCode, DatabaseNotConfigured, TimesNotInUtc
 from tests.integration.checkpoints.session_setups import start_session
 from tests.integration.checkpoints.test_open_and_migrate import in_a_process
+from tests.support.exhaustive_mode import mark_all_but_combinations
 
 BLOCKING: dict[str, Callable[[SyncCheckpointer], Any]] = {
     "start_session": lambda cp: cp.start_session("s"),
@@ -110,8 +111,9 @@ def test_error_of_a_script_without_a_database_shows_how_to_open_one(kind: str) -
     assert 'Checkpointer("agent.db")' in text
 
 
-@pytest.mark.parametrize("missing", ["psycopg", "psycopg_pool"])
-@pytest.mark.parametrize("kind", ["Checkpointer", "SyncCheckpointer"])
+@pytest.mark.parametrize(
+    ("kind", "missing"), mark_all_but_combinations(["Checkpointer", "SyncCheckpointer"], ["psycopg", "psycopg_pool"])
+)
 def test_missing_driver_error_names_the_package_to_install(kind: str, missing: str) -> None:
     name, text = raised(f"{kind}('postgresql://someone@127.0.0.1:1/name')", without=missing)
 

@@ -8,12 +8,13 @@ from harness_site.search import indexer, passage_search
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import complete
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.factories import make_message, make_session
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("given_out", [40, 120])
+@pytest.mark.parametrize("given_out", mark_all_but_each(2, [40, 120]))
 def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passage_search, "READ", 5)
     monkeypatch.setattr(passage_search, "PAGE", 30)

@@ -26,6 +26,7 @@ from harness_site.sessions.views import full_text_search
 from tests.integration.search.conftest import Search, complete
 from tests.support.api_client import make_token
 from tests.support.client_login import record_reauthentication
+from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -556,7 +557,9 @@ def test_rare_words_in_old_passages_are_found(search: Search, monkeypatch: pytes
     assert len(search("rare")) == len(search("退")) == 1
 
 
-@pytest.mark.parametrize("eras", [((0, 1), (1, 3)), ((0, 5), (5, 6)), ((0, 50), (50, 60))])
+@pytest.mark.parametrize(
+    "eras", [((0, 1), (1, 3)), pytest.param(((0, 5), (5, 6)), marks=only_exhaustive), ((0, 50), (50, 60))]
+)
 def test_old_text_is_found_once(
     search: Search, monkeypatch: pytest.MonkeyPatch, eras: tuple[tuple[int, int], ...]
 ) -> None:

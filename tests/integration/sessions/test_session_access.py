@@ -8,6 +8,7 @@ from django.test import Client
 
 from checkpoints.enums import Role
 from checkpoints.models import Session
+from tests.support.exhaustive_mode import mark_all_but_combinations
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -63,8 +64,7 @@ def test_non_member_is_refused(client: Client, page: str) -> None:
     assert client.get(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 403
 
 
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("page", "role"), mark_all_but_combinations(list(PAGES), list(Role)))
 def test_every_member_may_read(client: Client, page: str, role: Role) -> None:
     session, call = full_session()
     client.force_login(make_user(role=role))

@@ -90,7 +90,7 @@ def _kill(
     assert child.died_by() == signal.SIGKILL
 
 
-@pytest.mark.parametrize("moment", mark_all_but_each(2, [0.003, 0.02, 0.4, 0.6, 0.9, 0.995]))
+@pytest.mark.parametrize("moment", mark_all_but_each(4, [0.003, 0.02, 0.4, 0.6, 0.9, 0.995]))
 def test_killed_import_is_completed_by_another_import(
     cp: SyncCheckpointer,
     transcript_writer: TranscriptWriter,

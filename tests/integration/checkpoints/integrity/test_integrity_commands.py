@@ -24,6 +24,7 @@ from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.support.exhaustive_mode import mark_all_but_combinations
 
 
 def run(*arguments: str) -> tuple[str, str]:
@@ -179,8 +180,7 @@ def test_verification_requires_a_key_and_a_session(settings: Any, workspace: obj
         run("seal_sessions")
 
 
-@pytest.mark.parametrize("column", ["args", "result"])
-@pytest.mark.parametrize("key", ["", KEY])
+@pytest.mark.parametrize(("key", "column"), mark_all_but_combinations(["", KEY], ["args", "result"]))
 def test_text_of_an_unsealed_call_is_compared_with_its_digest(
     open_checkpointer: Open, settings: Any, column: str, key: str
 ) -> None:
