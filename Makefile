@@ -41,12 +41,14 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py \
 		$(addprefix integrity/test_,mistyped_values.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)) \
 		concurrency/test_peers_over_http.py $(addprefix integration/api/,remote/test_contract.py test_reference_page_content.py test_bad_input.py)) \
-	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write
+	--deselect=tests/crash/test_http_kills.py::test_database_killed_in_each_write \
+	--deselect=tests/crash/test_every_boundary.py::test_every_writing_operation_is_among_the_boundaries
 POSTGRES_LESS_OFTEN := $(addprefix tests/integration/checkpoints/,test_configuration.py test_aio.py write_behind \
-	decisions/test_refused_decisions.py integrity/test_integrity_commands.py peers/test_secret_encryption.py \
+	$(addprefix decisions/test_,refused_decisions.py verification.py) \
+	$(addprefix integrity/test_,integrity_commands.py live_runs.py other_attacks.py attacks_on_resume.py) peers/test_secret_encryption.py \
 	resume/test_unrepresentable_arguments.py sessions/test_async_session_handle.py sessions/test_program_listing.py \
 	$(addprefix tools/test_,answered_versions.py async_dispatch.py foreign_tool_guard.py outcomes.py risk.py \
-	tools_that_outlive_their_dispatch.py) $(addprefix workflows/test_,async_workflow.py step_values.py unknown_steps.py)) \
+	tools_that_outlive_their_dispatch.py unanswered.py) $(addprefix workflows/test_,async_workflow.py step_values.py unknown_steps.py)) \
 	$(addprefix tests/integration/api/,test_heartbeat_request_batching.py test_openai_conversations.py test_otlp_traces.py \
 	test_token_requests.py $(addprefix remote/test_,http_connections.py page.py transport.py))
 
