@@ -13,6 +13,7 @@ from checkpoints.models import Run, ToolCall
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
+from harness_site.sessions.timeline.selectors.handovers_of_calls import filter_handovers_of_attempt
 from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_call_outcome
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ApprovalQuestion, RunEvents
 
@@ -53,7 +54,8 @@ def list_call_history_events(
 
     `runs_before_start` are the runs from the one that asked for approval to the one that has started the call.
     """
-    decision_events = list(_build_decision_events(call, evidence, votes))
+    handover_events = _build_handover_events(call, evidence, occasions)
+    decision_events = _sort_by_time([*_build_decision_events(call, evidence, votes), *handover_events], call)
     if has_never_run(call, evidence):
         return [
             _build_approval_request_event(call, occasions),
@@ -65,7 +67,8 @@ def list_call_history_events(
     question = find_approval_request_of_decided_call_before_start(call, evidence, occasions)
     question_events = [] if question is None else [CallHistoryEvent("asked", question.run_number, question.at)]
     if question is not None:
-        missed = _list_missed_deadline_events(call, question.at, before[-1].at)
+        decided_at = next(event.at for event in reversed(before) if event.kind != "handover")
+        missed = _list_missed_deadline_events(call, question.at, decided_at)
         run_events = [
             *_build_start_events(runs_before_start[1:], "later_run", occasions),
             *_build_loss_events(runs_before_start[:-1], occasions),
@@ -126,6 +129,17 @@ def _build_probe_request_events(call: ToolCall, evidence: CallEvidence, occasion
         if call.issued_at <= request.at and (following is None or request.at < following.issued_at)
     ]
     return requests[:-1] if call.verify_requested_by else requests
+
+
+def _build_handover_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[CallHistoryEvent]:
+    following = evidence.next_attempt
+    handovers = filter_handovers_of_attempt(
+        occasions.handovers.get((call.call_id, call.step), []),
+        attempt=call.attempt,
+        issued_at=call.issued_at,
+        next_issued_at=None if following is None else following.issued_at,
+    )
+    return [CallHistoryEvent("handover", handover, handover.at) for handover in handovers]
 
 
 def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) -> list[CallHistoryEvent]:

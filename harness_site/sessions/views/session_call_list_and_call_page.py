@@ -1,6 +1,6 @@
 """Pages of the tool calls of one session."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -33,6 +33,8 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
+from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver, filter_handovers_of_attempt
+from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import load_handovers_of_call
 from harness_site.sessions.views.transcript_pages import find_text_page_requested_or_with_words, render_long_text_page
 from harness_site.sessions.views.workspace_call_log_page import parse_call_filter
 
@@ -102,6 +104,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "record": call,
         "run_name": _format_run_name(head, call),
         "attempts": attempts,
+        "handovers": _load_handovers_of_attempt(pk, call, attempts),
         "neighbours": call_records.find_previous_and_next_call(pk, call.pk),
         "spot": spot,
         "saved_result_position": None if saved is None else saved.result_position,
@@ -110,6 +113,18 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "words": words,
     }
     return render(request, "sessions/call.html", context)
+
+
+def _load_handovers_of_attempt(session_pk: int, call: CallRecord, attempts: Iterable[CallRecord]) -> Sequence[HandOver]:
+    """Load who handed the call over to whom while it waited for a person; no query for a call that did not."""
+    if not (call.is_undecided or call.rulings):
+        return []
+    return filter_handovers_of_attempt(
+        load_handovers_of_call(session_pk, call.call_id, call.step),
+        attempt=call.attempt,
+        issued_at=call.issued_at,
+        next_issued_at=next((each.issued_at for each in attempts if each.attempt == call.attempt + 1), None),
+    )
 
 
 def _load_saved_result_if_log_has_none(head: SessionHead, call: CallRecord, spot: CallSpot | None) -> CallCard | None:

@@ -118,6 +118,34 @@ def test_sign_out_leaves_calls_that_a_colleague_has_handed_over(people: dict[str
     assert told(AuditKind.RELEASED) == []
 
 
+def test_hand_over_and_its_end_are_among_the_events_of_the_call(people: dict[str, Client], lost: Lost) -> None:
+    call, other = lost(), lost()
+    to_bob = {"to": "bob"}
+    people["alice"].post(url(other, "hand-over/"), to_bob)
+    people["alice"].post(url(call, "claim/"))
+    people["alice"].post(url(call, "release/"))  # nobody had handed it over
+    steps = [
+        ("alice", "hand-over/", to_bob, "alice handed the call over to bob"),
+        ("alice", "release/", {}, "alice took the call back from bob"),
+        ("alice", "hand-over/", to_bob, "alice handed the call over to bob"),
+        ("bob", "release/", {}, "bob released the call that alice had handed over"),
+        ("alice", "hand-over/", to_bob, "alice handed the call over to bob"),
+        ("dora", "claim/", {}, "dora took the call over from bob"),
+    ]
+    for name, what, sent, _told in steps:
+        people[name].post(url(call, what), sent)
+    people["bob"].post(url(call), DECISION)
+    record = f"/sessions/{call.session_id}/calls/{call.pk}/"
+    for address in (url(call), record):
+        text = visible_text(people["bob"].get(address))
+        position = 0
+        for _name, _what, _sent, told_of in steps:
+            assert told_of in text[position:], (address, told_of)
+            position = text.index(told_of, position) + len(told_of)
+        assert text.count("alice took the call back") == 1
+        assert "bob: It did not happen" in text[position:]
+
+
 def test_note_of_a_hand_over_that_mentions_nobody_is_recorded_only_when_it_is_sent_again(
     people: dict[str, Client], lost: Lost
 ) -> None:
