@@ -42,6 +42,7 @@ _MANY_FIELDS: Final = 5
 #: Highest number of changes that are listed beside the button without a click, and of characters of them.
 _FEW_CHANGES: Final = 1
 _FEW_CHARACTERS: Final = 160
+_REASON_MISSING: Final = gettext_lazy("Enter a reason. It is recorded with your name.")
 
 
 def build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str | Promise]]:
@@ -68,8 +69,8 @@ class DecisionForm(forms.Form):
         required=False,
         label=gettext_lazy("Reason"),
         max_length=4000,
-        # By the placeholder, styles know an empty field.
-        widget=forms.Textarea(attrs={"rows": 2, "placeholder": " "}),
+        # By the placeholder, styles know an empty field. What scripts say before the form is sent is in `data-missing`.
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": " ", "data-missing": _REASON_MISSING}),
     )
     evidence = forms.CharField(
         required=False,
@@ -92,7 +93,7 @@ class DecisionForm(forms.Form):
         # Without an answer, it is not known yet whether a reason is needed.
         needs_reason = data["kind"] not in self.self_explaining if data.get("kind") else not self.self_explaining
         if needs_reason and not data.get("reason") and "reason" not in self.errors:
-            self.add_error("reason", _("Enter a reason. It is recorded with your name."))
+            self.add_error("reason", str(_REASON_MISSING))
         return data
 
     def clean_file(self) -> UploadedFile[Any] | None:
@@ -167,12 +168,16 @@ class ApprovalForm(DecisionForm):
         #: The chosen option of a question, if the sender has chosen one.
         self.choice: QuestionChoice | None = None
         self.fields["answer"].widget.attrs["data-missing"] = self._answer_missing
+        if not call.is_question:
+            self.fields["message"].widget.attrs["data-missing"] = self._message_missing
         if call.is_question:
             self.self_explaining = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND})
             kind = self.fields["kind"]
             assert isinstance(kind, forms.ChoiceField)  # noqa: S101 - declared above
             kind.choices = [*build_answer_choices(APPROVALS), *((name, name) for name in self.choices_of_question)]
             kind.error_messages["invalid_choice"] = _("This option is not offered any more. Choose another answer.")
+        with_reason = [answer.kind.value for answer in self.answers if answer.kind not in self.self_explaining]
+        self.fields["reason"].widget.attrs["data-missing-for"] = " ".join(with_reason)
         typed = {name: str(value) for name, value in self.data.items()}
         #: Parts of the value of a question that are edited by themselves; empty if the fields are all arguments.
         self.question_parts = get_question_parts_to_edit(call)
@@ -196,6 +201,10 @@ class ApprovalForm(DecisionForm):
             return _("Enter an answer. The agent gets it.")
         return _("Enter an answer. The agent gets it as the result of the call.")
 
+    @property
+    def _message_missing(self) -> str:
+        return _("Enter why. The agent is told.")
+
     def _get_json_of_fields(self) -> str:
         """Return the stored arguments of which each has a field, as JSON text."""
         parts = self.question_parts
@@ -218,8 +227,7 @@ class ApprovalForm(DecisionForm):
         if self.choice is None:
             self.add_error_if_text_missing(data, DecisionKind.RESPOND, "answer", self._answer_missing)
         if not self.call.is_question:
-            message_missing = _("Enter why. The agent is told.")
-            self.add_error_if_text_missing(data, DecisionKind.REJECT, "message", message_missing)
+            self.add_error_if_text_missing(data, DecisionKind.REJECT, "message", self._message_missing)
         if data.get("kind") == DecisionKind.EDIT:
             self._validate_and_set_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         else:
@@ -514,16 +522,12 @@ class BulkWithdrawForm(forms.Form):
 class RestoreForm(forms.Form):
     """Reason to restore the arguments that the agent asked for, bound to the revision that the person saw."""
 
-    reason = forms.CharField(
-        max_length=4000, error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name.")}
-    )
+    reason = forms.CharField(max_length=4000, error_messages={"required": _REASON_MISSING})
     revision = forms.IntegerField(min_value=1)
 
 
 class WithdrawForm(forms.Form):
     """Reason to withdraw a decision, bound to the revision that the person saw."""
 
-    reason = forms.CharField(
-        max_length=4000, error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name.")}
-    )
+    reason = forms.CharField(max_length=4000, error_messages={"required": _REASON_MISSING})
     revision = forms.IntegerField(min_value=1)

@@ -19,6 +19,14 @@ from harness_site.review.selectors.outage_groups import PAGE
 
 #: Answers that can be the same for several calls that await approval.
 _ANSWERS_FOR_SEVERAL: Final = (DecisionKind.APPROVE, DecisionKind.REJECT)
+#: Errors of required fields, which scripts show before the form is sent: they are the attribute `data-missing`.
+ANSWER_MISSING: Final = gettext_lazy("Choose an answer for all calls, or for a call above.")
+_EVIDENCE_MISSING: Final = gettext_lazy("Enter evidence: this answer says what happened to several calls.")
+_REASON_MISSING: Final = gettext_lazy("Enter a reason. It is recorded with your name for each call.")
+_REASON_OF_CALL_MISSING: Final = gettext_lazy("Enter a reason here, or one for all calls.")
+_REASON_OF_OTHER_ANSWER_MISSING: Final = gettext_lazy(
+    "Enter a reason for this answer. The reason for all is about another answer."
+)
 
 
 def _build_shared_text_field(label: Any, placeholder: Any, *, max_length: int, **attrs: Any) -> forms.CharField:
@@ -26,8 +34,8 @@ def _build_shared_text_field(label: Any, placeholder: Any, *, max_length: int, *
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.Textarea(attrs=attrs))
 
 
-def _build_override_text_field_for_one_call(label: Any, *, max_length: int) -> forms.CharField:
-    attrs = {"class": "input", "placeholder": gettext_lazy("same as for all calls")}
+def _build_override_text_field_for_one_call(label: Any, *, max_length: int, **attrs: Any) -> forms.CharField:
+    attrs = {"class": "input", "placeholder": gettext_lazy("same as for all calls"), **attrs}
     return forms.CharField(required=False, label=label, max_length=max_length, widget=forms.TextInput(attrs=attrs))
 
 
@@ -41,7 +49,7 @@ class SharedAnswerForm(forms.Form):
         required=False,
         label=gettext_lazy("Answer for all"),
         choices=[("", gettext_lazy("leave undecided")), *build_answer_choices(OUTCOMES)],
-        widget=forms.Select(attrs={"class": "input", "data-key": "a"}),
+        widget=forms.Select(attrs={"class": "input", "data-key": "a", "data-missing": ANSWER_MISSING}),
     )
     result = forms.CharField(
         required=False,
@@ -49,13 +57,18 @@ class SharedAnswerForm(forms.Form):
         label=gettext_lazy("Result for all"),
         widget=forms.TextInput(attrs={"class": "input mono"}),
     )
-    evidence = _build_shared_text_field(gettext_lazy("Evidence for all"), gettext_lazy("Link or text"), max_length=2000)
+    evidence = _build_shared_text_field(
+        gettext_lazy("Evidence for all"),
+        gettext_lazy("Link or text"),
+        max_length=2000,
+        **{"data-missing": _EVIDENCE_MISSING, "data-missing-for": " ".join(sorted(OUTCOME_KINDS))},
+    )
     #: Its text also counts for all fields whose name ends with `data-default` and that are empty.
     reason = _build_shared_text_field(
         gettext_lazy("Reason for all"),
         gettext_lazy("Recorded with your name"),
         max_length=4000,
-        **{"data-default": "-reason"},
+        **{"data-default": "-reason", "data-missing": _REASON_MISSING},
     )
 
     def __init__(self, data: QueryDict | None = None, *, call_count: int = 1) -> None:
@@ -85,7 +98,8 @@ class SharedAnswerForm(forms.Form):
     def use_labels_for_one_call(self, pk: int) -> None:
         # Another identifier than that of the answer for all: a live update replaces the field with its choice.
         saved_as = f"answer-{pk}"
-        self.fields["answer"].widget.attrs |= {"id": f"id_{saved_as}", "data-saved-as": saved_as}
+        names = {"id": f"id_{saved_as}", "data-saved-as": saved_as}
+        self.fields["answer"].widget.attrs |= {**names, "data-missing": _("Choose an answer.")}
         del self.fields["evidence"].widget.attrs["aria-required"]
         labels = {"answer": _("Answer"), "evidence": _("Evidence"), "reason": _("Reason")}
         for name, label in {**labels, "result": _("Result for the agent")}.items():
@@ -98,9 +112,9 @@ class SharedAnswerForm(forms.Form):
         answer = data.get("answer")
         needs_evidence = answer in OUTCOME_KINDS and self.call_count > 1
         if needs_evidence and not data.get("evidence") and "evidence" not in self.errors:
-            self.add_error("evidence", _("Enter evidence: this answer says what happened to several calls."))
+            self.add_error("evidence", str(_EVIDENCE_MISSING))
         if answer and not data.get("reason") and "reason" not in self.errors:
-            self.add_error("reason", _("Enter a reason. It is recorded with your name for each call."))
+            self.add_error("reason", str(_REASON_MISSING))
         return data
 
 
@@ -130,7 +144,11 @@ class CallAnswerForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "input mono"}),
     )
     evidence = _build_override_text_field_for_one_call(gettext_lazy("Evidence"), max_length=2000)
-    reason = _build_override_text_field_for_one_call(gettext_lazy("Reason"), max_length=4000)
+    reason = _build_override_text_field_for_one_call(
+        gettext_lazy("Reason"),
+        max_length=4000,
+        **{"data-missing": _REASON_OF_CALL_MISSING, "data-missing-other": _REASON_OF_OTHER_ANSWER_MISSING},
+    )
     revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def __init__(
@@ -150,12 +168,8 @@ class CallAnswerForm(forms.Form):
         if answer in ("", None, self.LEAVE_UNDECIDED):
             return data
         if self._must_report_missing_reason(data):
-            problem = (
-                _("Enter a reason for this answer. The reason for all is about another answer.")
-                if self._is_other_choice_than_shared(answer)
-                else _("Enter a reason here, or one for all calls.")
-            )
-            self.add_error("reason", problem)
+            is_other = self._is_other_choice_than_shared(answer)
+            self.add_error("reason", str(_REASON_OF_OTHER_ANSWER_MISSING if is_other else _REASON_OF_CALL_MISSING))
         return data
 
     def _is_other_choice_than_shared(self, answer: str) -> bool:
@@ -204,8 +218,8 @@ class SameApprovalForm(forms.Form):
     reason = forms.CharField(
         max_length=4000,
         label=gettext_lazy("Reason"),
-        widget=forms.Textarea(attrs={"rows": 2}),
-        error_messages={"required": gettext_lazy("Enter a reason. It is recorded with your name for each call.")},
+        widget=forms.Textarea(attrs={"rows": 2, "data-missing": _REASON_MISSING}),
+        error_messages={"required": _REASON_MISSING},
     )
 
     def __init__(self, data: QueryDict | None = None) -> None:

@@ -220,8 +220,20 @@ def test_list_of_objects_is_edited_in_rows(start_payer: StartPayer, open_page: O
     rows = [page.get_by_role("group", name=f"lines, row {number}") for number in range(1, 5)]
     boxes = [box for row in rows[:3] if (box := row.bounding_box())]
     assert (boxes[0]["height"] < 60) == (width > 900)
+    remark = (
+        page.locator(".by-field > .field")
+        .filter(has=page.locator("[data-argument='amount']"))
+        .get_by_text("not changed")
+    )
+    expect(remark).to_be_hidden()
     rows[0].get_by_role("textbox", name="quantity").fill("15")
+    expect(remark).to_be_visible()
+    expect(page.get_by_text("not changed").filter(visible=True)).to_have_count(1)
+    page.locator("[data-argument='amount']").fill("1200.00")
+    expect(remark).to_be_hidden()
+    page.get_by_role("button", name="Undo amount").click()
     page.get_by_role("button", name="Remove row 2 of lines").click()
+    expect(remark).to_be_visible()
     undo = page.get_by_role("button", name="Undo removing row 2 of lines")
     expect(undo).to_be_focused()
     page.get_by_role("button", name="Add a row to lines").click()
@@ -425,7 +437,7 @@ def test_way_from_a_field_to_the_button_of_an_edit_is_one_tap_on_a_phone(
     button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"])
     for part in (page.locator("#change dl"), page_actions.reason_field(page), button):
         assert is_visible_in_viewport(part)
-    expect(link).not_to_be_in_viewport()
+    expect(link).to_be_hidden()  # its button is in sight
 
 
 @only_exhaustive

@@ -141,15 +141,37 @@ def test_answer_without_a_text_leaves_no_form_when_somebody_else_decides(open_ca
 def test_a_decision_without_a_reason_is_not_recorded(
     open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
 ) -> None:
+    """The browser reports what is missing at once. While the form is sent, its button says so."""
     (page,) = open_cards("alice")
-    page_monitors[0].ignore("status of 422")
+    sent: list[Route] = []
+    page.route(lambda url: url.endswith("/") and "/review/calls/" in url, lambda route: _hold_post(route, sent))
+    page.get_by_role("button", name="Record decision").click()
+    expect(page.locator("#kind-errors")).to_have_text("Choose an answer.")
+    expect(page.get_by_role("radio").first).to_be_focused()
     page_actions.choose_answer(page, "Run it once more")
+    expect(page.get_by_text("Choose an answer.")).to_be_hidden()
     page_actions.record_decision(page, "Run it once more")
     reason = page_actions.reason_field(page)
     expect(reason).to_be_focused()
     expect(reason).to_have_accessible_description(re.compile("^Enter a reason"))
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+    assert not sent
+
+    reason.fill(REASON)
+    page_actions.record_decision(page, "Run it once more")
+    expect(page.get_by_role("button", name="Sending …")).to_be_disabled()
+    assert len(sent) == 1
+    page_monitors[0].ignore("ERR_FAILED|htmx:(?:afterRequest|sendError)")
+    sent[0].abort()
+    expect(page.get_by_role("button", name="Approve one more run")).to_be_enabled()
+
+
+def _hold_post(route: Route, held: list[Route]) -> None:
+    if route.request.method == "POST" and "decide" in (route.request.headers.get("hx-trigger") or ""):
+        held.append(route)
+    else:
+        route.continue_()
 
 
 @only_exhaustive

@@ -255,7 +255,7 @@ def test_outage_is_decided_by_keyboard(
 ) -> None:
     interrupted_calls.interrupt_calls(private_site, 20)  # of which four have no late result
     page = open_page("alice", private_site)
-    page_monitors[0].ignore(f"status of 422|{LOST_REQUESTS}|{LOST_WEBSOCKET}")
+    page_monitors[0].ignore(f"{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.goto("/review/")
     expect(page.get_by_role("link", name="20 calls of ship_parcel interrupted")).to_be_visible()
     page.context.set_offline(True)
@@ -507,11 +507,17 @@ def test_number_answers_for_the_selected_calls_from_everywhere_and_the_button_co
     page = open_page("alice", private_site, viewport={"width": 1366, "height": 768})
     page.goto("/review/approvals/?tool=ship_parcel&people=1")
     page.wait_for_load_state()
+    page.get_by_role("button", name="Record these decisions").click()  # the browser says at once what is missing
+    for error in ("Select at least one call.", "Choose an answer.", "Enter a reason. It is recorded with your name"):
+        expect(page.locator(".errorlist").get_by_text(error)).to_be_visible()
+    expect(page.get_by_text("First of 3: Select at least one call.")).to_be_visible()
+    expect(page.get_by_role("checkbox", name="Ship parcel 0", exact=True)).to_be_focused()
     page.keyboard.press("1")  # no call is selected
     approve, reject = (page.get_by_role("radio", name=name) for name in ("Approve", "Reject"))
     expect(page.get_by_role("radio", checked=True)).to_have_count(0)
     page.get_by_role("checkbox", name="Select all 12 calls").check()
     expect(page.get_by_role("button", name="Record 12 decisions, 2 unusual")).to_be_visible()
+    expect(page.get_by_text("First of 2: Choose an answer.")).to_be_visible()
     page.keyboard.press("2")
     expect(reject).to_be_checked()
     reason = page.get_by_role("textbox", name="Reason")
@@ -535,6 +541,41 @@ def test_number_answers_for_the_selected_calls_from_everywhere_and_the_button_co
     page.get_by_role("checkbox", name="Ship parcel 1", exact=True).uncheck()
     expect(page.get_by_role("button", name="Approve 10 calls", exact=True)).to_be_visible()
     expect(page.get_by_text("of them has an unusual amount.")).to_be_hidden()
+
+
+def test_answers_of_an_outage_cover_little_of_its_calls_and_say_at_once_what_is_missing(
+    private_site: Site, open_page: OpenPage
+) -> None:
+    interrupted_calls.interrupt_calls(private_site, 16)  # of which four have no late result
+    page = open_page("alice", private_site, viewport={"width": 1366, "height": 768})
+    page.goto("/review/")
+    open_outage(page, 16)
+    page.wait_for_load_state()
+    bar = page.locator(".send-several")
+    page.get_by_label("Answer for all").select_option("It happened")
+    fields = [page.get_by_label(f"{name} for all") for name in ("Answer", "Result", "Evidence", "Reason")]
+    button = page.get_by_role("button", name="Record that 4 calls happened")
+    tops = [field.evaluate("field => Math.round(field.getBoundingClientRect().top)") for field in fields]
+    assert len(set(tops)) == 1
+    assert abs(button.evaluate("button => button.getBoundingClientRect().top") - tops[0]) < 12
+    assert bar.evaluate("bar => bar.offsetHeight") < 120
+    button.click()
+    expect(fields[2]).to_be_focused()
+    expect(fields[2]).to_have_accessible_description("Enter evidence: this answer says what happened to several calls.")
+    expect(fields[3]).to_have_accessible_description(re.compile("^Enter a reason"))
+    expect(page.get_by_text("Nothing was recorded. Correct the marked fields")).to_be_visible()
+    assert bar.evaluate("bar => bar.offsetHeight") < 190
+    page.locator("li .answer select").first.select_option("It did not happen")
+    button = page.get_by_role("button", name="Record 4 decisions")
+    button.click()
+    own = page.get_by_label(re.compile("^Reason: Ship parcel")).first
+    expect(own).to_be_focused()
+    expect(own).to_have_accessible_description(re.compile("The reason for all is about another answer"))
+    for field in (fields[2], fields[3], own):
+        field.fill(REASON)
+    expect(page.locator("#outage .errorlist")).to_have_count(0)
+    button.click()
+    expect(page.get_by_text("4 decisions recorded")).to_be_visible()
 
 
 @only_exhaustive

@@ -47,7 +47,12 @@ from harness_site.review.record_each_of_several_decisions import (
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
 from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
-from harness_site.review.several_answers_forms import CallAnswerForm, SharedAnswerForm, focus_first_invalid_field
+from harness_site.review.several_answers_forms import (
+    ANSWER_MISSING,
+    CallAnswerForm,
+    SharedAnswerForm,
+    focus_first_invalid_field,
+)
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
@@ -218,7 +223,7 @@ def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
         answers = [answer for answer in (form.build_answer() for form in forms_by_pk.values()) if answer is not None]
         if not answers:
             is_one = len(forms_by_pk) == 1
-            missing = _("Choose an answer.") if is_one else _("Choose an answer for all calls, or for a call above.")
+            missing = _("Choose an answer.") if is_one else str(ANSWER_MISSING)
             shared_form.add_error("answer", missing)
     if not answers:
         return _render_outage_page(

@@ -22,10 +22,36 @@ function countLines(area) {
   area.closest(".field").querySelector("[data-line-count]").textContent = ngettext("%(count)s line", "%(count)s lines", count);
 }
 
+const LIST_KINDS = ["rows", "texts", "numbers"];
+const SUM_NAME = /(?:^|_)(?:amount|subtotal|sum|total)(?:_|$)/;
+const toWords = (name) => name.replace(/([a-z])(?=[A-Z])|[^A-Za-z]+/g, "$1_").toLowerCase();
+const isSum = ({ value, dataset }) => ["number", "text"].includes(dataset.kind) && value.length < 40 && /\d/.test(value) && SUM_NAME.test(toWords(String(JSON.parse(dataset.path).at(-1))));
+
+/** Return the places of the objects that have a list with a changed item, a removed or an added one. */
+function listPlacesOfChangedLists(changed) {
+  const places = changed.flatMap(({ dataset }) => {
+    const path = JSON.parse(dataset.path);
+    const lists = path.flatMap((step, depth) => (typeof step === "number" ? [path.slice(0, depth)] : []));
+    return LIST_KINDS.includes(dataset.kind) ? [...lists, path] : lists;
+  });
+  return places.map((path) => JSON.stringify(path.slice(0, -1)));
+}
+
+/** Say beside a sum that it was left as it was, although a list beside it was changed. */
+function markUnchangedSums(form, changed) {
+  const places = listPlacesOfChangedLists(changed);
+  for (const remark of form.querySelectorAll("[data-not-changed]")) {
+    const field = remark.closest(".field").querySelector("[data-stored]");
+    const isBesideChange = () => places.includes(JSON.stringify(JSON.parse(field.dataset.path).slice(0, -1)));
+    remark.hidden = !places.length || changed.includes(field) || !isSum(field) || !isBesideChange();
+  }
+}
+
 export function markChangedArguments(form) {
   for (const area of form.querySelectorAll(".long-text textarea")) countLines(area);
   const changed = listChangedFields(form);
   for (const was of form.querySelectorAll("[data-was]")) was.hidden = !changed.some((field) => was.closest(".field").contains(field));
+  markUnchangedSums(form, changed);
   showUnrecordedChanges(form);
 }
 

@@ -1,13 +1,14 @@
 // The button of a form names what it records.
 
 import { gettext, ngettext } from "../translations.js";
+import { isSending } from "./sending.js";
 import { findCommonAnswer, listDecisions } from "./several_calls.js";
 
 /** Name the chosen answer on the button of a form about one call, or none. */
 export function labelButton(form) {
   const chosen = form.querySelector("input[name='kind']:checked");
   const button = form.querySelector("button[type='submit']");
-  if (button) button.textContent = chosen?.dataset.button ?? button.dataset.unchosen;
+  if (button && !isSending(button)) button.textContent = chosen?.dataset.button ?? button.dataset.unchosen;
 }
 
 const DECISION_LABELS = {
@@ -35,7 +36,7 @@ function describeDecisions(decisions) {
 /** Say on the button of a form about several calls how many decisions it records, and which if they have one answer; also on the link to the answer. */
 export function labelDecisions(form) {
   const button = form.querySelector("button[data-label]");
-  if (!button) return;
+  if (!button || isSending(button)) return;
   const decisions = listDecisions(form);
   const count = decisions.length;
   button.classList.toggle("primary", count > 0 && (!form.querySelector("input[name='answer']") || decisions[0].answer !== undefined));

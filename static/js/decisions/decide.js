@@ -5,7 +5,7 @@ import { addAmounts } from "./amounts.js";
 import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
 import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
-import { markInvalidArguments, removeMendedErrors, showMissingText } from "./form_errors.js";
+import { markInvalidArguments, removeMendedErrors, reportMissingFields, showReportedErrorsAgain } from "./form_errors.js";
 import { findForm } from "./forms.js";
 import { continueWithNewState } from "./live_card.js";
 import { moveReason } from "./reasons.js";
@@ -39,11 +39,12 @@ document.addEventListener(
   true,
 );
 
-// An answer that needs a text is not sent without it.
+// A form is not sent without what it needs.
 document.addEventListener(
   "submit",
   (event) => {
-    if (!event.target.matches("form[data-decide]") || !showMissingText(event.target)) return;
+    const isChecked = event.target.matches("form:is([data-decide], [data-decide-several], [data-withdraw], [data-withdraw-several], [data-restore])");
+    if (!isChecked || !reportMissingFields(event.target)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
   },
@@ -112,6 +113,7 @@ document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const form = findForm();
   const sent = detail.requestConfig?.elt;
   countAllAnswers();
+  showReportedErrorsAgain();
   if (target.id === "main" && isRecorded(sent) && !openNextCall(sent)) focusWhatFollows();
   if (sent?.matches?.("form[data-withdraw-several]") && document.activeElement === document.body) (document.querySelector("[data-withdrawn]") ?? document.querySelector("main h1"))?.focus({ preventScroll: true });
   if (!form) return;

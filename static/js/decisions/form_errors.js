@@ -1,6 +1,7 @@
 // Errors of a form disappear when their fields are filled in, and a link beside the button leads to the first one left.
 
 import { gettext } from "../translations.js";
+import { listMissingFields } from "./missing_fields.js";
 import { hasOtherAnswer } from "./several_calls.js";
 
 /** Remove the errors of fields that have been filled in, and the remark beside the button once no error is left. */
@@ -13,8 +14,10 @@ export function removeMendedErrors(form, field) {
   const others = [...form.elements].filter(isMendedBy);
   for (const mended of [field, ...others]) removeErrors(form, mended);
   const left = [...form.querySelectorAll(".errorlist li")].some((each) => each.checkVisibility());
-  if (!left) form.querySelector(".problem:not([data-connection])")?.remove();
-  else linkFirstError(form);
+  if (!left) {
+    reported = "";
+    form.querySelector(".problem:not([data-connection])")?.remove();
+  } else linkFirstError(form);
 }
 
 /** Lead to the first error that is left by the link beside the button; name it, and how many there are, if the link does. */
@@ -30,24 +33,57 @@ function linkFirstError(form) {
   link.textContent = error.textContent;
 }
 
-/**
- * Show the error of an answer without a text, which nobody has to ask the server for: what its reader types meanwhile would be
- * lost when the response replaces the form. Return whether a text is missing.
- */
-export function showMissingText(form) {
-  const field = [...form.querySelectorAll("textarea[data-missing]")].find((each) => !each.value.trim() && each.checkVisibility());
-  if (!field) return false;
-  removeErrors(form, field);
+/** The form whose missing fields were reported, by its draft or its address: a live update has no errors of them. */
+let reported = "";
+const nameForm = (form) => form.dataset.draft ?? form.getAttribute("action");
+
+/** Put the error of a field below it; that of a choice below all its options, and that of a selection above the calls. */
+function showError({ field, message }) {
+  const isChoice = field.matches("[type='radio'], [type='checkbox']");
   const errors = document.createElement("ul");
   errors.className = "errorlist";
-  errors.id = `${field.id}_error`;
+  errors.id = `${field.id || field.name}_error`;
   errors.append(document.createElement("li"));
-  errors.firstChild.textContent = field.dataset.missing;
-  field.after(errors);
+  errors.firstChild.textContent = message;
+  if (field.matches("[type='checkbox']")) field.closest("ul").before(errors);
+  else if (field.name === "kind") {
+    const place = document.getElementById("kind-errors") ?? Object.assign(document.createElement("div"), { id: "kind-errors" });
+    place.append(errors);
+    field.closest("fieldset").append(place);
+  } else if (isChoice) field.closest("fieldset").append(errors);
+  else field.after(errors);
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", errors.id);
-  field.focus();
+}
+
+function showMissing(form, missing) {
+  for (const each of missing) {
+    removeErrors(form, each.field);
+    showError(each);
+  }
+  const remark = form.querySelector("template[data-problem]");
+  if (!remark) return;
+  if (!form.querySelector(".problem:not([data-connection])")) remark.after(remark.content.cloneNode(true));
+  linkFirstError(form);
+}
+
+/**
+ * Show the errors of required fields without a value, which nobody has to ask the server for: what its reader types meanwhile
+ * would be lost when the response replaces the form. Return whether one is missing.
+ */
+export function reportMissingFields(form) {
+  const missing = listMissingFields(form);
+  reported = missing.length ? nameForm(form) : "";
+  if (!missing.length) return false;
+  showMissing(form, missing);
+  missing[0].field.focus();
   return true;
+}
+
+/** Show the errors again that a live update of the page has replaced. */
+export function showReportedErrorsAgain() {
+  const form = reported && [...document.querySelectorAll("main form")].find((each) => nameForm(each) === reported);
+  if (form && !form.querySelector(".errorlist")) showMissing(form, listMissingFields(form));
 }
 
 function removeErrors(form, field) {

@@ -68,7 +68,7 @@ def test_page_says_what_each_answer_causes(people: dict[str, Client], lost: Lost
     for_one = "Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice."
     assert (text.count(for_all), text.count(for_one)) == (1, 2)
     assert "people give the same answer" not in text
-    assert "Evidence for all required if this answer says what happened to several calls" in text
+    assert "Evidence for all required" in text
     assert f'id="answer-{first.pk}" data-amount="40.000000" data-currency="EUR"' in page.content.decode()
 
     ToolCall.objects.filter(pk=second.pk).update(approvals=2)
