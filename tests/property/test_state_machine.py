@@ -324,7 +324,7 @@ def test_random_histories_match_the_model(workspace: Workspace) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=count_examples(10 if on_sqlite else 4),
+            max_examples=count_examples((30 if EXHAUSTIVE else 10) if on_sqlite else 4),
             stateful_step_count=50,
             derandomize=True,
             database=None,
