@@ -15,6 +15,16 @@ const INITIAL_SCROLL_TIME = 3000; // milliseconds: earlier scroll events come fr
 const REMARK_TIME = 6000; // milliseconds for which a remark is shown
 let hasReaderScrolled = false; // by the reader, not by the browser that scrolls to the hash
 
+// The reader may have opened folded messages since the page was loaded.
+window.addEventListener("beforeprint", () => {
+  const note = document.querySelector("[data-folded-on-paper]");
+  if (!note) return;
+  const folds = [...document.querySelectorAll(".transcript [data-folded]")];
+  const count = folds.reduce((sum, fold) => sum + Number(fold.dataset.folded), 0);
+  note.hidden = !count;
+  note.querySelector("b").textContent = count.toLocaleString(document.documentElement.lang);
+});
+
 const earlierLink = () => document.querySelector("a[data-earlier]");
 
 function isNearView(element, ahead = 0) {

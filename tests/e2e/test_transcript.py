@@ -548,12 +548,11 @@ def test_link_to_a_message_shows_its_results_although_they_are_switched_off(
 
 
 @only_exhaustive
-def test_term_is_explained_without_a_pointer(
-    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
-) -> None:
-    start_agent(site, order_number)
+def test_term_is_explained_without_a_pointer(site: Site, open_page: OpenPage) -> None:
+    site.run(saved_transcripts.save_search_without_a_result)
     page = open_page("carol", viewport={"width": 390, "height": 844}, has_touch=True)
-    page_actions.open_refund_card(page, order_number)
+    page.goto("/sessions/")
+    page.get_by_role("link", name="An open search").first.click()
     explanation = page.get_by_text("The tool only reads, or the call did not run through the library.")
     expect(explanation).to_be_hidden()
     page.get_by_role("button", name="not logged").first.tap()
@@ -572,6 +571,34 @@ def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_sessio
     is_laid_out = "each => getComputedStyle(each).contentVisibility === 'visible'"
     assert page.evaluate(f"[...document.querySelectorAll('.transcript .msg')].every({is_laid_out})")
     expect(page.locator(".transcript .msg").last).to_be_visible()
+    print_page = "window.dispatchEvent(new Event('beforeprint'))"
+    note = page.locator("[data-folded-on-paper]")
+    page.evaluate(print_page)
+    expect(note).to_be_visible()
+    folded = page.evaluate("[...document.querySelectorAll('[data-folded]')].map(each => Number(each.dataset.folded))")
+    expect(note).to_contain_text(f"Messages that are folded and not printed: {sum(folded):,}.")
+    page.emulate_media(media="screen")
+    expect(note).to_be_hidden()
+    fold = page.locator(".more.between")
+    opened = int(fold.get_attribute("data-folded") or 0)
+    page.get_by_role("link", name=re.compile("^Show the next")).first.click()
+    expect(fold).to_have_attribute("data-folded", str(opened - 24))
+    page.evaluate(print_page)
+    expect(note.locator("b")).to_have_text(f"{sum(folded) - 24:,}")
+
+
+def test_paper_has_exact_times_and_no_buttons_of_a_decision(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    start_agent(site, order_number)
+    page = open_page("alice")
+    page_actions.open_refund_card(page, order_number)
+    page.emulate_media(media="print")
+    for control in page.locator(".deciding :is(.btn, button:not(.term), input, textarea)").all():
+        expect(control).to_be_hidden()
+    printed = "each => getComputedStyle(each, '::after').content === JSON.stringify(each.title)"
+    assert page.evaluate(f"[...document.querySelectorAll('time[data-time=ago]')].every({printed})")
+    assert page.locator("time[data-time=ago]").count()
 
 
 @only_exhaustive

@@ -54,6 +54,17 @@ def save_long_output(database: str) -> None:
         checkpointer.save_checkpoint("long-output", messages, None, 0)
 
 
+def save_search_without_a_result(database: str) -> None:
+    """Save the session `open-search`, in which a search that is not logged has no result."""
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Where is it?"},
+        {"role": "assistant", "content": [_as_tool_use("Grep", {"pattern": "lamp"})]},
+    ]
+    with SyncCheckpointer.open(database) as checkpointer:
+        checkpointer.start_session("open-search", "An open search")
+        checkpointer.save_checkpoint("open-search", messages, None, 0)
+
+
 def save_long_names(database: str) -> None:
     """Save a session whose names are as long as names can be, with a call that needs two approvals."""
     registry = ToolRegistry()

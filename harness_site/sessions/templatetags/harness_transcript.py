@@ -323,6 +323,13 @@ def count_messages_after_window(shown: Conversation) -> int:
     return shown.place.length - shown.upto
 
 
+@register.simple_tag
+def count_messages_folded_beside_windows(shown: Conversation, first_prompt: Conversation | None) -> int:
+    """Return the number of messages of a version that neither a window nor the one with the first prompt has."""
+    windows = [shown] if first_prompt is None else [shown, first_prompt]
+    return shown.place.length - sum(window.upto - window.first for window in windows)
+
+
 @register.filter
 def count_messages_between_window_and_position(shown: Conversation, position: int) -> int:
     """Return the number of messages after a window and before a position."""
