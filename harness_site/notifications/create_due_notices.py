@@ -20,7 +20,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall, Workspace
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.notifications.models import Delivery, Event, Notice, NoticedCall
-from harness_site.notifications.recipients import list_recipients
+from harness_site.notifications.recipients import Recipient, list_recipients
 
 #: Time in which a notice collects calls before it is sent: longer than two rounds of the sweeper, and long enough for a
 #: verify hook to settle a call that nobody has to look at then.
@@ -111,6 +111,11 @@ def _add_calls_to_open_or_new_notice(
     notice = similar_notices.select_for_update().filter(closed=False).first()
     if notice is None:
         notice = _create_open_notice_with_deliveries(workspace, event, tool, similar_notices.first(), now)
+    elif not notice.deliveries.exists() and (recipients := list_recipients(workspace, event)):
+        # Nobody was to get it when it was created. Only a delivery closes a notice.
+        notice.send_at = max(notice.send_at, now + GATHER)
+        notice.save(update_fields=["send_at"])
+        _create_deliveries(notice, recipients)
     NoticedCall.objects.bulk_create(
         [NoticedCall(notice=notice, tool_call=call, event=event, status=call.status) for call in calls]
     )
@@ -123,12 +128,20 @@ def _create_open_notice_with_deliveries(
     if previous_notice is not None and event in APART:
         send_at = max(send_at, previous_notice.send_at + APART[event])
     notice = Notice.objects.create(workspace_id=workspace, event=event, tool=tool, send_at=send_at)
+    _create_deliveries(notice, list_recipients(workspace, event))
+    return notice
+
+
+def _create_deliveries(notice: Notice, recipients: Iterable[Recipient]) -> None:
     Delivery.objects.bulk_create(
         [
             Delivery(
-                notice=notice, webhook=recipient.webhook, user=recipient.user, recipient=recipient.label, due_at=send_at
+                notice=notice,
+                webhook=recipient.webhook,
+                user=recipient.user,
+                recipient=recipient.label,
+                due_at=notice.send_at,
             )
-            for recipient in list_recipients(workspace, event)
+            for recipient in recipients
         ]
     )
-    return notice

@@ -55,6 +55,32 @@ class TestPendingCalls:
         first, second = Notice.objects.order_by("pk")
         assert second.send_at - first.send_at == APART[Event.INTERRUPTED]
 
+    def test_calls_from_before_the_first_receiver_are_in_its_first_message(self, settings: Settings) -> None:
+        settings.MAIL_SERVER = None
+        interrupted()
+        create_due_notices()
+        assert [notices(), deliveries()] == [[("interrupted", "refund_card", 1)], []]
+        Notice.objects.update(send_at=F("send_at") - timedelta(days=1))
+        webhook = make_webhook("https://example.com/hook")
+        interrupted()
+        before = clock.read_database_time("default")
+        create_due_notices()
+        assert notices() == [("interrupted", "refund_card", 2)]
+        delivery = Delivery.objects.get()
+        assert delivery.webhook == webhook
+        assert delivery.due_at == Notice.objects.get().send_at >= before + GATHER
+
+    def test_calls_after_a_removed_receiver_reach_the_next_one(self, settings: Settings) -> None:
+        settings.MAIL_SERVER = None
+        removed = make_webhook("https://example.com/old")
+        interrupted()
+        create_due_notices()
+        removed.delete()
+        webhook = make_webhook("https://example.com/new")
+        interrupted()
+        create_due_notices()
+        assert [each.webhook for each in Delivery.objects.all()] == [webhook]
+
     def test_other_tools_states_and_workspaces_get_separate_messages(self) -> None:
         interrupted()
         interrupted("send_mail")
