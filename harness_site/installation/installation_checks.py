@@ -58,6 +58,8 @@ _CLOCK_WARNING: Final = timedelta(seconds=2)
 _DISK_WARNING: Final = (0.10, 2 * 1024**3)
 _DISK_ALARM: Final = (0.03, 512 * 1024**2)
 _COUNTED: Final = 100
+#: Number of the oldest and of the newest sessions that are looked at for a missing seal.
+_EXAMINED_SESSIONS: Final = 1000
 
 
 class Level(StrEnum):
@@ -121,7 +123,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("quarantine", _("Quarantine"), lambda: get_quarantine_status(workspace)),
         ("seals", _("Seals"), get_seal_status),
         ("decisions", _("Signed decisions"), get_decision_signature_status),
-        ("witness", _("Witness"), build_no_audit_witness_status),
+        ("anchor", _("Anchor of the audit trail"), build_audit_anchor_status),
         ("clock", _("Clock"), get_database_clock_status),
         ("disk", _("Disk"), get_disk_space_status),
     ]
@@ -440,7 +442,26 @@ def get_seal_status() -> Status:
             advice,
             prefix_management_command_with_program("seal_sessions"),
         )
+    if _has_session_without_seal():
+        unsealed = _("There are sessions without a seal: no agent can continue them, and no page shows them.")
+        advice = _(
+            "If an agent runs without HARNESS_SEAL_KEY, set it there first. Then run this once, while you trust the "
+            "database:"
+        )
+        line = prefix_management_command_with_program("seal_sessions")
+        return Status("seals", _("Seals"), Level.ATTENTION, f"{summary} {unsealed}", advice, line)
     return _get_session_witness_status(summary)
+
+
+def _has_session_without_seal() -> bool:
+    """Return whether the oldest sessions have no seal, as those from before sealing, or the newest, as those of an
+    agent without the key."""
+    return any(
+        Session.objects.filter(
+            pk__in=Session.objects.order_by(order).values("pk")[:_EXAMINED_SESSIONS], row_seal=None
+        ).exists()
+        for order in ("pk", "-pk")
+    )
 
 
 def _get_session_witness_status(summary: str) -> Status:
@@ -511,16 +532,18 @@ def _get_unsigned_decision_status(title: str, summary: str) -> Status:
     return Status("decisions", title, Level.OK, summary)
 
 
-def build_no_audit_witness_status() -> Status:
-    """Report the external witness of the audit trail. This version has none."""
-    missing = _("There is no witness.")
-    consequence = _("Nothing outside of this database vouches for the audit trail.")
+def build_audit_anchor_status() -> Status:
+    """Say how to keep an anchor of the audit trail. This program cannot know whether somebody does."""
     advice = _(
         "Keep the output of this command where the administrators of the database cannot write, for example by mail:"
     )
-    summary = f"{missing} {consequence}"
     return Status(
-        "witness", _("Witness"), Level.OFF, summary, advice, prefix_management_command_with_program("verify_audit")
+        "anchor",
+        _("Anchor of the audit trail"),
+        Level.OFF,
+        _("Nothing outside of this database vouches for the audit trail."),
+        advice,
+        prefix_management_command_with_program("verify_audit"),
     )
 
 

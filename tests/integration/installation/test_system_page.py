@@ -1,6 +1,7 @@
 """The system page, the probes, and the first steps, which share their checks."""
 
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def admin() -> Client:
 
 def test_page_lists_every_check(admin: Client) -> None:
     text = visible_text(admin.get("/settings/system/"))
-    for words in ("Harness 0.1.0", "migrations applied", "HARNESS_EMAIL_URL", "Witness"):
+    for words in ("Harness 0.1.0", "migrations applied", "HARNESS_EMAIL_URL", "Anchor of the audit trail"):
         assert words in text
     assert ("PostgreSQL" if connection.vendor == "postgresql" else "SQLite") in text
     assert "between this machine and the database" in text
@@ -66,6 +67,17 @@ def test_page_names_the_missing_guarantee_of_seals(
 ) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = key, required
     assert words in visible_text(admin.get("/settings/system/"))
+
+
+def test_page_names_sessions_from_before_the_seals(admin: Client, settings: Settings) -> None:
+    settings.HARNESS_SEAL_KEY = ""
+    make_session()
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    text = visible_text(admin.get("/settings/system/"))
+    assert "There are sessions without a seal" in text
+    assert "python manage.py seal_sessions" in text
+    call_command("seal_sessions", stdout=StringIO())
+    assert "There are sessions without a seal" not in visible_text(admin.get("/settings/system/"))
 
 
 def test_the_page_names_the_witness_or_what_is_wrong_with_it(admin: Client, settings: Settings, tmp_path: Path) -> None:
