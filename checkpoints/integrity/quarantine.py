@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +49,11 @@ logger = logging.getLogger(__name__)
 
 #: Errors of Python that a value of another type than its column may raise where it is read.
 UNREADABLE_VALUE_ERRORS = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, MemoryError)
+#: Seconds in which the same message about skipped sessions is logged once: sweeps repeat every few seconds.
+_SKIP_REPEATED_AFTER = 3600.0
+#: Largest number of such messages that are remembered.
+_MAX_REMEMBERED_SKIPS = 1000
+_skip_logged_at: dict[str, float] = {}
 #: Largest number of altered rows that the mark of a session names.
 MAX_NAMED_PROBLEMS = 20
 
@@ -151,9 +158,20 @@ def quarantine_and_skip_altered_session(using: str, session_pk: int) -> Iterator
         )
         if not is_error_about_one_session(typed):
             raise
-        logger.error("The session with the key %s was skipped: %s", session_pk, typed)
+        log_skipped_sessions(f"The session with the key {session_pk} was skipped: {typed}")
         if isinstance(typed, IntegrityError) and typed.is_alteration:
             try_quarantine_session_if_altered(session_pk if typed.session_pk is None else typed.session_pk, using=using)
+
+
+def log_skipped_sessions(message: str) -> None:
+    """Log that a sweep has skipped sessions: the same message once in an hour of this process."""
+    now = time.monotonic()
+    if now - _skip_logged_at.get(message, -math.inf) < _SKIP_REPEATED_AFTER:
+        return
+    if len(_skip_logged_at) >= _MAX_REMEMBERED_SKIPS:
+        _skip_logged_at.clear()
+    _skip_logged_at[message] = now
+    logger.error("%s", message)
 
 
 def is_unverifiable_session_error_or_raise(error: SealError) -> bool:

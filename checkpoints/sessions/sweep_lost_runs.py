@@ -3,7 +3,6 @@ agent."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from itertools import islice
 
@@ -24,8 +23,6 @@ from checkpoints.sessions import take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import list_live_client_states
 from checkpoints.store.database_client_state import Store
-
-logger = logging.getLogger(__name__)
 
 #: Number of sessions whose rows are verified together before they are looked at one by one.
 _VERIFIED_TOGETHER = 200
@@ -84,8 +81,9 @@ def _iterate_session_pks_with_verifiable_seals(using: str, session_pks: Iterator
                     skipped[pk] = error
         if skipped:
             first = min(skipped)
-            message = "%s sessions were skipped, one of them with the key %s: %s"
-            logger.error(message, len(skipped), first, skipped[first])
+            quarantine.log_skipped_sessions(
+                f"{len(skipped)} sessions were skipped, one of them with the key {first}: {skipped[first]}"
+            )
         yield from (pk for pk in batch if pk not in skipped)
 
 

@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.db import keyset_pagination
 from checkpoints.exceptions import SealKeyMissing
+from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Join, PeerCall, Session, ToolCall
 from checkpoints.peers import Notice, Swept
 from tests.conftest import Open
@@ -107,6 +108,28 @@ def test_sessions_sealed_with_an_unknown_key_do_not_keep_the_sweep_from_the_othe
     assert [cp.sweep_lost_runs(limit=1) for _ in range(3)] == [["d"], ["e"], []]
     assert [cp.sweep_deadlines(limit=1).expired for _ in range(3)] == [("call of d",), ("call of e",), ()]
     assert list_quarantined() == []
+
+
+def test_sessions_that_each_sweep_skips_are_logged_once(
+    open_checkpointer: Open, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(quarantine, "_skip_logged_at", {})
+    settings.HARNESS_SEAL_KEY = OTHER_KEY
+    for name in "ab":
+        pause(open_checkpointer(), join(f"join {name}", f"call of {name}"), session_id=f"paused {name}")
+        start_session(open_checkpointer(), name)
+        lose_run(name)
+    expire_deadlines("call of a", "call of b")
+    settings.HARNESS_SEAL_KEY = KEY
+    cp = open_checkpointer()
+    logged = []
+    for _ in range(2):
+        cp.sweep_lost_runs()
+        cp.sweep_deadlines()
+        logged.append([each for each in caplog.messages if "skipped" in each])
+        caplog.clear()
+    assert logged[0]
+    assert logged[1] == []
 
 
 def test_number_of_statements_of_a_sweep_does_not_grow_with_sessions_that_cannot_be_verified(
