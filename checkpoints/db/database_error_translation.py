@@ -104,7 +104,8 @@ def _translate_error_and_close_broken_connections(
     if "permission denied" in lowered:
         missing_right = (
             "The login lacks a right. An administrator grants those of agents with `harness create_agent_login "
-            "--rights-only`, and those of all roles with the SQL of `harness database_roles`."
+            "--rights-only`, and those of all roles with the SQL of `harness database_roles`. Where there are such "
+            "roles, commands that migrate, delete, seal or sign need a login in the role that migrates."
         )
         return StorageError(f"{description} {missing_right}", may_have_happened=False)
     if "unable to open database file" in lowered:

@@ -241,5 +241,6 @@ class DecisionKeyInvalid(SealError):
         f"{IN_PROJECT}"
     )
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, hint: str = "") -> None:
+        self.hint = hint or self.hint
         super().__init__(f"The keys of decisions cannot be used: {why}.")

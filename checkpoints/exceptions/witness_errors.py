@@ -115,6 +115,5 @@ class WitnessBehind(WitnessError):
 
     def __init__(self, session_id: str, known: int, stored: int) -> None:
         self.session_id, self.known, self.stored = session_id, known, stored
-        super().__init__(
-            f"Session {session_id!r} is at write {stored} in the database, and the witness ends at write {known}."
-        )
+        ends = "does not know the session" if known < 0 else f"ends at write {known}"
+        super().__init__(f"Session {session_id!r} is at write {stored} in the database, and the witness {ends}.")

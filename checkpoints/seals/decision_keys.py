@@ -70,7 +70,10 @@ def get_decision_keys() -> DecisionKeys | None:
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
     except ImportError:
-        raise DecisionKeyInvalid("the package cryptography, which verifies signatures, is not installed") from None
+        raise DecisionKeyInvalid(
+            "the package cryptography, which verifies signatures, is not installed",
+            hint='Install it: `pip install "harness-checkpoints[secrets]"`. Nothing was run.',
+        ) from None
     verifying = {compute_key_id(raw): Ed25519PublicKey.from_public_bytes(raw) for raw in public}
     if len(verifying) != len(public):
         raise DecisionKeyInvalid(f"{VERIFY_SETTING} has the same key twice")

@@ -267,6 +267,7 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
         (without_rights,) = run_commands(with_options.partition("'")[2].removesuffix("'"), "pending")
         assert "permission denied" in without_rights.error
         assert "The login lacks a right." in without_rights.error
+        assert "need a login in the role that migrates" in without_rights.error
         second = printed.error_output.strip().removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
         assert value(second, "SELECT count(*) FROM checkpoints_session") == 1
 

@@ -148,10 +148,14 @@ def test_lost_or_restored_witness_is_detected(cp: SyncCheckpointer, witness: Pat
         cp.resume("s")
     with pytest.raises(WitnessTruncated):
         cp.start_session("t")
-    for content in (early, b"", newest[: len(early) + 10]):
+    for content, known in (
+        (early, "ends at write"),
+        (b"", "does not know the session"),
+        (newest[: len(early) + 10], "witness"),
+    ):
         witness.write_bytes(content)
         forget_witness()
-        with pytest.raises(WitnessBehind):
+        with pytest.raises(WitnessBehind, match=known):
             cp.resume("s")
     witness.unlink()
     forget_witness()
