@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from checkpoints.calls import call_queries, require_unaltered_call, signed_decisions
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
@@ -121,9 +122,13 @@ def _list_calls_since_last_version(store: Store, session: Session) -> list[ToolC
 
 
 def _select_calls_at_step_without_workflow_steps(session: int, step: int) -> QuerySet[ToolCall]:
-    steps = WorkflowStep.objects.filter(session=session).values("call_id")
-    calls = ToolCall.objects.filter(session=session, step=step).exclude(call_id__in=steps)
-    return calls.select_related("run")
+    return _select_calls_without_workflow_steps().filter(session=session, step=step)
+
+
+@cache
+def _select_calls_without_workflow_steps() -> QuerySet[ToolCall]:
+    steps = WorkflowStep.objects.filter(session=OuterRef("session"), call_id=OuterRef("call_id"))
+    return ToolCall.objects.filter(~Exists(steps)).select_related("run")
 
 
 def _find_unanswered_logged_attempt(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from operator import attrgetter
 
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import QuerySet
 
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
@@ -18,13 +20,18 @@ def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
     """
     memberships: list[Membership] | None = getattr(user, "memberships_read", None)
     if memberships is None:
-        of_user = Membership.objects.filter(user=user.pk).select_related("workspace__masking")
+        of_user = _select_memberships_with_workspace_and_masking().filter(user=user.pk)
         # There are few, and a statement with an order takes twice as long to build.
         memberships = sorted(of_user, key=attrgetter("pk"))
         for membership in memberships:
             membership.user = user  # type: ignore[assignment]
         user.memberships_read = memberships  # type: ignore[attr-defined]
     return memberships
+
+
+@cache
+def _select_memberships_with_workspace_and_masking() -> QuerySet[Membership]:
+    return Membership.objects.select_related("workspace__masking")
 
 
 def may_user_decide_in_a_workspace(user: AbstractBaseUser) -> bool:

@@ -40,7 +40,7 @@ class StoredSize(Func):
 def load_known_secrets_of_session(session: int) -> frozenset[str]:
     """Return the secret values in the arguments of a session's calls, for the current reader."""
     rules = masker.get_current_masking_rules()
-    calls = _select_calls_with_small_arguments().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
+    calls = _select_newest_calls_with_small_arguments().filter(session=session)[:_MAX_CALLS]
     return frozenset() if rules is None else _collect_secret_values_by_session(calls, rules).get(session, frozenset())
 
 
@@ -55,7 +55,7 @@ def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, froze
 
 
 def _collect_secret_values_by_session(
-    calls: QuerySet[ToolCall], rules: masker.MaskingRules
+    calls: QuerySet[ToolCall, tuple[int, str]], rules: masker.MaskingRules
 ) -> dict[int, frozenset[str]]:
     values: defaultdict[int, set[str]] = defaultdict(set)
     left = _BUDGET
@@ -69,15 +69,14 @@ def _collect_secret_values_by_session(
 
 
 def _iterate_call_arguments_that_may_hold_secrets(
-    calls: QuerySet[ToolCall], rules: masker.MaskingRules
+    calls: QuerySet[ToolCall, tuple[int, str]], rules: masker.MaskingRules
 ) -> Iterator[tuple[int, str]]:
     """Yield session and arguments of the calls that may have a secret, the newest first, those of all sessions in turn,
     so that each has its share of the budget.
 
     Most pages have few calls. A server-side cursor, which takes several statements, reads only those after the first.
     """
-    columns = calls.values_list("session_id", "args")
-    first = list(columns[:_FIRST_CALLS])
+    first = list(calls[:_FIRST_CALLS])
     ranks: Counter[int] = Counter()
     turns = []
     for session, args in _filter_calls_with_secret_named_arguments(first, rules):
@@ -85,7 +84,7 @@ def _iterate_call_arguments_that_may_hold_secrets(
         turns.append((ranks[session], session, args))
     yield from ((session, args) for _, session, args in sorted(turns))
     if len(first) == _FIRST_CALLS:
-        yield from _filter_calls_with_secret_named_arguments(columns[_FIRST_CALLS:].iterator(), rules)
+        yield from _filter_calls_with_secret_named_arguments(calls[_FIRST_CALLS:].iterator(), rules)
 
 
 def _filter_calls_with_secret_named_arguments(
@@ -102,15 +101,18 @@ def _filter_calls_with_secret_named_arguments(
             yield from [row for row in texts if rules.may_contain_secret_name(row[1])]
 
 
-def _select_newest_calls_of_sessions(sessions: Collection[int]) -> QuerySet[ToolCall]:
+def _select_newest_calls_of_sessions(sessions: Collection[int]) -> QuerySet[ToolCall, tuple[int, str]]:
     """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
     finds without reading the others."""
     oldest_read = _select_sessions_with_oldest_step_to_search().filter(pk__in=sessions)
     long_sessions = {session: step for session, step in oldest_read if step is not None}
+    calls = _select_calls_with_small_arguments_by_key()
+    if not long_sessions:
+        return calls.filter(session__pk__in=sessions)
     is_read = Q(session__pk__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
         is_read |= Q(session=session, step__gte=step)
-    return _select_calls_with_small_arguments().filter(is_read).order_by("-pk")
+    return calls.filter(is_read)
 
 
 @cache
@@ -122,8 +124,20 @@ def _select_sessions_with_oldest_step_to_search() -> QuerySet[Session, tuple[int
 
 
 @cache
-def _select_calls_with_small_arguments() -> QuerySet[ToolCall]:
-    return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_MAX_ARGUMENT_BYTES)
+def _select_calls_with_small_arguments() -> QuerySet[ToolCall, tuple[int, str]]:
+    """Select the session and the arguments of each call whose arguments are small."""
+    calls = ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_MAX_ARGUMENT_BYTES)
+    return calls.values_list("session_id", "args")
+
+
+@cache
+def _select_newest_calls_with_small_arguments() -> QuerySet[ToolCall, tuple[int, str]]:
+    return _select_calls_with_small_arguments().order_by("-step", "-pk")
+
+
+@cache
+def _select_calls_with_small_arguments_by_key() -> QuerySet[ToolCall, tuple[int, str]]:
+    return _select_calls_with_small_arguments().order_by("-pk")
 
 
 def mask_session_secrets_until_response(session: int) -> None:

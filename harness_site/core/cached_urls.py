@@ -6,13 +6,15 @@ A project may include the site below `i18n_patterns`, where each page has a path
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from django.conf import settings
 from django.templatetags.static import static
 from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils import translation
 
+#: Module of the URLs, prefix of all paths, and language.
+PlaceOfPages: TypeAlias = tuple[str, str, str | None]
 #: Key that a reversed URL has in place of the first one that is filled in. No other part of a path is such a number.
 _FIRST_PLACEHOLDER: Final = 10**17
 
@@ -24,8 +26,17 @@ def get_page_path(view_name: str, *keys: int) -> str:
         view_name: Name of the URL with its namespace.
         keys: Arguments of the URL: primary keys, or none.
     """
-    urlconf = get_urlconf() or settings.ROOT_URLCONF
-    path = _reverse_url_template_cached(view_name, len(keys), urlconf, get_script_prefix(), translation.get_language())
+    return build_page_path(get_place_of_pages(), view_name, *keys)
+
+
+def get_place_of_pages() -> PlaceOfPages:
+    """Return where the pages are at the moment. Finding it takes most of the time of finding the path of a page."""
+    return get_urlconf() or settings.ROOT_URLCONF, get_script_prefix(), translation.get_language()
+
+
+def build_page_path(place: PlaceOfPages, view_name: str, *keys: int) -> str:
+    """Return what `get_page_path` does, for pages at the place that `get_place_of_pages` has returned."""
+    path = _reverse_url_template_cached(view_name, len(keys), *place)
     return path.format(*keys) if keys else path
 
 

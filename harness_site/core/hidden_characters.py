@@ -49,7 +49,7 @@ _CONTROL_PICTURES: Final = 0x2400
 
 def replace_hidden_characters_by_names(text: str) -> str:
     """Name each hidden character in place: `␂`, `‹U+202E›`. Tabs and line feeds are kept."""
-    if not _may_have_hidden_characters(text):
+    if (text.isascii() and text.isprintable()) or not _may_have_hidden_characters(text):
         return text
     return _HIDDEN.sub(_format_hidden_character_as_symbol_or_code_point, text.replace("\r\n", "\n"))
 

@@ -161,6 +161,11 @@ def find_visible_amount(args: Any) -> Amount | None:
     return found
 
 
+def may_have_amount(args: str) -> bool:
+    """Return whether the JSON of arguments may hold the amount of a call, without parsing it."""
+    return "amount" in args or "price" in args or "\\" in args
+
+
 def find_amount_argument_name(args: Any) -> str | None:
     """Return the name of the argument that holds the amount of a call; None if there is none."""
     return next((name for name in _NAMES if name in args), None) if isinstance(args, dict) else None

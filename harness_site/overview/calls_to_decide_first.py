@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -13,7 +12,7 @@ from django.db.models import QuerySet
 from django.utils.translation import ngettext
 
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.call_sentences import format_call_sentence
@@ -33,14 +32,19 @@ from harness_site.review.selectors.pending_calls import (
     BoundedCount,
     DeadlineFilter,
     get_waiting_since,
-    select_undecided_calls,
+    select_deadlines_of_undecided_calls,
 )
-from harness_site.review.selectors.pending_calls_by_eligible_decider import CallsByDecider
+from harness_site.review.selectors.pending_calls_by_eligible_decider import (
+    CallsByDecider,
+    list_deadlines_over_or_within_day,
+    list_keys_of_longest_waiting_calls,
+    list_statuses_of_calls_handed_to_reader,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CallToDecideRow:
-    """Row of the list: a call, or the calls of an outage, of which `call` is None and `title` is masked.
+    """Row of the list: a call, or the calls of an outage, of which `call` is None. `title` is masked.
 
     `agents` names the agent of these calls, or says how many agents there are. `deadline` is None unless it is over or
     within the next day, and `is_urgent` says whether it is over or within the next hour. `is_own` says whether the
@@ -91,7 +95,7 @@ class CallsToDecideFirst:
 def load_calls_to_decide_first(
     reader: Membership, waiting: CallsByDecider, agent: str = "", *, limit: int
 ) -> CallsToDecideFirst:
-    """List the calls to decide first with four queries. Calls that were interrupted together are one row.
+    """List the calls to decide first with up to six queries. Calls that were interrupted together are one row.
 
     The order is that of the review queue: what was handed to the reader, what is due within a day, what was interrupted
     together, and then what has waited longest. What the reader may not decide comes last.
@@ -107,12 +111,15 @@ def load_calls_to_decide_first(
     now = clock.now()
     calls = ToolCall.objects.filter(workspace=reader.workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
-    deadlines = _load_deadlines_over_or_within_day(reader.workspace_id, agent, now)
+    deadlines = None if agent else list_deadlines_over_or_within_day(waiting, now)
+    if deadlines is None:
+        deadlines = _load_deadlines_over_or_within_day(reader.workspace_id, agent, now)
     overdue = [pk for pk, deadline in deadlines.items() if deadline < now]
     overdue_for_admins = frozenset([] if reader.role == Role.ADMIN else overdue)
     others = waiting.pks_of_others | overdue_for_admins
     can_decide = reader.has_role(Role.APPROVER)
-    handed = frozenset(load_statuses_of_undecided_calls_handed_to(reader))
+    handed_calls = list_statuses_of_calls_handed_to_reader(waiting, reader, now)
+    handed = frozenset(load_statuses_of_undecided_calls_handed_to(reader) if handed_calls is None else handed_calls)
     outages = [] if agent else outage_groups.list_open_outages(reader.workspace)[: outage_groups.MOST_GROUPS]
     grouped = frozenset(chain.from_iterable(outage.call_pks for outage in outages))
     due = [pk for pk in deadlines if pk not in grouped]
@@ -120,7 +127,8 @@ def load_calls_to_decide_first(
     # Beside these, only calls that the reader cannot decide may be due within a day.
     candidates = {*own_due, *[pk for pk in due if pk in others][:limit], *sorted(others - grouped)[:limit]}
     candidates.update(handed - grouped)
-    found = _query_chosen_and_longest_waiting_calls(calls, candidates, grouped | others, limit)
+    candidates.update(_list_keys_of_longest_waiting_calls(waiting, calls, grouped | others, agent, limit))
+    found = _load_calls_with_agents(calls, candidates)
     rows = [
         CallToDecideRow(
             call,
@@ -152,28 +160,35 @@ def _order_rows_as_in_queue(rows: Sequence[CallToDecideRow]) -> list[CallToDecid
 
 
 def _add_details_to_rows_alike(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
-    """Add to the rows whose calls have the same sentence the arguments in which these calls differ."""
-    sentences = ["" if row.call is None else format_call_sentence(row.call) for row in rows]
+    """Add the sentences of calls, and the arguments in which calls with the same sentence differ."""
+    sentences = [row.title if row.call is None else format_call_sentence(row.call) for row in rows]
     args = [None if row.call is None else parse_json_or_text(row.call.args_json_in_caller_order) for row in rows]
+    calls = [(row.call is not None and sentence, own) for row, own, sentence in zip(rows, args, sentences, strict=True)]
     return [
-        replace(row, details=_describe_differences(own, sentence, alike))
-        if sentence
-        and len(alike := [each for each, other in zip(args, sentences, strict=True) if other == sentence]) > 1
-        else row
+        row
+        if row.call is None
+        else replace(
+            row,
+            title=sentence,
+            details=_describe_differences(own, sentence, [each for said, each in calls if said == sentence]),
+        )
         for row, own, sentence in zip(rows, args, sentences, strict=True)
     ]
 
 
 def _describe_differences(own: Any, sentence: str, alike: Sequence[Any]) -> str:
+    if not sentence or len(alike) < 2:
+        return ""
     return describe_differing_arguments(
         own, find_names_of_visibly_differing_arguments(alike), sentence, is_amount_shown=False
     )
 
 
 def _add_agents(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
-    """Load the agents of all rows with one query."""
-    pks = sorted(chain.from_iterable(row.call_pks for row in rows))
-    agent_of_call = dict(ToolCall.objects.filter(pk__in=pks).values_list("pk", "session__agent"))
+    """Add the agents of all rows; those of the calls of outages are loaded with one query."""
+    pks = sorted(chain.from_iterable(row.call_pks for row in rows if row.call is None))
+    agent_of_call = dict(ToolCall.objects.filter(pk__in=pks).values_list("pk", "session__agent")) if pks else {}
+    agent_of_call |= {row.call.pk: row.call.session.agent for row in rows if row.call is not None}
     return [
         replace(row, agents=_name_or_count_agents({agent_of_call.get(pk, "") for pk in row.call_pks} - {""}))
         for row in rows
@@ -188,24 +203,36 @@ def _name_or_count_agents(agents: Set[str]) -> str:
 
 def _load_deadlines_over_or_within_day(workspace: int, agent: str, now: datetime) -> dict[int, datetime]:
     """Load the deadlines of the calls that are overdue or due within a day, by key, the nearest first."""
-    calls = _select_deadlines_of_undecided_calls().filter(
+    calls = select_deadlines_of_undecided_calls().filter(
         workspace=workspace, due__lt=now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]
     )
     calls = calls.filter(session__agent=agent) if agent else calls
-    return dict(calls[: COUNT_LIMIT + 1])
+    return {pk: deadline for pk, _status, deadline in calls[: COUNT_LIMIT + 1]}
 
 
-def _query_chosen_and_longest_waiting_calls(
-    calls: QuerySet[ToolCall], pks: Iterable[int], elsewhere: Iterable[int], limit: int
-) -> QuerySet[ToolCall]:
-    """Load the calls with these keys and those that have waited longest, except those that are `elsewhere`."""
-    left, selected = calls.exclude(pk__in=sorted(elsewhere)), _select_calls_with_columns_for_sentence()
-    longest = (
-        left.filter(status=status).order_by(queue_order.WAITING_SINCE, "pk")[:limit]
+def _list_keys_of_longest_waiting_calls(
+    waiting: CallsByDecider, calls: QuerySet[ToolCall], elsewhere: Collection[int], agent: str, limit: int
+) -> list[int]:
+    """List the keys of the calls that have waited longest, except those that are `elsewhere`: `limit` or a few more."""
+    in_order = None if agent else list_keys_of_longest_waiting_calls(waiting, UNDECIDED_CALL_STATUSES)
+    if in_order is not None:
+        return [pk for pk in in_order if pk not in elsewhere][:limit]
+    left = calls.exclude(pk__in=sorted(elsewhere)).order_by(queue_order.WAITING_SINCE, "pk")
+    # SQLite limits no part of a union, but what its parts select from.
+    interrupted, awaiting = (
+        ToolCall.objects.filter(pk__in=left.filter(status=status).values("pk")[:limit]).values_list("pk", flat=True)
         for status in (CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL)
     )
-    waiting = (selected.filter(pk__in=query.values("pk")) for query in longest)
-    return selected.filter(pk__in=calls.filter(pk__in=sorted(pks)).values("pk")).union(*waiting)
+    return list(interrupted.union(awaiting, all=True))
+
+
+def _load_calls_with_agents(calls: QuerySet[ToolCall], pks: Collection[int]) -> list[ToolCall]:
+    """Load those of the calls with these keys, with their agents; no query for no keys."""
+    if not pks:
+        return []
+    columns = ("tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within")
+    found = calls.filter(pk__in=sorted(pks)).select_related("session")
+    return list(found.only("session", "session__agent", *columns))
 
 
 def _build_outage_row(
@@ -236,17 +263,3 @@ def _build_outage_row(
 
 def _is_urgent(deadline: datetime | None, now: datetime) -> bool:
     return deadline is not None and deadline < now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
-
-
-@cache
-def _select_deadlines_of_undecided_calls() -> QuerySet[Any, Any]:
-    calls: QuerySet[Any, Any] = select_undecided_calls(None).filter(decide_within__isnull=False)
-    calls = calls.annotate(due=queue_order.build_deadline_expression())
-    return calls.order_by("due", "pk").values_list("pk", "due")
-
-
-@cache
-def _select_calls_with_columns_for_sentence() -> QuerySet[ToolCall]:
-    return ToolCall.objects.only(
-        "session", "tool", "args", "args_order", "sentence", "status", "issued_at", "interrupted_at", "decide_within"
-    )

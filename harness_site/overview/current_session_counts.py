@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
@@ -50,7 +50,7 @@ class CurrentCounts:
 def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCounts:
     """Load the counts with five queries; with `agent`, those of this agent.
 
-    Reading a thousand flags takes less time than building a query that counts those of a subquery.
+    Reading a thousand flags or keys takes less time than building a query that counts those of a subquery.
     """
     of_agent = {"agent": agent} if agent else {}
     runs_of_agent = {"session__agent": agent} if agent else {}
@@ -61,7 +61,7 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
     ready = list(_select_last_activity_of_ready_sessions().filter(workspace=workspace, **of_agent)[: LIMIT + 1])
     long_ago = convert_to_microseconds(clock.now() - RESUMED_WITHIN)
     paused = _select_review_and_paused_sessions().filter(workspace=workspace, **of_agent)
-    quarantined = Session.objects.filter(workspace=workspace, quarantined_at__isnull=False, **of_agent)
+    quarantined = _select_quarantined_sessions().filter(workspace=workspace, **of_agent)
     has_more_owned, has_more_unowned = len(leases) > LIMIT, len(losses) > LIMIT
     running = sum(leases)
     stalled = len(leases) - running + sum(losses)
@@ -71,8 +71,8 @@ def load_current_session_counts(workspace: int, agent: str = "") -> CurrentCount
         ready=_cap_count_at_limit(len(ready)),
         ready_since=convert_to_datetime(ready[0][0]) if ready else None,
         not_resumed_in_time_by_agent=Counter([name for since, name in ready[:LIMIT] if since < long_ago]),
-        paused=_cap_count_at_limit(paused[: LIMIT + 1].count()),
-        quarantined=_cap_count_at_limit(quarantined[: LIMIT + 1].count()),
+        paused=_cap_count_at_limit(len(paused[: LIMIT + 1])),
+        quarantined=_cap_count_at_limit(len(quarantined[: LIMIT + 1])),
     )
 
 
@@ -84,20 +84,26 @@ def count_lost_run_sessions_in_period_and_before(
     The list of sessions finds the same. The second count is None if there are too many runs to know it.
     """
     of_agent = {"session__agent": agent} if agent else {}
-    # With an index for its condition on the workspace, a plan reads all sessions of it instead of the few lost runs.
-    lost = Run.objects.alias(workspace_without_index=F("session__workspace") + 0).filter(
-        status=RunStatus.LOST,
+    lost = _select_lost_runs().filter(
         workspace_without_index=workspace,
         ended_at__gte=period.preceding_start,
         ended_at__lt=period.end,
         **of_agent,
     )
-    rows = list(lost.order_by("-ended_at").values_list("session", "ended_at")[: LIMIT + 1])
+    rows = list(lost[: LIMIT + 1])
     is_bounded = len(rows) > LIMIT
     sessions = {session for session, ended_at in rows[:LIMIT] if ended_at is not None and ended_at >= period.start}
     preceding = {session for session, ended_at in rows[:LIMIT] if ended_at is not None and ended_at < period.start}
     is_period_bounded = is_bounded and not preceding
     return BoundedCount(len(sessions), is_period_bounded), None if is_bounded else BoundedCount(len(preceding))
+
+
+@cache
+def _select_lost_runs() -> QuerySet[Any, Any]:
+    """Select session and end of each lost run, the newest first."""
+    # With an index for its condition on the workspace, a plan reads all sessions of it instead of the few lost runs.
+    runs = Run.objects.alias(workspace_without_index=F("session__workspace") + 0)
+    return runs.filter(status=RunStatus.LOST).order_by("-ended_at").values_list("session", "ended_at")
 
 
 def _cap_count_at_limit(number: int) -> BoundedCount:
@@ -133,6 +139,12 @@ def _select_last_activity_of_ready_sessions() -> QuerySet[Session, tuple[int, st
 
 
 @cache
-def _select_review_and_paused_sessions() -> QuerySet[Session]:
+def _select_review_and_paused_sessions() -> QuerySet[Session, int]:
     statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.PAUSED]
-    return Session.objects.filter(_IS_INACTIVE, status__in=statuses, quarantined_at=None)
+    paused = Session.objects.filter(_IS_INACTIVE, status__in=statuses, quarantined_at=None)
+    return paused.values_list("pk", flat=True)
+
+
+@cache
+def _select_quarantined_sessions() -> QuerySet[Session, int]:
+    return Session.objects.filter(quarantined_at__isnull=False).values_list("pk", flat=True)

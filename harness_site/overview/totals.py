@@ -443,13 +443,18 @@ def _select_tool_sums() -> QuerySet[Any, Any]:
 def _query_unsettled_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, tuple[int, str]]:
     """Query when the interrupted calls that are not settled yet were issued, in microseconds since 1970, and their
     tools."""
-    # Each was interrupted after it was issued, so the second bound changes nothing, except that an index has it.
-    unsettled = ToolCall.objects.filter(
-        ~COPIED_CALLS,
+    # Each was interrupted after it was issued, so the last bound changes nothing, except that an index has it.
+    in_period = _select_unsettled_calls().filter(
         workspace=scope.workspace,
-        status__in=sorted(UNSETTLED_CALL_STATUSES),
+        issued_at__gte=period.start,
+        issued_at__lt=period.end,
         interrupted_at__gte=period.start - _CLOCK_DIFFERENCE,
+        **({"session__agent": scope.agent} if scope.agent else {}),
     )
-    unsettled = unsettled.filter(session__agent=scope.agent) if scope.agent else unsettled
-    in_period = unsettled.filter(issued_at__gte=period.start, issued_at__lt=period.end)
-    return in_period.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), "tool")[:_MAX_UNSETTLED]
+    return in_period[:_MAX_UNSETTLED]
+
+
+@cache
+def _select_unsettled_calls() -> QuerySet[ToolCall, tuple[int, str]]:
+    unsettled = ToolCall.objects.filter(~COPIED_CALLS, status__in=sorted(UNSETTLED_CALL_STATUSES))
+    return unsettled.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), "tool")

@@ -53,42 +53,43 @@ NOBODY: Final = CallClaimsAndPresence()
 
 
 def load_claims_and_presence_of_calls(pks: Iterable[int], reader: Membership) -> dict[int, CallClaimsAndPresence]:
-    """Load the claim on each call and the people who look at it, by primary key; two queries."""
+    """Load the claim on each call and the people who look at it, by primary key; one query."""
     call_pks, now = sorted(pks), clock.now()
-    claims = {call: claim for call, *claim in _query_live_claims(call_pks, now)} if call_pks else {}
+    claims: dict[int, tuple[int, Claimed]] = {}
     names: defaultdict[int, list[str]] = defaultdict(list)
-    for pk, member, name in _query_recent_presence(call_pks, now - PRESENT_FOR) if call_pks else ():
-        if member != reader.pk:
-            names[pk].append(name)
+    for call in _select_claim_and_presence_of_calls().filter(pk__in=call_pks) if call_pks else ():
+        if call.claim__member is not None and _is_claim_live(call.claim__seen_at, call.claim__handed_by, now):
+            claimed = Claimed(
+                call.claim__member__user__username, call.claim__since, call.claim__handed_by, call.claim__note
+            )
+            claims[call.pk] = call.claim__member, claimed
+        member = call.presence__member
+        if member is not None and member != reader.pk and call.presence__seen_at > now - PRESENT_FOR:
+            names[call.pk].append(call.presence__member__user__username)
     return {
         pk: _build_claims_and_presence(claims.get(pk), tuple(sorted(names[pk])), reader)
         for pk in claims.keys() | names.keys()
     }
 
 
-def _query_live_claims(calls: list[int], now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
-    """Select call, member, username, start, and the colleague and the note of a hand-over, of each live claim."""
-    return _select_claim_columns().filter(build_live_claim_condition(now), call__pk__in=calls)
-
-
 @cache
-def _select_claim_columns() -> QuerySet[Claim, tuple[Any, ...]]:
-    return Claim.objects.values_list("call", "member", "member__user__username", "since", "handed_by", "note")
+def _select_claim_and_presence_of_calls() -> QuerySet[ToolCall, Any]:
+    """Select the claim on each call, which may have expired, and all who had it open, each in a row of its own."""
+    return ToolCall.objects.values_list(
+        *("pk", "claim__member", "claim__member__user__username", "claim__since", "claim__handed_by", "claim__note"),
+        *("claim__seen_at", "presence__member", "presence__member__user__username", "presence__seen_at"),
+        named=True,
+    )
+
+
+def _is_claim_live(seen_at: datetime, handed_by: str, now: datetime) -> bool:
+    """Return whether a claim has not expired, as `build_live_claim_condition` does."""
+    return seen_at > now - (HANDED_FOR if handed_by else CLAIMED_FOR)
 
 
 def build_live_claim_condition(now: datetime) -> Q:
     """Build the condition on claims that have not expired."""
     return Q(seen_at__gt=now - CLAIMED_FOR) | Q(handed_by__gt="", seen_at__gt=now - HANDED_FOR)
-
-
-def _query_recent_presence(calls: list[int], since: datetime) -> QuerySet[Presence, tuple[Any, ...]]:
-    """Select call, member and username of each member who has a card open."""
-    return _select_presence_columns().filter(call__pk__in=calls, seen_at__gt=since)
-
-
-@cache
-def _select_presence_columns() -> QuerySet[Presence, tuple[Any, ...]]:
-    return Presence.objects.values_list("call", "member", "member__user__username")
 
 
 def load_claims_and_presence_of_call(pk: int, reader: Membership) -> CallClaimsAndPresence:
@@ -106,18 +107,21 @@ def load_statuses_of_undecided_calls_handed_to(reader: Membership) -> dict[int, 
 
     They are in the order of the handovers, each primary key with its status.
     """
-    handed = Claim.objects.filter(member=reader, handed_by__gt="", seen_at__gt=clock.now() - HANDED_FOR)
-    rows = handed.order_by("since", "call").values_list("call__pk", "call__status")
+    rows = _select_handed_calls().filter(member=reader.pk, seen_at__gt=clock.now() - HANDED_FOR)
     return {pk: CallStatus(status) for pk, status in rows if status in UNDECIDED_CALL_STATUSES}
 
 
+@cache
+def _select_handed_calls() -> QuerySet[Claim, Any]:
+    return Claim.objects.filter(handed_by__gt="").order_by("since", "call").values_list("call__pk", "call__status")
+
+
 def _build_claims_and_presence(
-    claim: list[Any] | None, names: tuple[str, ...], reader: Membership
+    claim: tuple[int, Claimed] | None, names: tuple[str, ...], reader: Membership
 ) -> CallClaimsAndPresence:
     if claim is None:
         return CallClaimsAndPresence(looking=names)
-    member, *facts = claim
-    claimed = Claimed(*facts)
+    member, claimed = claim
     return (
         CallClaimsAndPresence(mine=claimed, looking=names)
         if member == reader.pk

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, Final
 
@@ -220,6 +221,16 @@ class PendingCallRow:
     mentioned_by: str = ""
 
     @property
+    def has_notes(self) -> bool:
+        """Return whether a note beside the reason follows the tool, the agent and the session; most rows have none."""
+        return bool(self.comments or self.original_address or self.waits_for_others or self.ended)
+
+    @property
+    def has_marks(self) -> bool:
+        """Return whether a mention or a quarantine is marked; most rows have neither."""
+        return bool(self.mentioned_by or self.quarantine_address)
+
+    @property
     def does_name_people(self) -> bool:
         """Return whether the row names people."""
         return self.company != NOBODY or self.approvals > 1
@@ -251,6 +262,10 @@ class PendingRowBuilder:
         self._links: dict[tuple[str, str, str], FilterLink] = {}
         self._risk_links: dict[tuple[str, bool], SafeString] = {}
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
+        # Labels are translated once for all rows.
+        self._get_status_shape_and_label = cache(status_labels.get_status_shape_and_label)
+        self._format_interrupt_reason = cache(status_labels.format_interrupt_reason)
+        self._translate_status = cache(_translate_status)
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
     def check_integrity_and_build_row(
@@ -277,7 +292,12 @@ class PendingRowBuilder:
             mask_values_of_secret_fields_in_context(args),
         ):
             why = _describe_unknown_outcome_or_changes(
-                call, args, changes, has_agreements=bool(agreements), hook_could_not_tell=hook_could_not_tell
+                call,
+                args,
+                changes,
+                self._format_interrupt_reason,
+                has_agreements=bool(agreements),
+                hook_could_not_tell=hook_could_not_tell,
             )
             row = self._build_row_in_masking_context(
                 call, args, agreements, company, together, now, why, waits_for_others
@@ -358,7 +378,7 @@ class PendingRowBuilder:
         waits_for_others: str,
     ) -> PendingCallRow:
         session, deadline = call.session, call.deadline
-        css_class, _ = status_labels.get_status_shape_and_label(call.status)
+        css_class, _ = self._get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
         waiting_since, found_amount = call.interrupted_at or call.issued_at, find_visible_amount(args)
         amount = str(found_amount or "")
@@ -377,7 +397,7 @@ class PendingRowBuilder:
             session_address=self._sessions.build_session_url(session.pk),
             session_id=mask_and_reveal_hidden(session.session_id),
             css_class=css_class,
-            status=_describe_what_call_waits_for(call, agreements),
+            status=_describe_what_call_waits_for(call, agreements, self._translate_status),
             asking=asking,
             overdue=deadline is not None and deadline < now,
             why=why,
@@ -393,7 +413,7 @@ class PendingRowBuilder:
             company=company,
             waits_for_others=waits_for_others,
             together=together,
-            ended=lowercase_label_in_sentence(status_labels.get_status_shape_and_label(session.status)[1])
+            ended=lowercase_label_in_sentence(self._get_status_shape_and_label(session.status)[1])
             if session.finished
             else "",
             quarantine_address=""
@@ -475,7 +495,13 @@ def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> s
 
 
 def _describe_unknown_outcome_or_changes(
-    call: ToolCall, args: Any, changes: ChangesOfWaitingCall, *, has_agreements: bool, hook_could_not_tell: bool
+    call: ToolCall,
+    args: Any,
+    changes: ChangesOfWaitingCall,
+    format_interrupt_reason: Callable[[str], str],
+    *,
+    has_agreements: bool,
+    hook_could_not_tell: bool,
 ) -> str:
     """Return what distinguishes a call from most others: why its outcome is unknown, and what people did to it."""
     words = []
@@ -483,7 +509,7 @@ def _describe_unknown_outcome_or_changes(
         if call.has_changed_args:
             words.append(_describe_edits(args, changes))
     else:
-        words.append(status_labels.format_interrupt_reason(call.reason))
+        words.append(format_interrupt_reason(call.reason))
         if call.verifiable:
             words.append(status_labels.explain_verify_hook_ability(True, hook_could_not_tell=hook_could_not_tell))
             if hook_could_not_tell:
@@ -551,7 +577,13 @@ def get_seal_error_sentence_and_label(error: SealError) -> tuple[str, str]:
     return gettext("A call is not shown, because its seal cannot be checked"), gettext("Not verified")
 
 
-def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement]) -> str:
+def _translate_status(status: str) -> str:
+    return str(translate_label(CallStatus(status)))
+
+
+def _describe_what_call_waits_for(
+    call: ToolCall, agreements: Sequence[Agreement], translate_status: Callable[[str], str]
+) -> str:
     """Describe in a few words what the call waits for, and how many people have decided about it.
 
     Empty for a call that waits for the approval of one person, as the list of these calls says.
@@ -566,7 +598,7 @@ def _describe_what_call_waits_for(call: ToolCall, agreements: Sequence[Agreement
         return gettext("%(people)s of %(needed)s decisions") % {"people": people, "needed": call.approvals}
     if asking:
         return gettext("Awaiting answer") if call.is_question else ""
-    return str(translate_label(CallStatus(call.status)))
+    return translate_status(call.status)
 
 
 def _explain_risk(risk: str, *, is_usual: bool) -> str:

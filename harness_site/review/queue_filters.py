@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from django.db.models import Q
 from django.http import QueryDict
@@ -277,8 +278,14 @@ def _read_and_decrypt_text_parameter(query: QueryDict, name: str) -> str:
     return decrypt_name_if_encrypted(query.get(name, "").replace("\0", "").strip())[:_MAX_FILTER_LENGTH]
 
 
+@cache
+def translate_choices(_language: str | None) -> dict[str, list[tuple[str, str]]]:
+    """Translate the choices of the filter form to the current language, which is the key of the cache."""
+    return {name: [(value, str(label)) for value, label in choices] for name, choices in _CHOICES.items()}
+
+
 #: Choices of the filter form by field name: value and label.
-CHOICES: Final = {
+_CHOICES: Final[dict[str, list[tuple[str, Any]]]] = {
     "risks": build_choices(Risk)[::-1],
     "ages": [(value, words) for value, (_age, words) in AGES.items()],
     "limits": DeadlineFilter.choices,

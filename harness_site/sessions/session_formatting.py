@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import get_language, gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, SideEffect
@@ -247,6 +248,12 @@ def format_money(amount: Decimal | None, digits: int | None = None) -> str:
     """
     if amount is None:
         return "–"
+    return _format_money_in_language(amount, digits, get_language())
+
+
+@lru_cache(maxsize=4_096)
+def _format_money_in_language(amount: Decimal, digits: int | None, _language: str | None) -> str:
+    """Format an amount in the current language, which is a part of the key of the cache."""
     rounded = amount.quantize(_MICRO, rounding=ROUND_HALF_UP)
     digits = count_decimal_places_of_amount(amount) if digits is None else digits
     # Translators: an amount in US dollars; German puts the sign after the number: 0,06 $
@@ -268,7 +275,10 @@ def render_rounded_money(amount: Decimal | None) -> SafeString | str:
     """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
     if amount is None:
         return format_money(None)
-    rounded = format_money(amount.quantize(_CENT, rounding=ROUND_HALF_UP))
+    cents = amount.quantize(_CENT, rounding=ROUND_HALF_UP)
+    rounded = format_money(cents)
+    if amount == cents:
+        return rounded
     exact = format_money(amount)
     shown = f"< {format_money(_CENT)}" if 0 < amount < _CENT / 2 else rounded
     return rounded if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django import template
 from django.db import Error
@@ -17,7 +17,6 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import conditional_escape, escape
-from django.utils.http import urlencode as encoded_query
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
@@ -30,7 +29,13 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.cached_urls import get_page_path, get_static_url, list_language_paths_of_page
+from harness_site.core.cached_urls import (
+    PlaceOfPages,
+    build_page_path,
+    get_place_of_pages,
+    get_static_url,
+    list_language_paths_of_page,
+)
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
 from harness_site.core.management_command_invocation import prefix_management_command_with_program
 from harness_site.core.masking.masker import (
@@ -72,6 +77,8 @@ _LONG_WORD: Final = 24
 #: Separators in names of tools and files; not those of an entity such as `&amp;`, and not the dot of a file's ending,
 #: which quotation marks may follow.
 _SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}(?:&#?\w+;|\W)*\Z))+)(?=[\w(\[])")
+#: Key of the place of pages in the render context of a template.
+_PLACE_OF_PAGES: Final = "harness_tags.place_of_pages"
 _SELECTED: Final = SafeString(" selected")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
@@ -87,9 +94,17 @@ register.filter("reference", encrypt_name_if_masked)
 register.filter("shown_query", mask_query_string)
 
 
-register.simple_tag(get_page_path, name="page_path")
 register.simple_tag(get_static_url, name="static")
 register.simple_tag(prefix_management_command_with_program, name="management_command")
+
+
+@register.simple_tag(name="page_path", takes_context=True)
+def get_page_path_in_template(context: Context, view_name: str, *keys: int) -> str:
+    """Return the path of the page with this URL name. Where pages are is found once for each template."""
+    place: PlaceOfPages | None = context.render_context.get(_PLACE_OF_PAGES)
+    if place is None:
+        place = context.render_context[_PLACE_OF_PAGES] = get_place_of_pages()
+    return build_page_path(place, view_name, *keys)
 
 
 @register.simple_tag(name="icon")
@@ -407,7 +422,8 @@ def build_filter_url(query: QueryDict, **filters: str) -> str:
         name: [encrypt_name_if_masked(replace_unencodable_characters(value))] for name, value in filters.items()
     }
     changed = dict(query.lists()) | {"after": [], "before": []} | references
-    return f"?{encoded_query({name: values for name, values in changed.items() if values != ['']}, doseq=True)}"
+    pairs = [(name, value) for name, values in changed.items() if values != [""] for value in values]
+    return f"?{urlencode(pairs)}"
 
 
 @register.filter("breakable", needs_autoescape=True)

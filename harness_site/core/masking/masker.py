@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 #: Replacement of a secret.
 MASK: Final = "‹masked›"
+#: Smaller numbers have fewer digits than a card number.
+_SMALLEST_CARD_NUMBER: Final = 10 ** (secret_shapes.SHORTEST_CARD - 1)
 #: Longer texts are cached by their digest, as thousands of them would exhaust memory.
 _MAX_CACHED_TEXT_LENGTH: Final = 2_000
 #: Characters scanned beyond the displayed end, to recognize a secret that is cut off there.
@@ -204,7 +206,8 @@ def is_masking_active() -> bool:
 
 def mask_text(text: str) -> str:
     """Replace everything in `text` that is secret to the current reader by `MASK`."""
-    return _replace_spans_with_mask(text, find_secret_spans(text))
+    spans = find_secret_spans(text)
+    return _replace_spans_with_mask(text, spans) if spans else text
 
 
 def get_masked_text_beginning(text: str, size: int) -> str:
@@ -360,6 +363,8 @@ def is_secret_number(value: Any) -> bool:
             return str(value) in rules.values
         value = int(value)
     elif abs(value) > 10**20:
+        return False
+    if not rules.values and abs(value) < _SMALLEST_CARD_NUMBER:
         return False
     digits = str(abs(value))
     return (rules.usual and secret_shapes.is_card_number(digits)) or (len(digits) > 3 and digits in rules.values)

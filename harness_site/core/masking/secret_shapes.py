@@ -125,7 +125,7 @@ _LENGTHS: Final = tuple(
     frozenset[int]().union(*(lengths for first, size, lengths in _ISSUERS if prefix // 10 ** (4 - size) in first))
     for prefix in range(10_000)
 )
-_SHORTEST_CARD: Final = 13
+SHORTEST_CARD: Final = 13
 _LONGEST_CARD: Final = 19
 #: Digit → sum of the digits of its double.
 _LUHN_DOUBLE: Final = str.maketrans("0123456789", "0246813579")
@@ -175,7 +175,7 @@ def iterate_card_number_spans(text: str) -> Iterator[Span]:
 
 def is_card_number(digits: str) -> bool:
     """Return whether issuer, length and check digit are those of a card number."""
-    if not _SHORTEST_CARD <= len(digits) <= _LONGEST_CARD or len(set(digits)) == 1:
+    if not SHORTEST_CARD <= len(digits) <= _LONGEST_CARD or len(set(digits)) == 1:
         return False
     return len(digits) in _LENGTHS[int(digits[:4])] and _has_valid_luhn_digit(digits)
 

@@ -38,7 +38,7 @@ class FoldedText:
 
 def mask_and_reveal_hidden(text: str) -> str:
     """Mask secrets and name every hidden, reordering or unencodable character."""
-    return reveal_hidden_characters(mask_text(text))
+    return replace_hidden_characters_by_names(mask_text(text))
 
 
 def mask_output_and_reveal_hidden(text: str) -> str:

@@ -6,10 +6,10 @@ from decimal import Decimal
 from html import escape
 from math import floor
 from typing import Final
+from urllib.parse import urlencode
 
 from django import template
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext

@@ -132,7 +132,7 @@ class Migration(migrations.Migration):
                         db_constraint=False,
                         db_index=False,
                         on_delete=django.db.models.deletion.DO_NOTHING,
-                        related_name="+",
+                        related_name="presence",
                         to="checkpoints.toolcall",
                     ),
                 ),

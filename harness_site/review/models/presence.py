@@ -10,7 +10,7 @@ class Presence(models.Model):
     """Time at which a member last had the card of a call open."""
 
     call = models.ForeignKey(
-        ToolCall, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+        ToolCall, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="presence"
     )
     member = models.ForeignKey(Membership, on_delete=models.CASCADE, related_name="+")
     seen_at = models.DateTimeField(db_index=True)

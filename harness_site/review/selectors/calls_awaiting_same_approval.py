@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.urls import reverse
 
@@ -20,7 +22,13 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
 )
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors.outage_groups import PAGE
-from harness_site.review.selectors.pending_calls import COUNT_LIMIT, BoundedCount, CallFilters, query_pending_calls
+from harness_site.review.selectors.pending_calls import (
+    COUNT_LIMIT,
+    BoundedCount,
+    CallFilters,
+    query_pending_calls,
+    select_calls_of_status,
+)
 
 _NOT_COUNTED: Final = BoundedCount(0)
 #: Parameters of the list of waiting calls that filter the calls of a tool.
@@ -70,8 +78,11 @@ def list_groups_of_calls_awaiting_same_approval(
     `query` is that of the list, and `filters` are its filters. `COUNT_LIMIT` calls are counted, the longest waiting
     ones.
     """
-    calls = query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, filters).exclude(IS_QUESTION)
-    found = list(calls.order_by("issued_at", "pk").values_list("pk", "tool", "approvals")[: COUNT_LIMIT + 1])
+    if filters:
+        calls = _select_approvals_in_order(query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, filters))
+    else:
+        calls = _select_all_approvals_in_order().filter(workspace=workspace.pk)
+    found = list(calls[: COUNT_LIMIT + 1])
     has_more = len(found) > COUNT_LIMIT
     numbers = Counter((tool, people) for pk, tool, people in found[:COUNT_LIMIT] if pk not in except_calls)
     return [
@@ -79,6 +90,15 @@ def list_groups_of_calls_awaiting_same_approval(
         for (tool, people), number in numbers.items()
         if number > 1
     ]
+
+
+def _select_approvals_in_order(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[int, str, int]]:
+    return calls.exclude(IS_QUESTION).order_by("issued_at", "pk").values_list("pk", "tool", "approvals")
+
+
+@cache
+def _select_all_approvals_in_order() -> QuerySet[ToolCall, tuple[int, str, int]]:
+    return _select_approvals_in_order(select_calls_of_status(CallStatus.AWAITING_APPROVAL))
 
 
 def _is_tool_call_awaiting_approval(call: ToolCall) -> bool:

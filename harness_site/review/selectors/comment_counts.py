@@ -1,9 +1,12 @@
 """Numbers of the comments on calls, who wrote the last one, and who mentions the reader."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import QuerySet
 
 from harness_site.review.models import Comment
 from harness_site.review.selectors.mentions_in_comments import build_mention_pattern
@@ -25,12 +28,15 @@ def count_comments_and_find_mentions_of_calls(pks: Iterable[int], reader_name: s
     With the name of the reader, the comments of other people that mention them are found, too.
     """
     call_pks = sorted(set(pks))
-    mentions = Q(text__iregex=build_mention_pattern(reader_name)) & ~Q(author=reader_name)
-    comments = Comment.objects.filter(call__in=call_pks).order_by("pk")
-    rows = comments.annotate(mentions_reader=ExpressionWrapper(mentions, output_field=BooleanField()))
+    pattern = build_mention_pattern(reader_name)
     counts: dict[int, CommentCount] = {}
-    for call, author, mentions_reader in rows.values_list("call__pk", "author", "mentions_reader") if call_pks else ():
+    for call, author, text in _select_comments().filter(call__pk__in=call_pks) if call_pks else ():
         before = counts.get(call, CommentCount(0, author))
-        mentioned_by = author if reader_name and mentions_reader else before.mentioned_by
-        counts[call] = CommentCount(before.number + 1, author, mentioned_by)
+        is_mention = reader_name and author != reader_name and "@" in text and re.search(pattern, text, re.IGNORECASE)
+        counts[call] = CommentCount(before.number + 1, author, author if is_mention else before.mentioned_by)
     return counts
+
+
+@cache
+def _select_comments() -> QuerySet[Comment, Any]:
+    return Comment.objects.order_by("pk").values_list("call", "author", "text")

@@ -42,6 +42,11 @@ def load_conversation_around_call(call: ToolCall, until: datetime | None) -> Con
     last: Conversation | None = None
     seen: set[int] = set()
     for version in _iterate_versions_that_may_contain_call(call, until):
+        # A number is read in a fraction of the time of a version. The newest version is another one than that before.
+        if seen and version != call.session.latest_version:
+            number = version_list.find_newest_version_number_up_to(call.session_id, version)
+            if number is None or number in seen:
+                continue
         place = conversation_window.find_transcript_version_before_step(call.session, version)
         if place is None or place.version in seen:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
@@ -124,15 +125,36 @@ def _query_latest_decisions_of_calls(
     workspace: Workspace, filters: CallFilters, wanted: DecisionFilters
 ) -> QuerySet[Decision]:
     """Select the latest matching decision about each call."""
+    if not filters and not wanted:
+        return _select_latest_decisions_of_calls().filter(_build_workspace_condition(workspace))
     condition = _build_decision_condition(wanted)
+    return _query_decisions(workspace, filters, condition & _build_latest_condition(condition))
+
+
+@cache
+def _select_latest_decisions_of_calls() -> QuerySet[Decision]:
+    condition = _build_decision_condition(DecisionFilters())
+    return Decision.objects.filter(condition, _build_latest_condition(condition))
+
+
+def _build_latest_condition(condition: Q) -> Q:
+    """Build the condition that no later decision about the same call matches this condition."""
     later = Decision.objects.filter(condition, tool_call=OuterRef("tool_call"), pk__gt=OuterRef("pk"))
-    return _query_decisions(workspace, filters, condition & Q(~Exists(later)))
+    return Q(~Exists(later))
+
+
+def _build_workspace_condition(workspace: Workspace) -> Exists:
+    # As a join, this condition may make a plan read all sessions of the workspace instead of the newest decisions.
+    return Exists(_select_calls_of_decisions().filter(workspace=workspace.pk))
+
+
+@cache
+def _select_calls_of_decisions() -> QuerySet[ToolCall]:
+    return ToolCall.objects.filter(pk=OuterRef("tool_call"))
 
 
 def _query_decisions(workspace: Workspace, filters: CallFilters, condition: Q) -> QuerySet[Decision]:
-    # As a join, this condition may make a plan read all sessions of the workspace instead of the newest decisions.
-    of_workspace = Exists(ToolCall.objects.filter(pk=OuterRef("tool_call"), workspace=workspace))
-    decisions = Decision.objects.filter(of_workspace, condition)
+    decisions = Decision.objects.filter(_build_workspace_condition(workspace), condition)
     if filters.tool:
         decisions = decisions.filter(tool_call__tool=filters.tool)
     if filters.agent:

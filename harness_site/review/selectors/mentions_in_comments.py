@@ -1,8 +1,9 @@
 """Mentions of people in the comments on calls: `@name`."""
 
 import re
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -43,17 +44,32 @@ def find_mentioned_members(text: str, *, author: Membership) -> list[Membership]
     """Return the other active members of the author's workspace whom a text mentions; no query without an `@`."""
     if "@" not in text:
         return []
-    others = query_members_with_addresses(author.workspace_id).filter(user__is_active=True).exclude(pk=author.pk)
     return [
-        other for other in others if re.search(build_mention_pattern(other.user.get_username()), text, re.IGNORECASE)
+        other
+        for other in load_other_active_members(author)
+        if re.search(build_mention_pattern(other.user.get_username()), text, re.IGNORECASE)
     ]
 
 
-def list_mentionable_members(author: Membership) -> list[MentionableMember]:
-    """List the other active members of the author's workspace, by name; one query, two with a mail server."""
-    others = query_members_with_addresses(author.workspace_id).filter(user__is_active=True).exclude(pk=author.pk)
-    if not is_mail_configured():
-        others = others.prefetch_related(None)
+def load_other_active_members(member: Membership) -> list[Membership]:
+    """Load the other active members of a member's workspace; one query, two with a mail server."""
+    if is_mail_configured():
+        others = query_members_with_addresses(member.workspace_id)
+    else:
+        others = _select_members_with_users().filter(workspace=member.workspace_id)
+    active = [other for other in others if other.user.is_active and other.pk != member.pk]
+    for other in active:
+        other.workspace = member.workspace
+    return active
+
+
+@cache
+def _select_members_with_users() -> QuerySet[Membership]:
+    return Membership.objects.select_related("user").order_by("pk")
+
+
+def list_mentionable_members(others: Iterable[Membership]) -> list[MentionableMember]:
+    """List these members, by name, with whether an e-mail tells them that a comment mentions them."""
     members = [
         MentionableMember(other.user.get_username(), find_email_recipient(other, Event.MENTIONED) is not None)
         for other in others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -137,11 +137,17 @@ def list_keys_of_pending_page_and_count_next(
     limit: int = PAGE,
     elsewhere: Collection[int] = (),
     last: Collection[int] = (),
+    all_in_order: Sequence[int] | None = None,
 ) -> tuple[list[int], int]:
     """List the keys of a page of pending calls in these statuses, and count those of the next page.
 
     Calls with the keys `elsewhere` are left out; those with the keys `last` come after all others, in the same order.
+    `all_in_order` has the keys of all these calls in this order, if they are known; the first page then needs no query.
     """
+    if all_in_order is not None:
+        listed = [pk for pk in all_in_order if pk not in elsewhere]
+        listed = [pk for pk in listed if pk not in last] + [pk for pk in listed if pk in last]
+        return listed[:limit], len(listed[limit : 2 * limit])
 
     def list_first_keys(condition: Q | None, start: int | None) -> list[int]:
         matching = _add_condition(filters, condition)
@@ -173,9 +179,17 @@ def _list_first_sorted_keys(
         queue_order.list_sort_keys_of_queue_calls_after_key(
             query_pending_calls(workspace, status, filters), sort, after=after, limit=limit
         )
+        if filters or after is not None
+        else list(_select_sort_keys_of_calls(status, sort).filter(workspace=workspace.pk)[:limit])
         for status in statuses
     ]
     return [row[-1] for row in islice(merge(*sorted_rows), limit)]
+
+
+@cache
+def _select_sort_keys_of_calls(status: CallStatus, sort: QueueSort) -> QuerySet[Any, Any]:
+    """Select what `list_sort_keys_of_queue_calls_after_key` lists, of the calls of all workspaces."""
+    return queue_order.select_sort_keys_of_queue_calls(select_calls_of_status(status), sort)
 
 
 def _add_condition(filters: CallFilters, condition: Q | None) -> CallFilters:
@@ -206,15 +220,35 @@ def list_first_due_calls_and_count_urgent(
     Without `with_overdue`, the overdue ones are left out, for readers who may not decide them.
     """
     now = clock.now()
-    rows: QuerySet[Any, Any] = query_pending_calls(workspace, None, replace(filters, limit=DeadlineFilter.DAY))
+    rows: QuerySet[Any, Any]
+    if filters:
+        matching: QuerySet[Any, Any] = query_pending_calls(workspace, None, replace(filters, limit=DeadlineFilter.DAY))
+        rows = matching.order_by("due", "pk").values_list("pk", "status", "due")
+    else:
+        end_of_day = now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]
+        rows = select_deadlines_of_undecided_calls().filter(workspace=workspace.pk, due__lt=end_of_day)
     if not with_overdue:
         rows = rows.filter(due__gte=now)
-    found = list(rows.order_by("due", "pk").values_list("pk", "status", "due")[: COUNT_LIMIT + 1])
-    urgent = sum(deadline < now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR] for _pk, _status, deadline in found)
+    return build_due_calls(rows[: COUNT_LIMIT + 1], now)
+
+
+def build_due_calls(rows: Iterable[tuple[int, str, datetime]], now: datetime) -> DueCalls:
+    """Build them of the key, the status and the deadline of each call, the nearest deadline first."""
+    found = list(rows)
+    end_of_hour = now + TIME_LEFT_BY_FILTER[DeadlineFilter.HOUR]
+    urgent = sum([deadline < end_of_hour for _pk, _status, deadline in found])
     return DueCalls(
         BoundedCount(min(urgent, COUNT_LIMIT), urgent > COUNT_LIMIT),
         {pk: CallStatus(status) for pk, status, _deadline in found},
     )
+
+
+@cache
+def select_deadlines_of_undecided_calls() -> QuerySet[Any, Any]:
+    """Select key, status and deadline, as `due`, of the calls that have one, the nearest first."""
+    calls: QuerySet[Any, Any] = select_undecided_calls(None).filter(decide_within__isnull=False)
+    calls = calls.annotate(due=queue_order.build_deadline_expression())
+    return calls.order_by("due", "pk").values_list("pk", "status", "due")
 
 
 def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall | UnreadableRecord]:
@@ -260,11 +294,7 @@ def query_pending_calls(
 
     A filter by deadline annotates it as `due`.
     """
-    # If all pending statuses were named beside one, PostgreSQL would expect few rows and sort all of them; SQLite uses
-    # the index of these calls only then.
-    names_all = status is None or connection.vendor == "sqlite"
-    calls = select_undecided_calls(status) if names_all else ToolCall.objects.filter(status=status)
-    calls = _filter_by_tool_agent_and_risk(calls.filter(workspace=workspace), filters)
+    calls = _filter_by_tool_agent_and_risk(select_calls_of_status(status).filter(workspace=workspace), filters)
     if filters.age is not None:
         calls = calls.alias(waiting_since=queue_order.WAITING_SINCE)
         calls = calls.filter(waiting_since__lte=clock.now() - filters.age)
@@ -276,6 +306,14 @@ def query_pending_calls(
         calls = calls.annotate(due=queue_order.build_deadline_expression())
         calls = calls.filter(status__in=UNDECIDED_STATUS_LITERALS, decide_within__isnull=False, due__lt=latest_deadline)
     return calls if filters.condition is None else calls.filter(filters.condition)
+
+
+@cache
+def select_calls_of_status(status: CallStatus | None) -> QuerySet[ToolCall]:
+    # If all pending statuses were named beside one, PostgreSQL would expect few rows and sort all of them; SQLite uses
+    # the index of these calls only then.
+    names_all = status is None or connection.vendor == "sqlite"
+    return select_undecided_calls(status) if names_all else ToolCall.objects.filter(status=status)
 
 
 def _query_undecided_calls(workspace: Workspace) -> QuerySet[ToolCall]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from itertools import count, islice
+from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 from django.db.models import F, Q, QuerySet
@@ -27,6 +28,8 @@ from harness_site.review.selectors.pending_calls import (
     BoundedCount,
     CallFilters,
     DeadlineFilter,
+    DueCalls,
+    build_due_calls,
     count_pending_calls,
     get_waiting_since,
     query_pending_calls,
@@ -67,6 +70,10 @@ class CallsByDecider:
     pks_answered: frozenset[int] = frozenset()
     #: The same numbers of the calls of each status; empty if there are more calls than were counted.
     by_status: Mapping[str, CallsByDecider] = field(default_factory=dict)
+    #: All calls that wait, as `_select_decider_columns` has them; None if there are more than were counted.
+    all_calls: Sequence[Any] | None = None
+    #: Status that all of the first calls have, if there are more than were counted; else empty.
+    status_of_all_counted: str = ""
 
     @property
     def has_calls_member_may_not_decide(self) -> bool:
@@ -83,6 +90,10 @@ class CallsByDecider:
         """Name of the person to whom the member has handed all these calls over; empty if there are several."""
         names = set(self.handed_over.values())
         return names.pop() if len(names) == 1 else ""
+
+
+#: What a member sees of no calls.
+_NO_CALLS: Final = CallsByDecider(BoundedCount(0), 0, 0, 0, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +120,41 @@ def _count_calls_by_decider(reader: Membership) -> CallsByDecider:
     answered = _map_calls_answered_by_reader_to_disagreement(reader, [call.pk for call in calls if call.approvals > 1])
     now = clock.now()
     groups = {call.pk: _choose_decider_group(call, reader, answered, now) for call in calls}
+    receivers = _load_names_of_receivers([call for call in calls if groups[call.pk] == "receiver"])
+    if has_more:
+        statuses = {call.status for call in found}
+        status_of_all = statuses.pop() if len(statuses) == 1 else ""
+        counted = _build_calls_by_decider(calls, groups, answered, receivers, has_more=True)
+        return replace(counted, status_of_all_counted=status_of_all)
+    counted = _build_calls_by_decider(calls, groups, answered, receivers)
     by_status: dict[str, CallsByDecider] = {}
-    for status in () if has_more else UNDECIDED_CALL_STATUSES:
+    for status in UNDECIDED_CALL_STATUSES:
         of_status = [call for call in calls if call.status == status]
-        by_status[status] = _build_calls_by_decider(of_status, groups, answered)
-    all_calls = _build_calls_by_decider(calls, groups, answered, has_more=has_more)
-    return replace(all_calls, by_status=by_status)
+        if len(of_status) == len(calls):
+            by_status[status] = counted
+        elif not of_status:
+            by_status[status] = _NO_CALLS
+        else:
+            by_status[status] = _build_calls_by_decider(of_status, groups, answered, receivers)
+    return replace(counted, by_status=by_status, all_calls=calls)
+
+
+def _load_names_of_receivers(calls: Sequence[Any]) -> dict[int, str]:
+    """Load the names of those to whom these calls were handed over, by key of the call; no query for no calls."""
+    if not calls:
+        return {}
+    members = Membership.objects.filter(pk__in={call.claim__member for call in calls})
+    names = dict(members.values_list("pk", "user__username"))
+    return {call.pk: names.get(call.claim__member, "") for call in calls}
 
 
 def _build_calls_by_decider(
-    calls: Sequence[Any], group_by_pk: Mapping[int, Decider], answered: Mapping[int, bool], *, has_more: bool = False
+    calls: Sequence[Any],
+    group_by_pk: Mapping[int, Decider],
+    answered: Mapping[int, bool],
+    receivers: Mapping[int, str],
+    *,
+    has_more: bool = False,
 ) -> CallsByDecider:
     groups = {call.pk: group_by_pk[call.pk] for call in calls}
     numbers = Counter(groups.values())
@@ -127,10 +163,10 @@ def _build_calls_by_decider(
         numbers["admin"],
         numbers["others"],
         numbers["nobody"],
-        None if has_more else Counter(call.status for call in calls),
-        {call.pk: call.claim__member__user__username for call in calls if groups[call.pk] == "receiver"},
-        frozenset(pk for pk, group in groups.items() if group != "reader"),
-        frozenset(pk for pk in answered if pk in groups),
+        None if has_more else Counter([call.status for call in calls]),
+        {pk: name for pk, name in receivers.items() if pk in groups},
+        frozenset([pk for pk, group in groups.items() if group != "reader"]),
+        frozenset([pk for pk in answered if pk in groups]),
     )
 
 
@@ -140,9 +176,10 @@ def _choose_decider_group(call: Any, reader: Membership, answered: Mapping[int, 
         return "nobody"
     if not answered.get(call.pk, True):
         return "others"
-    deadline = compute_decision_deadline(call.status, call.issued_at, call.interrupted_at, call.decide_within)
-    if deadline is not None and deadline < now and reader.role != Role.ADMIN:
-        return "admin"
+    if call.decide_within is not None and reader.role != Role.ADMIN:
+        deadline = _compute_deadline_of_call(call)
+        if deadline is not None and deadline < now:
+            return "admin"
     # Most calls have no claim, or one that nobody has handed over.
     return "receiver" if call.claim__handed_by and _has_reader_handed_call_over(call, reader, now) else "reader"
 
@@ -162,10 +199,7 @@ def _map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Seque
     if not pks:
         return {}
     name = reader.user.get_username()
-    own = Decision.objects.filter(
-        tool_call__in=pks, actor=name, actor_kind=ActorKind.PERSON, args_digest=F("tool_call__args_digest")
-    )
-    last_kinds = dict(own.order_by(*Decision.IN_ORDER).values_list("tool_call", "kind"))
+    last_kinds = dict(_select_kinds_of_votes_on_current_arguments().filter(tool_call__pk__in=pks, actor=name))
     decided = sorted(pk for pk, kind in last_kinds.items() if kind != DecisionKind.WITHDRAW)
     if not decided:
         return {}
@@ -173,6 +207,12 @@ def _map_calls_answered_by_reader_to_disagreement(reader: Membership, pks: Seque
         list(ToolCall.objects.filter(pk__in=decided)), build_eligible_vote_mapper(reader.workspace)
     )
     return {pk: len(groups) > 1 for pk, groups in agreements.items() if _has_answered(last_kinds[pk], groups, name)}
+
+
+@cache
+def _select_kinds_of_votes_on_current_arguments() -> QuerySet[Decision, Any]:
+    votes = Decision.objects.filter(actor_kind=ActorKind.PERSON, args_digest=F("tool_call__args_digest"))
+    return votes.order_by(*Decision.IN_ORDER).values_list("tool_call", "kind")
 
 
 def can_only_wait_for_others(last_kind: str | None, agreements: Sequence[Agreement], name: str) -> bool:
@@ -200,10 +240,70 @@ def _select_undecided_calls_for_deciders() -> QuerySet[Any, Any]:
 def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     columns: QuerySet[Any, Any] = calls.values_list(
         *("pk", "status", "approvals", "issued_at", "interrupted_at", "decide_within", "session__quarantined_at"),
-        *("claim__handed_by", "claim__member", "claim__member__user__username", "claim__seen_at"),
+        *("claim__handed_by", "claim__member", "claim__since", "claim__seen_at"),
         named=True,
     )
     return columns
+
+
+def list_deadlines_over_or_within_day(waiting: CallsByDecider, now: datetime) -> dict[int, datetime] | None:
+    """List the deadlines of the calls that are overdue or due within a day, by key, the nearest first.
+
+    None if there are more calls than were counted.
+    """
+    if waiting.all_calls is None:
+        return None
+    return {call.pk: deadline for deadline, call in _list_due_calls_of_counted(waiting.all_calls, now)}
+
+
+def list_first_due_calls_of_counted(waiting: CallsByDecider, now: datetime, *, with_overdue: bool) -> DueCalls:
+    """List what `list_first_due_calls_and_count_urgent` does without filters, of calls that are all counted."""
+    due = _list_due_calls_of_counted(waiting.all_calls or (), now)
+    listed = [(call.pk, call.status, deadline) for deadline, call in due if with_overdue or deadline >= now]
+    return build_due_calls(listed, now)
+
+
+def _list_due_calls_of_counted(calls: Sequence[Any], now: datetime) -> list[tuple[datetime, Any]]:
+    end_of_day = now + TIME_LEFT_BY_FILTER[DeadlineFilter.DAY]
+    due = [
+        (deadline, call)
+        for call in calls
+        if call.decide_within is not None
+        and (deadline := _compute_deadline_of_call(call)) is not None
+        and deadline < end_of_day
+    ]
+    return sorted(due, key=lambda each: (each[0], each[1].pk))
+
+
+def _compute_deadline_of_call(call: Any) -> datetime | None:
+    return compute_decision_deadline(call.status, call.issued_at, call.interrupted_at, call.decide_within)
+
+
+def list_statuses_of_calls_handed_to_reader(
+    waiting: CallsByDecider, reader: Membership, now: datetime
+) -> dict[int, CallStatus] | None:
+    """List the calls that colleagues have handed over to the reader, in the order of the handovers, with their status.
+
+    None if there are more calls than were counted.
+    """
+    if waiting.all_calls is None:
+        return None
+    handed = [
+        call
+        for call in waiting.all_calls
+        if call.claim__handed_by and call.claim__member == reader.pk and call.claim__seen_at > now - HANDED_FOR
+    ]
+    in_order = sorted(handed, key=attrgetter("claim__since", "pk"))
+    return {call.pk: CallStatus(call.status) for call in in_order}
+
+
+def list_keys_of_longest_waiting_calls(waiting: CallsByDecider, statuses: Collection[str]) -> list[int] | None:
+    """List the keys of the calls in these statuses, the longest waiting first; None if there are more than were
+    counted."""
+    if waiting.all_calls is None:
+        return None
+    calls = [call for call in waiting.all_calls if call.status in statuses]
+    return [pk for _since, pk in sorted((call.interrupted_at or call.issued_at, call.pk) for call in calls)]
 
 
 def find_next_call_to_decide(

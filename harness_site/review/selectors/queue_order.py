@@ -59,13 +59,19 @@ def list_sort_keys_of_queue_calls_after_key(
     below that call. It may have been decided since, because its sort keys do not change; if it no longer exists, the
     list begins at the first call.
     """
-    keys = _build_sort_keys(sort)
-    ordered = calls.annotate(**keys)
+    ordered = select_sort_keys_of_queue_calls(calls, sort)
     if after is not None:
-        last_row = ToolCall.objects.filter(pk=after).annotate(**_build_sort_keys(sort))
+        keys = _build_sort_keys(sort)
+        last_row = ToolCall.objects.filter(pk=after).annotate(**keys)
         if last_row.exists():
             ordered = ordered.filter(_build_after_row_condition(last_row, [*keys, "pk"]))
-    return list(ordered.order_by(*keys, "pk").values_list(*keys, "pk")[:limit])
+    return list(ordered[:limit])
+
+
+def select_sort_keys_of_queue_calls(calls: QuerySet[ToolCall], sort: QueueSort) -> QuerySet[Any, Any]:
+    """Select the sort keys of `calls`, which wait, in their order; each ends with the primary key."""
+    keys = _build_sort_keys(sort)
+    return calls.annotate(**keys).order_by(*keys, "pk").values_list(*keys, "pk")
 
 
 def order_queue_calls_from_row_below(

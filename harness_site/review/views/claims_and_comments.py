@@ -14,6 +14,7 @@ from harness_site.accounts.permissions import (
 )
 from harness_site.review import add_comment, claim_services, claims_and_presence
 from harness_site.review.forms import CommentForm, HandOverForm
+from harness_site.review.selectors.mentions_in_comments import load_other_active_members
 from harness_site.review.views.decision_card import (
     build_people_context,
     load_call_masked_and_interrupted_if_lost_or_404,
@@ -60,7 +61,7 @@ def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
 def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
     """Hand the call over to a colleague; a note for them is also a comment on the call."""
     call, member = load_call_masked_and_interrupted_if_lost_or_404(request, pk), request.membership
-    colleagues = map_names_to_colleagues_who_may_decide(call, member)
+    colleagues = map_names_to_colleagues_who_may_decide(call, load_other_active_members(member))
     names = list_active_usernames_with_role_or_higher(member.workspace, Role.AUDITOR)
     form = HandOverForm(request.POST, colleagues=sorted(colleagues), member_names=set(names))
     if not form.is_valid():

@@ -1,6 +1,6 @@
 """Decision card of one call: its evidence and the form to decide."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -77,7 +77,7 @@ from harness_site.review.record_decision_from_form import (
     restore_original_arguments,
 )
 from harness_site.review.selectors import call_evidence, copied_calls_of_forks, pending_calls_by_eligible_decider
-from harness_site.review.selectors.mentions_in_comments import list_mentionable_members
+from harness_site.review.selectors.mentions_in_comments import list_mentionable_members, load_other_active_members
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.upload_limits import was_oversized_upload_discarded
@@ -256,15 +256,9 @@ def restore_arguments(request: MemberRequest, pk: int) -> HttpResponse:
     return redirect("harness_review:card", pk)
 
 
-def map_names_to_colleagues_who_may_decide(call: ToolCall, member: Membership) -> dict[str, Membership]:
-    """List the other members of the workspace who may decide about a call now, by username."""
-    others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
-    colleagues = {}
-    for other in others.select_related("user"):
-        if may_member_decide_call(call, other):
-            other.workspace = member.workspace
-            colleagues[other.user.get_username()] = other
-    return colleagues
+def map_names_to_colleagues_who_may_decide(call: ToolCall, others: Iterable[Membership]) -> dict[str, Membership]:
+    """List those of the other members of the workspace who may decide about a call now, by username."""
+    return {other.user.get_username(): other for other in others if may_member_decide_call(call, other)}
 
 
 def load_call_masked_and_interrupted_if_lost_or_404(request: MemberRequest, pk: int) -> ToolCall:
@@ -313,10 +307,12 @@ def render_decision_card(
     """Render the decision page of a call, with the forms that were sent."""
     people = people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership)
     kept_revision = _get_revision_of_kept_form(request)
+    # Those who can comment can mention them and hand the call over to them.
+    others = load_other_active_members(request.membership) if request.membership.has_role(Role.APPROVER) else None
     context: dict[str, Any] = {
         **decision_card_context.load_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
-        **build_people_context(call, people, request.membership, hand_over_form),
+        **build_people_context(call, people, request.membership, hand_over_form, others),
         "refused": problem,
         "opens_next_call": wants_next_call_opened(request),
         "previous_call": _find_previous_call_decided_by_reader(request),
@@ -326,7 +322,7 @@ def render_decision_card(
         "withdraw_form": withdraw_form,
         "restore_form": restore_form,
     }
-    context |= _build_mentions_context(request.membership, context["comments"])
+    context |= _build_mentions_context(request.membership, context["comments"], others)
     context["leads_onward"] = not call.undecided or context["waits_for_others"] or context["handed"] is not None
     if context["leads_onward"] or context["may_approve_own_change"]:
         context |= _find_next_call_of_list_left_by_reader(request, call)
@@ -406,16 +402,22 @@ def _find_next_call_of_list_left_by_reader(request: MemberRequest, call: ToolCal
 
 
 def build_people_context(
-    call: ToolCall, company: CallClaimsAndPresence, reader: Membership, form: HandOverForm | None = None
+    call: ToolCall,
+    company: CallClaimsAndPresence,
+    reader: Membership,
+    form: HandOverForm | None = None,
+    others: Sequence[Membership] | None = None,
 ) -> dict[str, Any]:
     """Build who has claimed the call, who has its page open, and the form to hand it over; a sent `form` is kept.
 
-    There is no form for auditors, about decided calls, without a colleague who may decide, and once the reader has
-    handed the call over to one of these.
+    `others` are the other active members; None if they are to be loaded. There is no form for auditors, about decided
+    calls, without a colleague who may decide, and once the reader has handed the call over to one of these.
     """
     handed = _describe_handover_by_reader(company, reader) if call.undecided else None
     if form is None and call.undecided and reader.has_role(Role.APPROVER):
-        colleagues = map_names_to_colleagues_who_may_decide(call, reader)
+        colleagues = map_names_to_colleagues_who_may_decide(
+            call, load_other_active_members(reader) if others is None else others
+        )
         is_handed_over = handed is not None and handed["name"] in colleagues
         form = HandOverForm(colleagues=sorted(colleagues)) if colleagues and not is_handed_over else None
     return {
@@ -427,7 +429,9 @@ def build_people_context(
     }
 
 
-def _build_mentions_context(reader: Membership, comments: Sequence[Comment]) -> dict[str, Any]:
+def _build_mentions_context(
+    reader: Membership, comments: Sequence[Comment], others: Sequence[Membership] | None
+) -> dict[str, Any]:
     """Build whom the reader can mention in a comment, and the names that are marked in the comments.
 
     There are none for a reader who has no form for comments, while no comment mentions anybody.
@@ -435,7 +439,7 @@ def _build_mentions_context(reader: Membership, comments: Sequence[Comment]) -> 
     has_form = reader.has_role(Role.APPROVER)
     if not has_form and not any("@" in comment.text for comment in comments):
         return {"mentionable": [], "mentions_sent": [], "member_names": frozenset()}
-    members = list_mentionable_members(reader)
+    members = list_mentionable_members(load_other_active_members(reader) if others is None else others)
     return {
         "mentionable": members if has_form else [],
         "mentions_sent": [f"@{member.name}" for member in members if member.gets_email],

@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
@@ -44,13 +45,13 @@ from harness_site.review.find_rows_with_visible_words import MOST_FOUND, FoundRo
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import (
-    CHOICES,
     PERSON_PREFIX,
     STATUSES_OF,
     TAB_OF,
     TABS,
     QueueFilters,
     parse_queue_filters,
+    translate_choices,
 )
 from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
@@ -68,6 +69,9 @@ from harness_site.review.selectors.pending_calls import BoundedCount, CallFilter
 from harness_site.review.selectors.pending_calls_by_eligible_decider import (
     CallsByDecider,
     count_calls_for_reader_and_for_others,
+    list_first_due_calls_of_counted,
+    list_keys_of_longest_waiting_calls,
+    list_statuses_of_calls_handed_to_reader,
 )
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
@@ -88,9 +92,11 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     filters = query_filters.convert_to_call_filters(request.membership, found)
     waiting = count_calls_for_reader_and_for_others(request.membership)
     counts = _count_calls_by_tab(request, filters, waiting)
-    due = _list_first_due_calls_and_count_urgent(request, filters) if counts["all"] else DueCalls()
+    due = _list_first_due_calls_and_count_urgent(request, filters, waiting) if counts["all"] else DueCalls()
     selected = request.GET.get("tab", "")
-    handed = claims_and_presence.load_statuses_of_undecided_calls_handed_to(request.membership)
+    handed = list_statuses_of_calls_handed_to_reader(waiting, request.membership, clock.now())
+    if handed is None:
+        handed = claims_and_presence.load_statuses_of_undecided_calls_handed_to(request.membership)
     if filters and handed:
         handed = pending_calls.drop_calls_that_filters_hide(request.membership.workspace, handed, filters)
     tab = selected if selected in TABS else TABS[0]
@@ -110,7 +116,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
         )
     context = {
         **tab_context,
-        **CHOICES,
+        **translate_choices(get_language()),
         "tab": tab,
         "wanted": query_filters,
         "active_filters": query_filters.list_active_filters(tab, request.GET),
@@ -175,7 +181,9 @@ def _count_calls_by_tab(
         counts = {status: BoundedCount(waiting.numbers_by_status.get(status, 0)) for status in STATUSES_OF["all"]}
     else:
         counts = {
-            status: pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
+            status: BoundedCount(pending_calls.COUNT_LIMIT, more=True)
+            if status == waiting.status_of_all_counted and not filters
+            else pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
             for status in STATUSES_OF["all"]
         }
     return {
@@ -189,7 +197,9 @@ def _get_calls_of_tab_by_decider(tab: str, waiting: CallsByDecider) -> CallsByDe
     return waiting.by_status.get(statuses[0]) if len(statuses) == 1 else waiting
 
 
-def _list_first_due_calls_and_count_urgent(request: MemberRequest, filters: CallFilters) -> DueCalls:
+def _list_first_due_calls_and_count_urgent(
+    request: MemberRequest, filters: CallFilters, waiting: CallsByDecider
+) -> DueCalls:
     """List the calls that are due within a day, and count the urgent ones.
 
     There are none if the list filters deadlines. Approvers may not decide overdue calls, so those are left out for
@@ -197,8 +207,10 @@ def _list_first_due_calls_and_count_urgent(request: MemberRequest, filters: Call
     """
     if filters.limit is not None:
         return DueCalls()
-    workspace, role = request.membership.workspace, request.membership.role
-    return pending_calls.list_first_due_calls_and_count_urgent(workspace, filters, with_overdue=role != Role.APPROVER)
+    workspace, with_overdue = request.membership.workspace, request.membership.role != Role.APPROVER
+    if waiting.all_calls is None or filters:
+        return pending_calls.list_first_due_calls_and_count_urgent(workspace, filters, with_overdue=with_overdue)
+    return list_first_due_calls_of_counted(waiting, clock.now(), with_overdue=with_overdue)
 
 
 def _build_refresh_url(request: MemberRequest, tab: str, *, is_empty: bool) -> str:
@@ -253,7 +265,7 @@ def _load_pending_context(
     outages = outage_groups.list_open_outages(workspace) if tab != "awaiting" else []
     statuses = [status for status in STATUSES_OF[tab] if counts[TAB_OF[status]]]
     page = _load_pending_page(
-        request, statuses, filters, query_filters, outages, handed, due.list_first_pks(statuses), waiting.pks_of_others
+        request, statuses, filters, query_filters, outages, handed, due.list_first_pks(statuses), waiting
     )
     calls = page.calls_shown_as_rows
     secrets = _mark_excerpts_shown_and_load_secrets(request, {call.session_id for call in page.readable_calls})
@@ -321,18 +333,18 @@ def _load_pending_page(
     outages: Sequence[Outage],
     handed: Mapping[int, CallStatus],
     due_pks: Sequence[int],
-    pks_of_others: Collection[int],
+    waiting: CallsByDecider,
 ) -> _PendingPage:
     """Load the calls in these statuses of a page.
 
     In the list of the longest waiting, the calls that were handed to the reader come first, unless it is filtered, then
-    those that are due within a day; those of an outage stay in its row. `pks_of_others` are the known calls that the
-    reader cannot decide now, which come after the last page of the others.
+    those that are due within a day; those of an outage stay in its row. The calls of `waiting` that the reader cannot
+    decide now come after the last page of the others.
     """
     after_key = _parse_page_start_key(request.GET)
     grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
     in_groups = {pk for outage in grouped for pk in outage.call_pks}
-    last = {pk for pk in pks_of_others if pk not in in_groups}
+    last = {pk for pk in waiting.pks_of_others if pk not in in_groups}
     handed_first, due_first = _choose_handed_and_due_pks_to_list_first(
         statuses, query_filters, handed, due_pks, in_groups | last
     )
@@ -341,6 +353,7 @@ def _load_pending_page(
         "has_due_first": bool(due_first),
         "has_outages_first": bool(grouped),
     }
+    is_in_first_order = query_filters.sort == QueueSort.OLDEST and after_key is None and not filters
     page_keys, next_count = pending_calls.list_keys_of_pending_page_and_count_next(
         request.membership.workspace,
         statuses,
@@ -349,6 +362,7 @@ def _load_pending_page(
         after=after_key,
         elsewhere={*in_groups, *handed_first, *due_first},
         last=last,
+        all_in_order=list_keys_of_longest_waiting_calls(waiting, statuses) if is_in_first_order else None,
     )
     if after_key:  # what comes first is on the first page alone
         handed_first, due_first, grouped = [], [], []

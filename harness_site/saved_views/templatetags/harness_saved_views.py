@@ -1,9 +1,11 @@
 """Template tag for the row of saved views above a list."""
 
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
 from django import template
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.template import Context
 
@@ -15,13 +17,18 @@ from harness_site.saved_views.refused_form_in_user_session import load_refused_f
 register = template.Library()
 
 
+@cache
+def _select_views_of_page(page: str) -> QuerySet[SavedView]:
+    return SavedView.objects.filter(page=page)
+
+
 @register.inclusion_tag("saved/parts/views.html", takes_context=True, name="saved_views")
 def build_saved_views_context(context: Context, page: str) -> dict[str, Any]:
     """Render the saved views of `page` and forms to save the current filters and to change a view. One query."""
     request = context["request"]
     member: Membership = request.membership
     query = normalize_filter_query(page, request.GET)
-    views = sorted(SavedView.objects.filter(workspace=member.workspace_id, page=page), key=attrgetter("folded_name"))
+    views = sorted(_select_views_of_page(page).filter(workspace=member.workspace_id), key=attrgetter("folded_name"))
     current = next((view for view in views if view.query == query), None)
     changeable = [view for view in views if view.can_be_changed_by(member)]
     refused = load_refused_form(request, page, query)

@@ -158,10 +158,16 @@ def _build_verified_version(row: Checkpoint) -> Version:
     return _build_version(row)
 
 
-def _query_versions(session: int) -> QuerySet[Checkpoint]:
+def _query_versions(session: int, *, upto: int | None = None) -> QuerySet[Checkpoint]:
     """Query versions, with their payloads only if a seal, which covers them, has to be verified."""
-    checkpoints = _select_versions_with_facts().filter(session=session)
-    return checkpoints if get_seal_keys() is not None else checkpoints.defer("payload")
+    has_seals = get_seal_keys() is not None
+    checkpoints = _select_versions_with_facts() if has_seals else _select_versions_with_facts_without_payloads()
+    return checkpoints.filter(session=session, **({} if upto is None else {"version__lte": upto}))
+
+
+@cache
+def _select_versions_with_facts_without_payloads() -> QuerySet[Checkpoint]:
+    return _select_versions_with_facts().defer("payload")
 
 
 @cache
@@ -174,13 +180,18 @@ def _select_versions_with_facts() -> QuerySet[Checkpoint]:
 
 def load_newest_version(session_pk: int, *, upto: int | None = None) -> Version | None:
     """Load the newest version, or the newest one up to the version `upto`. Raises `IntegrityError`."""
-    row = _query_newest_version(session_pk, upto=upto).first()
+    row = next(iter(_query_newest_version(session_pk, upto=upto)), None)
     return _build_verified_version(row) if row else None
 
 
+def find_newest_version_number_up_to(session_pk: int, version: int) -> int | None:
+    """Return the number of the newest version up to this one; None if there is none."""
+    numbers = _select_version_numbers_newest_first().filter(session=session_pk, version__lte=version)
+    return next(iter(numbers[:1]), None)
+
+
 def _query_newest_version(session: int, *, upto: int | None = None) -> QuerySet[Checkpoint]:
-    versions = _query_versions(session).order_by("-version")
-    return (versions if upto is None else versions.filter(version__lte=upto))[:1]
+    return _query_versions(session, upto=upto).order_by("-version")[:1]
 
 
 def find_newest_version_number_until(session_pk: int, time: datetime | None) -> int | None:

@@ -44,7 +44,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         make_settled_call(f"other-{number}")
     complete()
     hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
-    with django_assert_num_queries(27):
+    with django_assert_num_queries(24):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 

@@ -418,7 +418,7 @@ def test_query_count_is_independent_of_the_calls(
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
     carol = people["carol"]
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(14):
         carol.get(PAGE)
 
 

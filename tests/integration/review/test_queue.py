@@ -8,9 +8,12 @@ from django.db.models import Model, QuerySet
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from checkpoints.db import clock
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import Decision, Session, ToolCall
-from harness_site.review.models import BulkDecision, BulkDecisionEntry
+from harness_site.accounts.models import Membership
+from harness_site.review.claims_and_presence import load_statuses_of_undecided_calls_handed_to
+from harness_site.review.models import BulkDecision, BulkDecisionEntry, Claim
 from harness_site.review.selectors import pending_calls, pending_calls_by_eligible_decider, queue_order
 from harness_site.review.selectors.pending_calls import CallFilters
 from tests.support.client_login import sign_in
@@ -28,6 +31,45 @@ def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "de
     return make_call(session=session, interrupted_at=THEN + timedelta(minutes=minute), **fields)  # type: ignore[arg-type]
 
 
+def test_counted_calls_have_the_order_the_deadlines_and_the_handovers_that_the_database_finds() -> None:
+    member = Membership.objects.get(user=make_user(name="alice", role=Role.APPROVER))
+    now = clock.now()
+    for number, ends_in in enumerate((None, -2.0, 0.5, 0.2, 20.0, 30.0, None)):
+        call = interrupted(
+            -(number % 3),
+            status=CallStatus.AWAITING_APPROVAL if number % 2 else CallStatus.INTERRUPTED,
+            decide_within=None if ends_in is None else now - THEN + timedelta(hours=ends_in),
+        )
+        if number % 2:
+            ToolCall.objects.filter(pk=call.pk).update(interrupted_at=None, issued_at=THEN)
+        if number in {1, 4, 5}:
+            since, seen_at = now - timedelta(minutes=number % 4), now - timedelta(hours=5 * number)
+            Claim.objects.create(call=call, member=member, since=since, seen_at=seen_at, handed_by="bob")
+    waiting = pending_calls_by_eligible_decider.count_calls_for_reader_and_for_others(member)
+    for statuses in ([CallStatus.INTERRUPTED], [CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL]):
+        in_order = pending_calls_by_eligible_decider.list_keys_of_longest_waiting_calls(waiting, statuses)
+        assert in_order is not None
+        found = pending_calls.list_keys_of_pending_page_and_count_next
+        assert found(member.workspace, statuses, all_in_order=in_order) == found(member.workspace, statuses)
+        last: dict[str, Any] = {"elsewhere": in_order[:1], "last": in_order[1:2], "limit": 2}
+        assert found(member.workspace, statuses, all_in_order=in_order, **last) == found(
+            member.workspace, statuses, **last
+        )
+    for with_overdue in (True, False):
+        due = pending_calls.list_first_due_calls_and_count_urgent(
+            member.workspace, CallFilters(), with_overdue=with_overdue
+        )
+        counted = pending_calls_by_eligible_decider.list_first_due_calls_of_counted(
+            waiting, now, with_overdue=with_overdue
+        )
+        assert (counted, list(counted.statuses)) == (due, list(due.statuses))
+        assert len(due.statuses) == (4 if with_overdue else 3)
+    handed = pending_calls_by_eligible_decider.list_statuses_of_calls_handed_to_reader(waiting, member, now)
+    assert handed is not None
+    assert list(handed.items()) == list(load_statuses_of_undecided_calls_handed_to(member).items())
+    assert len(handed) == 2
+
+
 def _listed(page: Any) -> list[int]:
     return [int(pk) for pk in re.findall(r'id="call-(\d+)"', page.content.decode())]
 
@@ -38,7 +80,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute, verifiable=True)
-    with django_assert_num_queries(23):
+    with django_assert_num_queries(19):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -49,7 +91,7 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED), reason=f"Reason {minute}")
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(16):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 

@@ -486,7 +486,7 @@ def test_query_count_is_independent_of_the_votes(
             session=first.session, run=first.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL, approvals=2
         )
         make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
-    with django_assert_num_queries(25):
+    with django_assert_num_queries(24):
         response = people["carol"].get("/review/?tab=awaiting")
     assert response.content.decode().count("data-row") == calls
 
