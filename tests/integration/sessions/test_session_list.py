@@ -60,7 +60,7 @@ def test_query_count_is_independent_of_the_sessions(
         session = make_session(status=SessionStatus.NEEDS_REVIEW)
         make_run(session=session)
         make_call(session=session)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         assert len(listed(reader)) == rows
 
 

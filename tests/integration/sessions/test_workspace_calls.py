@@ -111,7 +111,7 @@ def test_calls_are_found_by_words_of_what_they_do_and_of_their_results(session: 
     assert "No call matches the filters. All words have to occur in one call" in visible_text(page)
     assert 'href="/sessions/?q=nothing-has-this"' in page.content.decode()
     lines = b"".join(reader.get("/calls/export/?q=sofia.rossi")).decode().splitlines()
-    assert [row["call"] for row in csv.DictReader(lines[:-1])] == ["rossi"]
+    assert [row["call"] for row in csv.DictReader(lines)] == ["rossi"]
     assert json.loads(AuditEvent.objects.get(kind="exported").details)["filters"] == "q=*"
 
 
@@ -424,17 +424,17 @@ def test_exported_status_is_the_one_of_the_filter(session: Session, reader: Clie
         session=session,
         call_id="c1",
         tool="Bash",
-        status="completed",
+        status=CallStatus.COMPLETED,
         result='{"output":"a","metadata":{"exit_code":1}}',
     )
     make_call(
         session=session,
         call_id="c2",
         tool="Bash",
-        status="completed",
+        status=CallStatus.COMPLETED,
         result='{"output":"a","metadata":{"exit_code":0}}',
     )
-    make_call(session=session, call_id="c3", tool="Bash", status="failed", error_type="TimeoutError")
+    make_call(session=session, call_id="c3", tool="Bash", status=CallStatus.FAILED, error_type="TimeoutError")
 
     def export(query: str) -> list[tuple[str, str, str]]:
         lines = b"".join(reader.get(f"/calls/export/?{query}")).decode().splitlines()
