@@ -34,7 +34,7 @@ def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "de
 def test_counted_calls_have_the_order_the_deadlines_and_the_handovers_that_the_database_finds() -> None:
     member = Membership.objects.get(user=make_user(name="alice", role=Role.APPROVER))
     now = clock.now()
-    for number, ends_in in enumerate((None, -2.0, 0.5, 0.2, 20.0, 30.0, None)):
+    for number, ends_in in enumerate((None, -2.0, 0.2, 0.5, 20.0, 30.0, None)):
         call = interrupted(
             -(number % 3),
             status=CallStatus.AWAITING_APPROVAL if number % 2 else CallStatus.INTERRUPTED,
