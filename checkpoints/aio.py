@@ -30,7 +30,7 @@ from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import ClientState
-from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
 

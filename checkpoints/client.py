@@ -24,10 +24,10 @@ from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import validate_and_build_call_intent
-from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
-from checkpoints.versions.phase_record_conversion import ImportedRecord
+from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
 
 

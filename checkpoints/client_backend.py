@@ -28,9 +28,9 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.client_state import ClientState, OwnedSession
-from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.version_state_types import Unchanged, VersionChange
-from checkpoints.versions.phase_record_conversion import ImportedRecord
+from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
 if TYPE_CHECKING:

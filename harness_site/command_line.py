@@ -121,7 +121,7 @@ def _execute_management_command(command_line: list[str]) -> None:
         execute_from_command_line(command_line)
         return
 
-    class Utility(ManagementUtility):
+    class CreateSuperuserUtility(ManagementUtility):
         def fetch_command(self, subcommand: str) -> BaseCommand:
             if not apps.is_installed("harness_site.accounts"):
                 return super().fetch_command(subcommand)
@@ -129,7 +129,7 @@ def _execute_management_command(command_line: list[str]) -> None:
 
             return Command()
 
-    Utility(command_line).execute()
+    CreateSuperuserUtility(command_line).execute()
 
 
 def _describe_configuration_error(error: Exception, command: str) -> str:

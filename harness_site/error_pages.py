@@ -19,9 +19,9 @@ from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.refuse_page_of_other_reader import refuse_page_of_other_reader
 from harness_site.core import formatting
+from harness_site.core.distinguish_site_from_project_requests import is_site_request
 from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
-from harness_site.core.site_requests import is_site_request
-from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
+from harness_site.installation.database_readiness import RETRY_SECONDS, StartupProblem, does_database_answer
 
 #: URL name of the heartbeat that an open card sends automatically.
 _BY_ITSELF: Final = "present"

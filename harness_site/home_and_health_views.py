@@ -9,14 +9,14 @@ from django.views.i18n import JavaScriptCatalog
 
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.installation.first_steps import find_oldest_session
-from harness_site.installation.migration_state import (
+from harness_site.installation.database_readiness import (
     RETRY_SECONDS,
     StartupProblem,
     does_database_answer,
     mark_response_as_logged,
     probe,
 )
+from harness_site.installation.first_steps import find_oldest_session
 
 
 @require_GET

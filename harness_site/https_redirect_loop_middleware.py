@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.installation.migration_state import mark_response_as_logged
+from harness_site.installation.database_readiness import mark_response_as_logged
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.functional import SimpleLazyObject
 
-from harness_site.core.site_requests import is_site_request
+from harness_site.core.distinguish_site_from_project_requests import is_site_request
 
 #: URL for reports of policy violations; a project that includes the site has no such page.
 REPORTS: Final = "/development/policy/report/"

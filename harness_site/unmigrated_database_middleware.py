@@ -13,8 +13,8 @@ from django.utils import translation
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
 from harness_site.api.problem_details import build_problem_response
 from harness_site.core.cached_urls import list_language_paths_of_page
-from harness_site.core.site_requests import is_site_request
-from harness_site.installation.migration_state import (
+from harness_site.core.distinguish_site_from_project_requests import is_site_request
+from harness_site.installation.database_readiness import (
     RETRY_SECONDS,
     StartupProblem,
     mark_response_as_logged,

@@ -4,8 +4,8 @@ from django.urls import URLPattern, URLResolver, include, path
 from checkpoints.server_address import API_PATH
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
+from harness_site.core.distinguish_site_from_project_requests import mark_views_of_site
 from harness_site.core.non_atomic_views import exclude_views_from_atomic_requests
-from harness_site.core.site_requests import mark_views_of_site
 from harness_site.sessions.views import workspace_call_log_page
 
 _pages = [

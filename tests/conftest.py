@@ -23,7 +23,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.models import Workspace
 from harness_site.core import deferred_writes
-from harness_site.installation import migration_state
+from harness_site.installation import database_readiness
 from tests.support.database_cleanup import delete_test_rows
 from tests.support.exhaustive_mode import EXHAUSTIVE, SAMPLED, choose_sample
 from tests.support.migrated_once import migrate_once
@@ -163,7 +163,7 @@ def static_files_are_found_when_asked_for() -> Iterator[None]:
 def tables_are_known_to_exist() -> Iterator[None]:
     """Spare the first request of each test run the look at the tables, which `pytest-django` has created."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migration_state.probe, "_is_current", True)
+        patch.setattr(database_readiness.probe, "_is_current", True)
         yield
 
 

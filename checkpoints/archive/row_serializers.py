@@ -1,4 +1,4 @@
-"""Rows that a session consists of, and their conversion to and from JSON."""
+"""Rows that a session consists of, their conversion to and from JSON, and the upgrade of rows of older files."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from checkpoints.peers import (
     cancel_paused_session,
     deliver_notices,
     extend_and_sweep_agent_deadlines,
-    list_paused_tasks,
+    list_paused_tasks_and_calls,
     pause_run_for_agent_calls,
     take_paused_task,
 )
@@ -67,7 +67,7 @@ from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_types import Unchanged, VersionChange
 from checkpoints.versions import load_version, phase_record_import, save_phase_version, save_version
-from checkpoints.versions.phase_record_conversion import ImportedRecord
+from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord
 from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Threads, and therefore connections, that one async client uses at most. SQLite takes one writer at a time: more
@@ -437,8 +437,10 @@ class DatabaseBackend:
 
     def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_error_of_any_session(self.client_state):
-            return list_paused_tasks.list_paused_sessions(self.client_state, ready=ready, agent=agent, limit=limit)
+            return list_paused_tasks_and_calls.list_paused_sessions(
+                self.client_state, ready=ready, agent=agent, limit=limit
+            )
 
     def list_peer_calls(self, session_id: str) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
-            return list_paused_tasks.list_calls_to_other_agents(self.client_state, session_id)
+            return list_paused_tasks_and_calls.list_calls_to_other_agents(self.client_state, session_id)

@@ -4,7 +4,7 @@ The ORM's overhead would be measurable in them. Table and column names, and the 
 models' metadata. On PostgreSQL each is one statement, and therefore one round trip and one transaction; on SQLite,
 which has no data-modifying WITH, the same steps run in one IMMEDIATE transaction. Every write names the owner's
 fence in its WHERE clause and reports an empty result if the fence no longer holds. Each is done under the guard of its
-caller, if there is one (`caller_guarded_write`).
+caller, if there is one (`authenticated_idempotent_write_guard`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from checkpoints import call_transitions_by_agent_or_system
-from checkpoints.db import caller_guarded_write
-from checkpoints.db.caller_guarded_write import GuardSql, WriteGuard
+from checkpoints.db import authenticated_idempotent_write_guard
+from checkpoints.db.authenticated_idempotent_write_guard import GuardSql, WriteGuard
 from checkpoints.db.sql_names_and_values import (
     build_insert_sql,
     convert_values,
@@ -188,7 +188,7 @@ def save_versions_if_session_unchanged(
         expected["revision"], expected["row_seal"] = revision, None
     known = {field: value for field, value in expected.items() if value is not None}
     empty = tuple(field for field in expected if field not in known)
-    guard = caller_guarded_write.find_guard_of_next_write(connection)
+    guard = authenticated_idempotent_write_guard.find_guard_of_next_write(connection)
     is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
     is_one_statement = connection.vendor == "postgresql" and is_short
     if beside and not is_one_statement:
@@ -270,11 +270,11 @@ def _save_versions_in_several_statements(
         for number, version in enumerate(versions, base.version + 1)
         for pk, revision, row_seal in version.answered
     ]
-    with caller_guarded_write.open_write_transaction_with_optional_guard(connection, guard) as cursor:
+    with authenticated_idempotent_write_guard.open_write_transaction_with_optional_guard(connection, guard) as cursor:
         cursor.execute(_build_move_session_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
-            caller_guarded_write.raise_refused_if_guarded(guard)
+            authenticated_idempotent_write_guard.raise_refused_if_guarded(guard)
             return None
         insert_versions_and_messages(connection, cursor, [(base, versions)])
         if answered:
@@ -370,7 +370,7 @@ def _build_move_session_head_sql(head_move: _HeadMove) -> str:
         changes = build_session_change_assignments_sql(head_move.vendor)
     conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
     conditions += [f"{_quote_session_column(field)} IS NULL" for field in head_move.expects_empty]
-    conditions += [caller_guarded_write.IS_PERMITTED] * head_move.is_guarded
+    conditions += [authenticated_idempotent_write_guard.IS_PERMITTED] * head_move.is_guarded
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
         f"{changes}{sets} "
@@ -588,7 +588,7 @@ def insert_call_if_fence_holds(
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
     status = STATUSES_WHILE_ISSUING[under_review]
-    guard = caller_guarded_write.find_guard_of_next_write(connection)
+    guard = authenticated_idempotent_write_guard.find_guard_of_next_write(connection)
     if connection.vendor != "postgresql":
         return _insert_call_in_several_statements(
             connection, session_pk, fence, step, values, allowed, status, head, guard
@@ -637,13 +637,13 @@ def _insert_call_in_several_statements(
     params: list[Any] = [status, session_pk, fence, *allowed]
     if head is not None:
         params = [status, *head.written.values(), *params[1:], head.replaced_seal]
-    with caller_guarded_write.open_write_transaction_with_optional_guard(connection, guard) as cursor:
+    with authenticated_idempotent_write_guard.open_write_transaction_with_optional_guard(connection, guard) as cursor:
         cursor.execute(
             _build_lock_session_and_set_status_sql(connection.vendor, len(allowed), is_sealed=head is not None), params
         )
         session_row = cursor.fetchone()
         if session_row is None:
-            caller_guarded_write.raise_refused_if_guarded(guard)
+            authenticated_idempotent_write_guard.raise_refused_if_guarded(guard)
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
@@ -651,7 +651,7 @@ def _insert_call_in_several_statements(
         cursor.execute(insert, [*keys, *convert_values(connection, ToolCall, values)])
         place: tuple[int, int] | None = cursor.fetchone()
         if place is None:
-            caller_guarded_write.raise_refused_if_guarded(guard)
+            authenticated_idempotent_write_guard.raise_refused_if_guarded(guard)
             if head is not None:  # the head counts a call that was not inserted
                 transaction.set_rollback(True, using=connection.alias)
         elif guard is not None:
@@ -675,7 +675,7 @@ def _build_head_seal_condition_sql(is_sealed: bool) -> str:
 
 
 def _build_guard_condition_sql(is_guarded: bool) -> str:
-    return f"AND {caller_guarded_write.IS_PERMITTED} " if is_guarded else ""
+    return f"AND {authenticated_idempotent_write_guard.IS_PERMITTED} " if is_guarded else ""
 
 
 @cache
@@ -775,19 +775,19 @@ def update_call_outcome_if_still_issued(
     vendor, fields, guard = (
         connection.vendor,
         tuple(values),
-        caller_guarded_write.find_guard_of_next_write(connection),
+        authenticated_idempotent_write_guard.find_guard_of_next_write(connection),
     )
     if vendor == "postgresql" and not is_interrupted:
         sql = _build_lock_and_update_outcome_sql(fields, is_sealed, None if guard is None else guard.sql)
         return _execute_and_fetch_row(connection, guard, sql, [*lock_params, *params]) is not None
-    with caller_guarded_write.open_write_transaction_with_optional_guard(connection, guard) as cursor:
+    with authenticated_idempotent_write_guard.open_write_transaction_with_optional_guard(connection, guard) as cursor:
         cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, is_sealed), lock_params)
         if cursor.fetchone() is None:
-            caller_guarded_write.raise_refused_if_guarded(guard)
+            authenticated_idempotent_write_guard.raise_refused_if_guarded(guard)
             return False
         cursor.execute(_build_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
         if cursor.rowcount != 1:
-            caller_guarded_write.raise_refused_if_guarded(guard)
+            authenticated_idempotent_write_guard.raise_refused_if_guarded(guard)
             transaction.set_rollback(True, using=connection.alias)
             return False
     return True
@@ -850,7 +850,7 @@ def update_replay_count_and_head_if_unchanged(
     or the call another one than `seal_before`.
     """
     keys = [session_pk, fence, head.replaced_seal]
-    with caller_guarded_write.open_write_transaction_with_optional_guard(connection, None) as cursor:
+    with authenticated_idempotent_write_guard.open_write_transaction_with_optional_guard(connection, None) as cursor:
         cursor.execute(_build_update_session_head_after_replay_sql(), [*head.written.values(), *keys])
         if cursor.rowcount == 1:
             params = [*convert_values(connection, ToolCall, values), call_pk, session_pk, seal_before]

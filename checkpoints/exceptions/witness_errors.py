@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.exceptions.seal_errors import IN_PROJECT, SealError
+from checkpoints.exceptions.integrity_errors import IN_PROJECT, SealError
 
 
 class WitnessError(SealError):

@@ -47,12 +47,12 @@ class TokenCounts:
     @property
     def has_kinds(self) -> bool:
         """Whether the number of any kind is known."""
-        return any(count is not None for count in self._get_kinds())
+        return any(count is not None for count in self._get_counts_by_kind())
 
     @property
     def other(self) -> int:
         """Tokens of the total whose kind the usage does not state; 0 if it states no kind at all."""
-        return (self.total or 0) - sum(count or 0 for count in self._get_kinds()) if self.has_kinds else 0
+        return (self.total or 0) - sum(count or 0 for count in self._get_counts_by_kind()) if self.has_kinds else 0
 
     @property
     def whole_input(self) -> int | None:
@@ -69,7 +69,9 @@ class TokenCounts:
 
     def has_fallen_since(self, earlier: TokenCounts) -> bool:
         """Return whether a number is lower than in `earlier`, as in totals that began again."""
-        pairs = zip((*self._get_kinds(), self.total), (*earlier._get_kinds(), earlier.total), strict=True)
+        pairs = zip(
+            (*self._get_counts_by_kind(), self.total), (*earlier._get_counts_by_kind(), earlier.total), strict=True
+        )
         fallen = (now is not None and now < (before or 0) for now, before in pairs)
         return any(fallen) or (self.has_kinds and self.other < earlier.other)
 
@@ -85,7 +87,7 @@ class TokenCounts:
             _subtract_earlier_if_known(self.total, earlier.total),
         )
 
-    def _get_kinds(self) -> tuple[int | None, ...]:
+    def _get_counts_by_kind(self) -> tuple[int | None, ...]:
         return (self.input, self.output, self.cache_read, self.cache_write)
 
 

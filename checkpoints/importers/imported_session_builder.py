@@ -1,5 +1,5 @@
-"""Shared builder of all formats: a reader turns the entries of a transcript into messages, and the builder does the
-rest.
+"""Interface of the readers of formats, and their shared builder: a reader turns the entries of a transcript into
+messages, and the builder does the rest.
 
 A message that the reader gives no key is recognised by its content and everything before it. Facts about the session,
 what the program wrote down between messages, and usage are given to the builder as they occur; each message carries

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.formats.tool_definitions import get_name_of_tool_definition_or_empty
+from checkpoints.formats.tool_definition_name import get_name_of_tool_definition_or_empty
 from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
 from checkpoints.importers.span_message_parts import (

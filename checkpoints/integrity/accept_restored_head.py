@@ -60,5 +60,5 @@ def accept_stored_head_in_witness(using: str, session_pk: int, *, actor: str, re
             actor_kind=ActorKind.MACHINE,
             details={"reason": reason, "known": -1 if known is None else known.number, "stored": head.number},
         )
-        kept.overwrite_newest_head(head)
+        kept.record_adopted_head(head)
     return True

@@ -110,7 +110,7 @@ def accept_missing_session_in_witness(using: str, missing: MissingSession, *, ac
             actor_kind=ActorKind.MACHINE,
             details={"reason": reason, "known": missing.number, "stored": -1},
         )
-        kept.overwrite_newest_head(build_head_of_deleted_session(missing.name))
+        kept.record_adopted_head(build_head_of_deleted_session(missing.name))
 
 
 def _build_missing_session(using: str, name: str, number: int) -> MissingSession:

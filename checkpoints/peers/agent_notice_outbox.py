@@ -21,7 +21,7 @@ from checkpoints.db import clock
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.integrity import quarantine
 from checkpoints.models import PeerCall
-from checkpoints.peers import secret_value_encryption
+from checkpoints.peers import nested_secret_encryption
 from checkpoints.peers.call_join_and_pause_types import Notice
 from checkpoints.seals import row_seals
 from checkpoints.store.database_client_state import Store
@@ -90,7 +90,7 @@ def _mark_notice_claimed(store: Store, call: PeerCall) -> PeerCall:
 def _verify_call_and_decrypt_notice(call: PeerCall) -> Notice:
     row_seals.verify_rows([call.session, call])
     session_id = call.session.session_id
-    request = secret_value_encryption.parse_json_and_decrypt_nested_secrets(
+    request = nested_secret_encryption.parse_json_and_decrypt_nested_secrets(
         call.request, session_id, f"request of {call.call_id}"
     )
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)

@@ -27,7 +27,7 @@ from checkpoints.peers import (
     agent_call_join_counters,
     call_join_and_pause_types,
     lock_and_answer_agent_calls,
-    secret_value_encryption,
+    nested_secret_encryption,
 )
 from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
@@ -80,10 +80,10 @@ def _build_validated_pause_request(state: object, joins: Iterable[call_join_and_
         validate_id("peer", call.peer)
         parse_agent_call_deadline(call.deadline)
     requests = {
-        call.id: secret_value_encryption.dump_with_encrypted_secrets(call.request, f"request of {call.id}")
+        call.id: nested_secret_encryption.dump_with_encrypted_secrets(call.request, f"request of {call.id}")
         for call in calls
     }
-    return _PauseRequest(secret_value_encryption.dump_with_encrypted_secrets(state, "state"), valid_joins, requests)
+    return _PauseRequest(nested_secret_encryption.dump_with_encrypted_secrets(state, "state"), valid_joins, requests)
 
 
 def _require_distinct_ids(what: str, ids: list[str]) -> None:

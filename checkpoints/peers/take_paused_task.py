@@ -15,7 +15,7 @@ from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Join, PausedTask, PeerCall, Session
-from checkpoints.peers import secret_value_encryption
+from checkpoints.peers import nested_secret_encryption
 from checkpoints.peers.call_join_and_pause_types import PeerResult, TakenJoin, TakenTask
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.start_or_resume import resume_session_flow
@@ -88,7 +88,7 @@ def require_any_complete_join_and_load_pause_state(store: Store, session_id: str
             raise SessionFinished(session_id, row.status)
         _require_any_join_complete(store, row)
         task = _get_and_verify_newest_paused_task(store, row)
-    state = secret_value_encryption.parse_json_and_decrypt_nested_secrets(task.state, session_id, "state")
+    state = nested_secret_encryption.parse_json_and_decrypt_nested_secrets(task.state, session_id, "state")
     if not isinstance(state, dict):
         raise CheckpointCorrupted(session_id, "state", "it is not an object")
     return state

@@ -10,7 +10,7 @@ from checkpoints.decisions import ask_verify_hooks
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.remote.remote_client_state import RemoteClientState
-from checkpoints.remote.transport import escape_path_part
+from checkpoints.remote.transport import escape_identifier
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store.client_state import OwnedSession
 
@@ -30,7 +30,7 @@ def ask_verify_hook_and_report_answer_flow(
         "revision": call["revision"],
         **_encode_hook_answer(answer),
     }
-    path = f"/sessions/{escape_path_part(held.session_id)}/calls/{escape_path_part(call['call_id'])}/probe"
+    path = f"/sessions/{escape_identifier(held.session_id)}/calls/{escape_identifier(call['call_id'])}/probe"
     outcome: str = yield Transact(lambda: store.send_write_request("POST", path, fields, session=held).value["outcome"])
     return outcome
 

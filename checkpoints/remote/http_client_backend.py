@@ -32,19 +32,19 @@ from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteClientState, build_transcript_head
 from checkpoints.remote.remote_workflow_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
-from checkpoints.remote.transport import escape_path_part
+from checkpoints.remote.transport import escape_identifier
 from checkpoints.resume.decision_wait_warning import log_wait_for_decisions
 from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import OwnedSession
+from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.session_owner_run_type import OwningRun
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session_flow, trace_session_function
 from checkpoints.versions import prepared_transcript
-from checkpoints.versions.phase_record_conversion import ImportedRecord, convert_phase_record
+from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord, convert_phase_record
 from checkpoints.versions.prepared_transcript import PreparedTranscript
 from checkpoints.workflows.step_log_protocol import StepLog
 
@@ -126,7 +126,7 @@ class RemoteBackend(SingleRequests):
     def take_paused_task_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
     ) -> Flow[TakenTask]:
-        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/take"
+        path = f"/sessions/{escape_identifier(validate_id('session id', session_id))}/take"
         while True:  # the gate is passed by waiting; then the task is taken
             answer = yield from self._take_session_through_gate_flow(
                 session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover
@@ -138,7 +138,7 @@ class RemoteBackend(SingleRequests):
                 return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
 
     def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
-        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/cancel"
+        path = f"/sessions/{escape_identifier(validate_id('session id', session_id))}/cancel"
         yield Transact(lambda: self.client_state.send_write_request("POST", path, {"reason": reason}))
         if tell is None:
             return Told()
@@ -207,7 +207,7 @@ class RemoteBackend(SingleRequests):
         )
 
     def _send_gate_long_poll_request(self, held: OwnedSession, seconds: int) -> Any:
-        path = f"/sessions/{escape_path_part(held.session_id)}/gate"
+        path = f"/sessions/{escape_identifier(held.session_id)}/gate"
         return self.client_state.transport.send_read_request(path, fence=held.fence, wait=seconds)
 
     def _ask_verify_hooks_and_report_answers_flow(
@@ -267,7 +267,7 @@ class RemoteBackend(SingleRequests):
 
     def get_session_id_of_run(self, run_id: object) -> str:
         return str(
-            self.client_state.transport.send_read_request(f"/runs/{escape_path_part(str(run_id))}")["session_id"]
+            self.client_state.transport.send_read_request(f"/runs/{escape_identifier(str(run_id))}")["session_id"]
         )
 
     # owned sessions
@@ -276,7 +276,7 @@ class RemoteBackend(SingleRequests):
         return self.client_state.flush_and_require_owned_session(session_id)
 
     def find_or_predict_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
-        owner = self.client_state.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
+        owner = self.client_state.transport.send_read_request(f"/sessions/{escape_identifier(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()
             return now, now + timedelta(seconds=constants.LEASE_SECONDS)
@@ -349,7 +349,7 @@ class RemoteBackend(SingleRequests):
         if expected_version is not None:
             fields["expected_version"] = expected_version
         raw = {"messages": f"[{','.join(prepared.bodies)}]", **encode_version_change(change)}
-        path = f"/sessions/{escape_path_part(session_id if held is None else held.session_id)}/versions"
+        path = f"/sessions/{escape_identifier(session_id if held is None else held.session_id)}/versions"
         return int(self.client_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
 
     def append_version_with_or_without_run(
@@ -394,7 +394,7 @@ class RemoteBackend(SingleRequests):
             end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
         else:
             end = held.head.length, held.head.chain
-        path = f"/sessions/{escape_path_part(session_id)}/phases"
+        path = f"/sessions/{escape_identifier(session_id)}/phases"
         version = int(
             self.client_state.send_write_request("POST", path, fields, session=held, raw=raw).value["version"]
         )
@@ -409,7 +409,7 @@ class RemoteBackend(SingleRequests):
         return ImportedRecord(version, migrated.run_id, migrated.applied)
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/messages"
+        path = f"/sessions/{escape_identifier(validate_id('session id', session_id))}/messages"
         messages: list[dict[str, Any]] = self.client_state.transport.send_read_request(
             path, after=after, limit=limit, version=version
         )["messages"]
@@ -418,7 +418,7 @@ class RemoteBackend(SingleRequests):
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
         held = self.client_state.flush_and_require_owned_session(session_id)
         raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
-        path = f"/sessions/{escape_path_part(session_id)}/finish"
+        path = f"/sessions/{escape_identifier(session_id)}/finish"
         self.client_state.send_write_request("POST", path, {"status": status}, session=held, raw=raw)
         self.client_state.remove_owned_session(held)
         self.client_state.notify_save_listeners(session_id)
@@ -432,7 +432,7 @@ class RemoteBackend(SingleRequests):
         finally:
             self.client_state.remove_owned_session(held)
             released = self.client_state.send_write_request(
-                "POST", f"/sessions/{escape_path_part(session_id)}/release", {}, session=held
+                "POST", f"/sessions/{escape_identifier(session_id)}/release", {}, session=held
             ).value
         return bool(released["released"])
 
@@ -451,7 +451,7 @@ class RemoteOutbox:
 
     def delete_or_postpone_notice(self, notice: Notice, *, delivered: bool) -> None:
         fields = {"kind": notice.kind, "attempt": notice.attempt, "delivered": delivered}
-        self.store.send_write_request("POST", f"/peer-calls/{escape_path_part(notice.call_id)}/notice", fields)
+        self.store.send_write_request("POST", f"/peer-calls/{escape_identifier(notice.call_id)}/notice", fields)
 
 
 class _TakenResultRecorder(OpenOperations):

@@ -24,7 +24,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats.caller_argument_order import encode_argument_order, restore_argument_order_in_json
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_client_state import RemoteClientState
-from checkpoints.remote.transport import escape_path_part
+from checkpoints.remote.transport import escape_identifier
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallOutcome, IssuedCall
 from checkpoints.store.client_state import OwnedSession
@@ -122,7 +122,7 @@ class RemoteCallLog:
 
     def _post_call_with_taken_results(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
         taken = list(self.store.taken.get(self.session_id, ()))
-        path = f"/sessions/{escape_path_part(self.session_id)}/calls"
+        path = f"/sessions/{escape_identifier(self.session_id)}/calls"
         if taken:
             fields = {**fields, "taken": taken}
         answer = self.store.send_write_request("POST", path, fields, session=held, key=key, raw={"args": args}).value
@@ -150,7 +150,7 @@ class RemoteExecution:
 
     @property
     def _call_url_path(self) -> str:
-        return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
+        return f"/sessions/{escape_identifier(self.session_id)}/calls/{escape_identifier(self.issued_call.call_id)}"
 
     def write_outcome(self, outcome: CallOutcome) -> None:
         report_call_outcome(self.store, self.session_id, self.held.fence, self.issued_call, outcome)
@@ -195,5 +195,5 @@ def report_call_outcome(
         "attempt": issued_call.attempt,
         "fence": fence,
     }
-    path = f"/sessions/{escape_path_part(session_id)}/calls/{escape_path_part(issued_call.call_id)}"
+    path = f"/sessions/{escape_identifier(session_id)}/calls/{escape_identifier(issued_call.call_id)}"
     store.send_write_request("PATCH", path, fields, raw={"result": outcome.result or "null"})

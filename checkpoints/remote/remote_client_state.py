@@ -1,4 +1,4 @@
-"""State of a client over HTTP: its connections, and the sessions it owns."""
+"""State of a client over HTTP: its connections, the sessions it owns, and the heartbeat that renews their leases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.remote.transport import ServerAnswer, Transport, escape_path_part
+from checkpoints.remote.transport import ServerAnswer, Transport, escape_identifier
 from checkpoints.store.client_state import ClientState, OwnedSession, TranscriptHead
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class RemoteClientState(ClientState):
         return owned_session
 
     def _load_session_and_build_not_owned_error(self, session_id: str) -> CheckpointsError:
-        session = self.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")
+        session = self.transport.send_read_request(f"/sessions/{escape_identifier(session_id)}")
         if session["finished"]:
             return SessionFinished(session_id, session["status"])
         return self.build_not_owner_error(session_id)
@@ -163,7 +163,7 @@ class RemoteClientState(ClientState):
         are_renewed = True
         for owned_session in self.list_owned_sessions():
             try:
-                path = f"/sessions/{escape_path_part(owned_session.session_id)}/heartbeat"
+                path = f"/sessions/{escape_identifier(owned_session.session_id)}/heartbeat"
                 self.transport.renew_lease(path, owned_session.fence)
             except (OwnershipError, SessionNotFound) as error:
                 session_id = owned_session.session_id

@@ -14,7 +14,7 @@ from checkpoints.formats.canonical_json import parse_json
 from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook_and_report_answer_flow
 from checkpoints.remote.remote_call_log import RemoteExecution, build_issued_call_of_answer, encode_tool
 from checkpoints.remote.remote_client_state import RemoteClientState
-from checkpoints.remote.transport import escape_path_part
+from checkpoints.remote.transport import escape_identifier
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import IssuedCall
 from checkpoints.store.client_state import OwnedSession
@@ -31,7 +31,7 @@ class RemoteStepLog:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
         self._store = store
         self._session_id = session_id
-        self._path = f"/sessions/{escape_path_part(session_id)}/workflows/{escape_path_part(workflow_id)}"
+        self._path = f"/sessions/{escape_identifier(session_id)}/workflows/{escape_identifier(workflow_id)}"
         self._store.send_write_request(
             "POST", self._path, {}, session=self._store.flush_and_require_owned_session(session_id)
         )
@@ -91,7 +91,7 @@ class RemoteStepLog:
         step = next((step for step in self.list_steps() if step["step_id"] == request.step_id), None)
         if step is None or step["status"] != CallStatus.INTERRUPTED:
             return None
-        path = f"/sessions/{escape_path_part(self._session_id)}/calls/{escape_path_part(step['call_id'])}"
+        path = f"/sessions/{escape_identifier(self._session_id)}/calls/{escape_identifier(step['call_id'])}"
         call: Mapping[str, Any] = self._store.transport.send_read_request(path)
         return call
 

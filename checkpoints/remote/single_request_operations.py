@@ -20,7 +20,7 @@ from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept
 from checkpoints.remote.remote_call_log import report_call_outcome
 from checkpoints.remote.remote_client_state import RemoteClientState
-from checkpoints.remote.transport import escape_path_part
+from checkpoints.remote.transport import escape_identifier
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
@@ -173,7 +173,7 @@ class SingleRequests(OperationsNotOverHttp):
         held = self.client_state.find_owned_session(session_id)
         issued_call = held.issued_calls.pop(call_id, None) if held is not None and step is None else None
         if issued_call is None:
-            path = f"{_build_session_path(session_id)}/calls/{escape_path_part(validate_id('call id', call_id))}"
+            path = f"{_build_session_path(session_id)}/calls/{escape_identifier(validate_id('call id', call_id))}"
             call = self._send_read_request(path, step=step)
             issued_call = IssuedCall(call["number"], call["tool_name"], call_id, call["step"], call["attempt"])
         report_call_outcome(self.client_state, session_id, None if held is None else held.fence, issued_call, outcome)
@@ -227,7 +227,7 @@ class SingleRequests(OperationsNotOverHttp):
         token: str | None,
     ) -> Answer:
         fields = {"result": result, "session_id": session_id, "peer": peer, "token": token}
-        path = f"/peer-calls/{escape_path_part(validate_id('peer call id', peer_call_id))}/response"
+        path = f"/peer-calls/{escape_identifier(validate_id('peer call id', peer_call_id))}/response"
         answer = self._send_write_request(path, fields)
         kind = getattr(agent_response_outcomes, answer.pop("answer"))
         if "deadline" in answer:
@@ -240,7 +240,7 @@ class SingleRequests(OperationsNotOverHttp):
         return Swept(tuple(swept["expired"]), tuple((session_id, join) for session_id, join in swept["complete"]))
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
-        path = f"/peer-calls/{escape_path_part(validate_id('peer call id', peer_call_id))}/deadline"
+        path = f"/peer-calls/{escape_identifier(validate_id('peer call id', peer_call_id))}/deadline"
         return datetime.fromisoformat(
             self._send_write_request(path, {"seconds": _get_seconds_until(deadline)})["deadline"]
         )
@@ -259,7 +259,7 @@ class SingleRequests(OperationsNotOverHttp):
 
     def _send_decision(self, kind: str, target: DecisionTarget, **fields: Any) -> Any:
         session_path, call_id = _build_session_path(target.session_id), validate_id("call id", target.call_id)
-        path = f"{session_path}/calls/{escape_path_part(call_id)}/decision"
+        path = f"{session_path}/calls/{escape_identifier(call_id)}/decision"
         fields |= {"kind": kind, "step": target.step, "attempt": target.attempt}
         return self._send_write_request(path, {name: value for name, value in fields.items() if value is not None})
 
@@ -295,7 +295,7 @@ class SingleRequests(OperationsNotOverHttp):
 
 
 def _build_session_path(session_id: str) -> str:
-    return f"/sessions/{escape_path_part(validate_id('session id', session_id))}"
+    return f"/sessions/{escape_identifier(validate_id('session id', session_id))}"
 
 
 def _validate_version_number(version: object) -> int:

@@ -52,8 +52,8 @@ _READS: Final = frozenset({"GET"})
 _TIMES: Final = frozenset({"last_seen", "lease_ends", "at", "deadline"})
 
 
-def escape_path_part(identifier: str) -> str:
-    """Return an identifier as one part of a path."""
+def escape_identifier(identifier: str) -> str:
+    """Return an identifier as one segment of a path, with the escapes that the server's `EscapedConverter` decodes."""
     escaped = identifier.replace("~", "~0").replace("/", "~1")
     if set(escaped) == {"."}:
         escaped = escaped.replace(".", "~2")

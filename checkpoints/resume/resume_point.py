@@ -8,7 +8,7 @@ from typing import Any
 
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def _record_name_in_witness(kept: Witness, note: WitnessedHead, *, is_first: boo
     if is_first:
         kept.record_expected_head(note)
     else:
-        kept.overwrite_newest_head(note)
+        kept.record_adopted_head(note)
 
 
 def _list_witness_records_of_name(

@@ -56,7 +56,7 @@ class Witness(Protocol):
     def record_written_head(self, head: WitnessedHead) -> None:
         """Note a head that was written."""
 
-    def overwrite_newest_head(self, head: WitnessedHead) -> None:
+    def record_adopted_head(self, head: WitnessedHead) -> None:
         """Note a head as the newest one by one more record: the records from before stay, and no longer count."""
 
     def find_session(self, name: str) -> WitnessedSession | None:
@@ -130,7 +130,7 @@ def record_deleted_session_on_commit(using: str, key_space: str, session_pk: int
     witness = get_witness()
     if witness is not None and get_seal_keys() is not None:
         head = build_head_of_deleted_session(build_session_name(key_space, session_pk))
-        transaction.on_commit(lambda: witness.overwrite_newest_head(head), using=using, robust=True)
+        transaction.on_commit(lambda: witness.record_adopted_head(head), using=using, robust=True)
 
 
 def require_head_is_newest(session_id: str, head: WitnessedHead) -> None:

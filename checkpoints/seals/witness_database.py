@@ -88,7 +88,7 @@ class DatabaseWitness:
     def record_written_head(self, head: WitnessedHead) -> None:
         self._insert_record(CONFIRMED, head, sync=False)
 
-    def overwrite_newest_head(self, head: WitnessedHead) -> None:
+    def record_adopted_head(self, head: WitnessedHead) -> None:
         self._insert_record(ADOPTED, head, sync=True)
 
     def find_session(self, name: str) -> WitnessedSession | None:

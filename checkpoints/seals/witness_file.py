@@ -71,7 +71,7 @@ class FileWitness:
     def record_written_head(self, head: WitnessedHead) -> None:
         self._append_record(CONFIRMED, head)
 
-    def overwrite_newest_head(self, head: WitnessedHead) -> None:
+    def record_adopted_head(self, head: WitnessedHead) -> None:
         self._append_record(ADOPTED, head)
         self._sync_file()
 

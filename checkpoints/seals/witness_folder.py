@@ -68,7 +68,7 @@ class FolderWitness:
     def record_written_head(self, head: WitnessedHead) -> None:
         self._write_record(CONFIRMED, head, sync=False)
 
-    def overwrite_newest_head(self, head: WitnessedHead) -> None:
+    def record_adopted_head(self, head: WitnessedHead) -> None:
         self._write_record(ADOPTED, head, sync=True)
 
     def find_session(self, name: str) -> WitnessedSession | None:

@@ -1,4 +1,4 @@
-"""State of a checkpointer whose sessions are in a database of this process."""
+"""State, in memory, of a checkpointer whose sessions are in a database to which this process connects."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ _WRITE_SQL_PATTERN = re.compile(
 _SKIPPED_MODULES = (
     f"{LIBRARY_PACKAGE}.testing",
     f"{LIBRARY_PACKAGE}.db.hot_statements",
-    f"{LIBRARY_PACKAGE}.db.errors",
-    f"{LIBRARY_PACKAGE}.db.caller_guarded_write",
+    f"{LIBRARY_PACKAGE}.db.authenticated_idempotent_write_guard",
     f"{LIBRARY_PACKAGE}.seals",
 )
 

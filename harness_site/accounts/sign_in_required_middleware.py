@@ -7,7 +7,7 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
 from harness_site.accounts.refuse_page_of_other_reader import refuse_page_of_other_reader
-from harness_site.core.site_requests import is_site_request
+from harness_site.core.distinguish_site_from_project_requests import is_site_request
 
 
 class SignInRequired(LoginRequiredMiddleware):

@@ -30,8 +30,8 @@ from typing import Any, Final
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections
 from django.http import HttpResponse
 
-from checkpoints.db import caller_guarded_write, clock
-from checkpoints.db.caller_guarded_write import GuardedWriteRefused, GuardSql, WriteGuard
+from checkpoints.db import authenticated_idempotent_write_guard, clock
+from checkpoints.db.authenticated_idempotent_write_guard import GuardedWriteRefused, GuardSql, WriteGuard
 from checkpoints.db.hot_statements import NOW_SQL
 from checkpoints.exceptions import IdempotencyKeyReused, RequestInProgress
 from checkpoints.ids import validate_id
@@ -191,7 +191,9 @@ def _is_repeated_elsewhere(row: ApiWrite) -> bool:
 
 def refuse_write_unless_key_is_stored_first() -> None:
     """Refuse to be served by one statement, so that the key of this request is stored before anything else is done."""
-    caller_guarded_write.raise_refused_if_guarded(caller_guarded_write.find_guard_of_next_write(connection))
+    authenticated_idempotent_write_guard.raise_refused_if_guarded(
+        authenticated_idempotent_write_guard.find_guard_of_next_write(connection)
+    )
 
 
 def _delete_old_writes_sometimes() -> None:

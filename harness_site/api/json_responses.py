@@ -12,7 +12,7 @@ from uuid import UUID
 from django.http import HttpResponse
 
 JSON: Final = "application/json"
-#: Answers that name this header are held back while they say so: see `long_polls`.
+#: Answers that name this header are held back while they say so: see `long_polls_and_event_streams`.
 WAITING: Final = "Harness-Waiting"
 
 

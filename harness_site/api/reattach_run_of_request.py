@@ -7,7 +7,7 @@ from typing import Final
 from django.db import connection
 
 from checkpoints import SyncCheckpointer
-from checkpoints.db.caller_guarded_write import find_guard_of_next_write
+from checkpoints.db.authenticated_idempotent_write_guard import find_guard_of_next_write
 from checkpoints.enums import KeyPolicy, RunStatus
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.models import Run, Session, ToolCall

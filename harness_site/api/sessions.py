@@ -36,7 +36,7 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
-from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.idempotent_removals import remove_once_and_build_response
 from harness_site.api.idempotent_writes import mark_response_as_storable

@@ -25,7 +25,7 @@ from checkpoints.models import AuditEvent
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import ShownExcerpts
-from harness_site.core.site_requests import is_site_view
+from harness_site.core.distinguish_site_from_project_requests import is_site_view
 
 #: URL names of pages that show content of the session in their URL.
 SESSION_PAGES: Final = frozenset(

@@ -12,11 +12,6 @@ from django.utils.translation import gettext, ngettext
 from checkpoints.enums import UNANSWERED_RESULT
 from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core import formatting
-from harness_site.core.command_summaries import (
-    describe_patched_files,
-    shorten_path_at_beginning,
-    summarize_command,
-)
 from harness_site.core.masking.known_secret_value_search import contains_short_secret_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
@@ -26,7 +21,12 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument, format_amounts_in_sentence
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, strip_markdown_marks
-from harness_site.core.shell_command_arguments import join_command_without_shell_wrapper_or_empty
+from harness_site.core.shell_command_summaries import (
+    describe_patched_files,
+    shorten_path_at_beginning,
+    summarize_command,
+)
+from harness_site.core.shell_commands_in_call_arguments import join_command_without_shell_wrapper_or_empty
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from checkpoints.formats import to_canonical_json
 from harness_site.core import word_diff
-from harness_site.core.argument_paths import ListPlace, describe_path
+from harness_site.core.argument_paths_in_words import ListPlace, describe_path
 from harness_site.core.masking.masker import (
     MASK,
     MaskedField,

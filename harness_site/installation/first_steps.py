@@ -17,6 +17,7 @@ from checkpoints.models import Decision, Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.installation.agent_connection_examples import find_connection_of_session
+from harness_site.installation.database_readiness import probe
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
 from harness_site.installation.installation_checks import (
     Level,
@@ -27,7 +28,6 @@ from harness_site.installation.installation_checks import (
     get_migration_status,
     get_site_address_status,
 )
-from harness_site.installation.migration_state import probe
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 
 #: Sessions that were read from files: no program has sent them. The metadata is canonical JSON.

@@ -39,8 +39,8 @@ from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_task_states
 from harness_site.core.management_command_invocation import prefix_management_command_with_program
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.installation.database_readiness import load_schema_state
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
-from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
 from harness_site.notifications.delivery_log import query_webhooks_with_last_attempt
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message

@@ -14,7 +14,7 @@ from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_user_session_activity
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.live.change_feed_task import EVERYBODY, get_channel_group_name
+from harness_site.live.change_feed_and_sealing_task import EVERYBODY, get_channel_group_name
 from harness_site.live.changed_sessions import list_session_changes_since_with_overlap
 from harness_site.live.websocket_access import find_viewer_membership
 

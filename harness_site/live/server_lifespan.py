@@ -9,8 +9,8 @@ from channels.db import database_sync_to_async
 
 from harness_site.core import deferred_writes
 from harness_site.core.background_task import BackgroundTask
-from harness_site.installation.migration_state import probe
-from harness_site.live.change_feed_task import ChangeFeedTask
+from harness_site.installation.database_readiness import probe
+from harness_site.live.change_feed_and_sealing_task import ChangeFeedTask
 from harness_site.live.lost_run_and_deadline_sweep_task import SweepTask
 from harness_site.notifications.delivery_task import DeliveryTask
 from harness_site.search.index_task import IndexerTask

@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 import anyio
 import httpx
 
+from checkpoints.remote.transport import escape_identifier
 from checkpoints.server_address import API_PATH
 
 #: Pauses in seconds before a request is repeated whose answer was lost.
@@ -45,14 +45,7 @@ class ApiProblem(Exception):
 
 def build_api_path(*parts: str) -> str:
     """Build a path of the API from identifiers and names, with the escapes that `docs/http-api.md` describes."""
-    return "/".join(_escape_path_part(part) for part in parts)
-
-
-def _escape_path_part(part: str) -> str:
-    escaped = part.replace("~", "~0").replace("/", "~1")
-    if set(escaped) == {"."}:
-        escaped = escaped.replace(".", "~2")
-    return quote(escaped, safe="~")
+    return "/".join(escape_identifier(part) for part in parts)
 
 
 class ApiRequests:

@@ -1,4 +1,4 @@
-"""Composition of notification e-mails."""
+"""Composition and sending of notification e-mails."""
 
 from __future__ import annotations
 

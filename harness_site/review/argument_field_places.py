@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from harness_site.core.argument_paths import ListPlace, describe_path
+from harness_site.core.argument_paths_in_words import ListPlace, describe_path
 from harness_site.core.hidden_characters import escape_hidden_in_json
 
 #: Stands for the number of a row that scripts of the page may add.

@@ -30,7 +30,7 @@ from harness_site.review.argument_list_lines import (
     has_lists_of_texts_alone,
     parse_list_lines,
 )
-from harness_site.review.argument_value_warnings import ArgumentWarning
+from harness_site.review.edited_argument_warnings import ArgumentWarning
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.parse_edited_arguments import (
     InvalidArgumentText,

@@ -10,9 +10,13 @@ from checkpoints.db import clock
 from checkpoints.enums import DecisionKind
 from checkpoints.models import ToolCall
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.review.bulk_decision_storage_and_withdrawal import (
+    RecordedBulkDecision,
+    load_bulk_decision,
+    save_bulk_decision,
+)
 from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.record_each_of_several_decisions import BulkDecisionResult
-from harness_site.review.recorded_bulk_decisions import RecordedBulkDecision, load_bulk_decision, save_bulk_decision
 
 #: Key of the results in the user session.
 _KEY: Final = "bulk_results"

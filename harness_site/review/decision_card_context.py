@@ -29,7 +29,8 @@ from harness_site.core.money_amounts_in_call_arguments import find_visible_amoun
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, parse_edited_arguments
-from harness_site.review.argument_value_warnings import list_argument_warnings
+from harness_site.review.answered_verification_requests import find_answered_request
+from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.call_event_history import (
     CallHistoryEvent,
     find_approval_request_of_decided_call_before_start,
@@ -38,6 +39,7 @@ from harness_site.review.call_event_history import (
 )
 from harness_site.review.decision_card_headings import get_card_heading_for_reader
 from harness_site.review.decision_options import OUTCOME_KINDS
+from harness_site.review.edited_argument_warnings import list_argument_warnings
 from harness_site.review.models import Comment
 from harness_site.review.question_choices import (
     find_question_choice_of_decision,
@@ -45,11 +47,9 @@ from harness_site.review.question_choices import (
     remove_requested_answer_type,
     replace_question_options_by_their_texts,
 )
-from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import call_evidence, pending_calls
-from harness_site.review.selectors.conversation_around_call import load_conversation_around_call
+from harness_site.review.selectors.conversation_up_to_call import load_conversation_up_to_call
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
-from harness_site.review.verification_requests import find_answered_request
 from harness_site.review.what_reader_may_decide_and_has_decided import (
     can_reader_only_wait_for_others,
     find_last_own_decision_on_current_arguments,
@@ -232,7 +232,7 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "verification_request": _find_request_of_final_decision(seen, events_of_runs),
         "around": call_or_use_fallback(
             f"The conversation around call {call.pk}",
-            lambda: load_conversation_around_call(call, decision.created_at if decision else call.settled_at),
+            lambda: load_conversation_up_to_call(call, decision.created_at if decision else call.settled_at),
             None,
         ),
         "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),

@@ -20,15 +20,15 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.call_sentences import build_masked_call_sentence
+from harness_site.core.masking.encrypted_names_and_digest_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import mask_json_value, mask_text
-from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.review import argument_form_fields, parse_edited_arguments
 from harness_site.review.argument_field_groups import ArgumentGroup, group_argument_fields
 from harness_site.review.argument_field_places import RowState
 from harness_site.review.argument_form_fields import ArgumentField
-from harness_site.review.argument_value_warnings import ArgumentWarning, list_argument_warnings
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
+from harness_site.review.edited_argument_warnings import ArgumentWarning, list_argument_warnings
 from harness_site.review.question_choices import (
     QuestionChoice,
     get_question_parts_to_edit,
@@ -241,7 +241,9 @@ class ApprovalForm(DecisionForm):
         """
         if self.call.status != CallStatus.AWAITING_APPROVAL or not self._has_current_arguments(data.get("revision")):
             return
-        self.unrecorded_change_count = self._count_changed_fields() + self._count_changes_in_json(data.get("args", ""))
+        self.unrecorded_change_count = self._count_changed_fields() + self._count_arguments_changed_in_json(
+            data.get("args", "")
+        )
         if self.unrecorded_change_count and data.get("kind") == DecisionKind.APPROVE:
             self.add_error(
                 None,
@@ -295,12 +297,12 @@ class ApprovalForm(DecisionForm):
 
     def _has_changes_on_both_sides(self, text: str) -> bool:
         """Return whether both fields and JSON were changed, so that one would be lost, as only without JavaScript."""
-        return self._count_changes_in_json(text) > 0 and self._count_changed_fields() > 0
+        return self._count_arguments_changed_in_json(text) > 0 and self._count_changed_fields() > 0
 
     def _count_changed_fields(self) -> int:
         return sum(field.change_count for field in self.argument_fields)
 
-    def _count_changes_in_json(self, text: str) -> int:
+    def _count_arguments_changed_in_json(self, text: str) -> int:
         """Return in how many arguments the typed JSON differs from the call; 1 for a text that has no arguments."""
         stored, typed = map(formatting.parse_json_or_text, (self.stored_arguments_text, text))
         if not text or json.dumps(typed, sort_keys=True) == json.dumps(stored, sort_keys=True):

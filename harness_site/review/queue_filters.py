@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import CallStatus, DecisionKind, Risk
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
-from harness_site.core.masking.reversible_tokens_for_masked_names import decrypt_name_if_encrypted
+from harness_site.core.masking.encrypted_names_and_digest_fingerprints import decrypt_name_if_encrypted
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.status_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange

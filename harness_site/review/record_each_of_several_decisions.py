@@ -25,8 +25,8 @@ from harness_site.review.decision_error_texts import (
 )
 from harness_site.review.record_decision_from_form import build_decision_target
 from harness_site.review.restore_masked_results import (
+    get_stored_result_if_unchanged_or_raise,
     restore_typed_result_or_say_unknown,
-    unmask_unchanged_result_or_raise,
 )
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import LateResultSummary
@@ -142,7 +142,7 @@ def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Acto
     if answer.kind == DecisionKind.CONFIRM_LANDED:
         result = restore_typed_result_or_say_unknown(call, answer.result)
     elif answer.kind == DecisionKind.REJECT:
-        result = unmask_unchanged_result_or_raise(call, answer.result)
+        result = get_stored_result_if_unchanged_or_raise(call, answer.result)
     record_decision(
         store,
         build_decision_target(call, answer.revision),

@@ -3,7 +3,7 @@ from django.urls import path
 from harness_site.review import evidence_files
 from harness_site.review.views import (
     browser_notifications,
-    bulk_decisions,
+    bulk_decision_withdrawal,
     calls_awaiting_same_approval,
     claims_and_comments,
     decision_card,
@@ -22,7 +22,7 @@ urlpatterns = [
     path("outages/settle/", outages.decide_calls_by_late_results, name="outage-settle"),
     path("outages/decide/", outages.decide_calls_without_late_results, name="outage-decide"),
     path("approvals/", calls_awaiting_same_approval.show_or_decide_calls_awaiting_same_approval, name="same-approvals"),
-    path("bulk/<int:pk>/", bulk_decisions.show_or_withdraw_bulk_decision, name="bulk-decision"),
+    path("bulk/<int:pk>/", bulk_decision_withdrawal.show_or_withdraw_bulk_decision, name="bulk-decision"),
     path("calls/<int:pk>/", decision_card.show_card_or_record_decision, name="card"),
     path("calls/<int:pk>/claim/", claims_and_comments.claim_call, name="claim"),
     path("calls/<int:pk>/release/", claims_and_comments.release_claim_on_call, name="release"),

@@ -45,7 +45,7 @@ def create_saved_view(request: MemberRequest, page: str) -> HttpResponse:
 
 @require_POST
 @require_member_with_role(Role.AUDITOR)
-def update_saved_view(request: MemberRequest, page: str) -> HttpResponse:
+def update_or_replace_saved_view(request: MemberRequest, page: str) -> HttpResponse:
     """Give the view `view` of a list the filters of the form, or those of the view `replacement`, which is deleted."""
     if page not in FILTERS:
         raise Http404

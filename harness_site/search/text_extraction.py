@@ -29,7 +29,7 @@ from harness_site.core.call_sentences import (
     remove_sentence_from_question_args,
 )
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
-from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
+from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
 PIECE: Final = 8_000

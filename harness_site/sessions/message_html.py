@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats.parse_message_parts import OtherPart, Part, TextPart
 from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
-from checkpoints.formats.tool_definitions import get_name_of_tool_definition_or_empty
+from checkpoints.formats.tool_definition_name import get_name_of_tool_definition_or_empty
 from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden

@@ -17,7 +17,7 @@ from harness_site.sessions.views import (
     session_workflows_and_agent_calls,
     transcript_jump,
     transcript_pages,
-    version_comparison,
+    version_list_and_comparison,
 )
 
 app_name = "harness_sessions"
@@ -36,10 +36,10 @@ urlpatterns = [
     ),
     path("<int:pk>/jump/", transcript_jump.jump_to_position, name="session-jump"),
     path("<int:pk>/export/<str:form>/", session_and_list_exports.export_session, name="session-export"),
-    path("<int:pk>/versions/", version_comparison.list_versions, name="versions"),
+    path("<int:pk>/versions/", version_list_and_comparison.list_versions, name="versions"),
     path("<int:pk>/fork/", fork_session.show_or_create_fork, name="session-fork"),
     path("<int:pk>/quarantine/", quarantine_release.show_or_release_quarantine, name="session-quarantine"),
-    path("<int:pk>/compare/", version_comparison.show_version_comparison, name="compare"),
+    path("<int:pk>/compare/", version_list_and_comparison.show_version_comparison, name="compare"),
     path("<int:pk>/calls/", session_call_list_and_call_page.list_session_calls, name="calls"),
     path("<int:pk>/calls/<int:call_pk>/", session_call_list_and_call_page.show_call, name="session-call"),
     path("<int:pk>/timeline/", views.show_timeline, name="session-timeline"),

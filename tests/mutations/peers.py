@@ -104,7 +104,7 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "tokens are not stored in clear",
-        "checkpoints/peers/secret_value_encryption.py",
+        "checkpoints/peers/nested_secret_encryption.py",
         "return to_canonical_json(_encrypt_nested_secrets(value, what, _encrypt_secret), what)",
         "return to_canonical_json(value, what)",
         "tests/integration/checkpoints/peers/test_secret_encryption.py::test_tokens_are_stored_encrypted_and_restored",

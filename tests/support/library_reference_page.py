@@ -126,11 +126,11 @@ GROUPS = (
             "NothingToImport",
         ),
     ),
-    Group("Results: runs", "checkpoints.store.session_owner_run_type", ("OwningRun",)),
+    Group("Results: runs", "checkpoints.store.owning_run_protocol", ("OwningRun",)),
     Group("Results: versions removed", "checkpoints.sessions.version_retention_rule", ("RemovalCounts",)),
     Group("Results: exported files", "checkpoints.archive.archive_results", ("ExportedFile",)),
     Group("Results: imported sessions", "checkpoints.archive.archive_results", ("ImportedSession",)),
-    Group("Results: imported records", "checkpoints.versions.phase_record_conversion", ("ImportedRecord",)),
+    Group("Results: imported records", "checkpoints.versions.legacy_phase_record_conversion", ("ImportedRecord",)),
     Group("Results: tickets", "checkpoints.versions.queued_snapshots", ("Ticket",)),
 )
 #: Async classes by the blocking class that documents them.

@@ -1,4 +1,4 @@
-"""Calls of subagents that died with their process, which other agents of the same main agent make again.
+"""Claims of the sessions of a main agent and its subagents, and calls of dead subagents that a new one makes again.
 
 Claude Code starts a subagent again as a new one, whose session knows nothing of the first one's calls. So the main
 agent's session is claimed for each guarded call below it, and its claim passes the gates of all subagents. A call equal

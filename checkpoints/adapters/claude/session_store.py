@@ -34,9 +34,9 @@ from checkpoints.adapters.claude.readable_transcript_writer import (
     find_last_subagent_fields_or_empty_dict,
     is_subagent_description,
 )
-from checkpoints.adapters.claude.refused_lines import RefusedLines
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_line_delta_encoding import Line
+from checkpoints.adapters.claude.transcript_line_retry_buffer import TranscriptLineRetryBuffer
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
@@ -106,7 +106,7 @@ class HarnessSessionStore(SessionStore):
         self._versions: OrderedDict[str, int] = OrderedDict()
         #: Sessions that another process has continued since this store has loaded them.
         self._overtaken: OrderedDict[str, None] = OrderedDict()
-        self._refused_lines = RefusedLines()
+        self._refused_lines = TranscriptLineRetryBuffer()
         self._lock = Lock()
         #: Seconds by which the clock of the database is ahead of that of this process.
         self._clock_lead: float | None = None

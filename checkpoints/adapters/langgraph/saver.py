@@ -32,7 +32,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.garbage_collection_pause import pause_garbage_collection
-from checkpoints.adapters.langgraph import convert_interrupts_to_calls, message_conversion, message_list_cache
+from checkpoints.adapters.langgraph import interrupt_and_decision_conversion, message_conversion, message_list_cache
 from checkpoints.adapters.langgraph.message_list_cache import (
     EMPTY_LIST,
     CachedMessages,
@@ -532,19 +532,19 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _wait_and_build_approval_intents_of_interrupts(
         self, config: RunnableConfig, value: object
     ) -> Sequence[CallIntent]:
-        found = convert_interrupts_to_calls.list_interrupts_not_by_guard(value) if self.review_interrupts else []
+        found = interrupt_and_decision_conversion.list_interrupts_not_by_guard(value) if self.review_interrupts else []
         if not found or _is_asked_again_by_root_graph(config):
             return []
         asked = (
             self._wait_for_state_and_get_messages_or_none(config)
-            if any(map(convert_interrupts_to_calls.identifies_calls_by_name_and_arguments, found))
+            if any(map(interrupt_and_decision_conversion.identifies_calls_by_name_and_arguments, found))
             else None
         )
         version = self._wait_for_root_state_and_find_version_or_none(config)
         return [
-            convert_interrupts_to_calls.build_approval_intent(request, self.policies, version)
+            interrupt_and_decision_conversion.build_approval_intent(request, self.policies, version)
             for each in found
-            for request in convert_interrupts_to_calls.list_call_requests(each, asked)
+            for request in interrupt_and_decision_conversion.list_call_requests(each, asked)
         ]
 
     def _wait_for_root_state_and_find_version_or_none(self, config: RunnableConfig) -> int | None:
@@ -581,9 +581,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         found = [
             each
             for value in values
-            for each in convert_interrupts_to_calls.list_interrupts_not_by_guard(self._decode_value(value))
+            for each in interrupt_and_decision_conversion.list_interrupts_not_by_guard(self._decode_value(value))
         ]
-        return list(map(convert_interrupts_to_calls.get_idempotency_key_prefix, found))
+        return list(map(interrupt_and_decision_conversion.get_idempotency_key_prefix, found))
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
         """Build the command that resumes a thread as people have decided, for the process that runs the graph.
@@ -606,9 +606,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         pending = [] if state is None else [value for _, name, value in state.pending_writes or () if name == INTERRUPT]
         found = [each for value in pending for each in value if isinstance(each, Interrupt)]
         asked = {
-            each.id: convert_interrupts_to_calls.list_call_requests(each)
+            each.id: interrupt_and_decision_conversion.list_call_requests(each)
             for each in found
-            if not convert_interrupts_to_calls.is_guard_interrupt(each)
+            if not interrupt_and_decision_conversion.is_guard_interrupt(each)
         }
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
@@ -621,7 +621,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if decided is None or not all(key in decided for key in keys):
             return None
         answers = {
-            each.id: convert_interrupts_to_calls.build_resume_value_of_interrupt(each, decided)
+            each.id: interrupt_and_decision_conversion.build_resume_value_of_interrupt(each, decided)
             if each.id in asked
             else True
             for each in found

@@ -13,7 +13,7 @@ from html import unescape
 from typing import Final
 
 from harness_site.core.hidden_characters import ALWAYS_HIDDEN
-from harness_site.core.terminal_control_sequences import FINAL, INTRODUCER, SHORT_PARAMETERS
+from harness_site.core.terminal_sequence_patterns import FINAL, INTRODUCER, SHORT_PARAMETERS
 
 _CODES: Final = rf"""
     {INTRODUCER}{SHORT_PARAMETERS}{FINAL}                    # codes of terminals

@@ -14,7 +14,7 @@ from typing import Final
 
 from harness_site.core.linear_regex import LinearPattern, compile_pattern
 from harness_site.core.masking.escape_decoding import decode_escapes
-from harness_site.core.terminal_control_sequences import FINAL, INTRODUCER, SHORT_PARAMETERS
+from harness_site.core.terminal_sequence_patterns import FINAL, INTRODUCER, SHORT_PARAMETERS
 
 #: Maximum nesting of encodings, such as an ANSI sequence inside of JSON.
 CODES_IN_CODES: Final = 3

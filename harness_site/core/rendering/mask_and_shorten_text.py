@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
-from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
+from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 
 _UNITS = ("KB", "MB", "GB")
 #: Marks of Markdown, and what stands for them in plain text.

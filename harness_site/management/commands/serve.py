@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from harness_site.accounts import first_admin
 from harness_site.core.redact_secrets_in_one_time_links import copy_config_with_access_log_filter
-from harness_site.installation.migration_state import probe
+from harness_site.installation.database_readiness import probe
 from harness_site.serving.limited_http_connection import LimitedConnection
 from harness_site.site_address import build_absolute_url, is_guessed_address_local
 

@@ -32,6 +32,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     filter_out_unreadable_records,
 )
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, record_each_of_several_decisions
+from harness_site.review.bulk_decision_forms import SameApprovalForm, focus_first_invalid_field
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.differing_arguments import (
     find_names_of_equal_arguments,
@@ -53,7 +54,6 @@ from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import
 )
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
-from harness_site.review.several_answers_forms import SameApprovalForm, focus_first_invalid_field
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals

@@ -42,8 +42,8 @@ from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import (
     claim_services,
     claims_and_presence,
-    decision_card_answers,
     decision_card_context,
+    decision_card_form_and_options,
     evidence_files,
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
@@ -480,10 +480,10 @@ def _build_decision_form_or_deciders_context(
         able = list_active_usernames_with_role_or_higher(membership.workspace, required_role)
         claim = card["company"].theirs
         return {"able": able, "holder": claim if claim is not None and claim.name in able else None}
-    answers = decision_card_answers.build_decision_options(
+    answers = decision_card_form_and_options.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )
-    new_form = decision_card_answers.build_decision_form_with_known_result(card)
+    new_form = decision_card_form_and_options.build_decision_form_with_known_result(card)
     if type(form) is not type(new_form):
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
@@ -496,7 +496,7 @@ def _build_decision_form_or_deciders_context(
         "asks_for_text": _is_answered_by_text_alone(call, answers),
         "more_choices": more_choices,
         "form": form,
-        "earlier_reasons": decision_card_answers.offer_reason_of_own_edit_to_approve(card, reasons),
+        "earlier_reasons": decision_card_form_and_options.offer_reason_of_own_edit_to_approve(card, reasons),
     }
 
 

@@ -28,16 +28,22 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import format_call_sentence
+from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
-from harness_site.core.repeated_hook_answers import fold_repeated_hook_answers
 from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
+from harness_site.review.bulk_decision_forms import (
+    ANSWER_MISSING,
+    CallAnswerForm,
+    SharedAnswerForm,
+    focus_first_invalid_field,
+)
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_visibly_differing_arguments
 from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
-from harness_site.review.outage_verifications import summarize_last_verification
+from harness_site.review.outage_verification_summary import summarize_last_verification
 from harness_site.review.record_each_of_several_decisions import (
     CallAnswer,
     ChosenCall,
@@ -47,12 +53,6 @@ from harness_site.review.record_each_of_several_decisions import (
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
 from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
-from harness_site.review.several_answers_forms import (
-    ANSWER_MISSING,
-    CallAnswerForm,
-    SharedAnswerForm,
-    focus_first_invalid_field,
-)
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals

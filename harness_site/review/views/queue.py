@@ -32,6 +32,8 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     filter_out_unreadable_records,
 )
 from harness_site.review import claims_and_presence, find_decisions, find_waiting_calls
+from harness_site.review.answered_verification_requests import load_answered_requests
+from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import (
     DecidedRow,
@@ -53,7 +55,6 @@ from harness_site.review.queue_filters import (
     parse_queue_filters,
     translate_choices,
 )
-from harness_site.review.recorded_bulk_decisions import load_keys_of_bulk_decisions
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_awaiting_same_approval import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.comment_counts import count_comments_and_find_mentions_of_calls
@@ -75,7 +76,6 @@ from harness_site.review.selectors.pending_calls_by_eligible_decider import (
 )
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
-from harness_site.review.verification_requests import load_answered_requests
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
 

@@ -12,7 +12,7 @@ from checkpoints.formats.shell_command_results import is_shell_command_tool
 from harness_site.core import word_diff
 from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree
-from harness_site.core.shell_command_arguments import (
+from harness_site.core.shell_commands_in_call_arguments import (
     find_command_argument_name_or_empty,
     get_command_without_shell_wrapper_or_empty,
 )

@@ -16,7 +16,7 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.timeline import version_charts
+from harness_site.sessions.timeline import version_and_time_charts
 from harness_site.sessions.timeline.selectors import running_totals_by_version
 
 
@@ -46,7 +46,7 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "costs": usage_by_turn.compare_costs_of_versions(pk, is_fork=head.row.is_fork)
         if head.row.cost is not None
         else usage_by_turn.CostsOfVersions(),
-        "chart": growth and version_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
+        "chart": growth and version_and_time_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
         "cost_of_version": _compute_mean_cost_per_version(head),
     }
     return render(request, "sessions/costs.html", context)

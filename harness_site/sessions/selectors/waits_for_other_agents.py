@@ -14,7 +14,7 @@ from django.db.models.functions import RowNumber
 from checkpoints.enums import JoinStatus, PauseStatus, PeerCallStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Join, PausedTask, PeerCall, Session
-from checkpoints.peers import secret_value_encryption
+from checkpoints.peers import nested_secret_encryption
 from checkpoints.seals import row_seals
 
 #: Pauses on a page, and calls of one join on it; the other calls have pages of their own.
@@ -292,6 +292,6 @@ def _parse_json_and_hide_encrypted_secrets(stored: str | None) -> Any:
     if stored is None:
         return None
     try:
-        return secret_value_encryption.hide_encrypted_secrets(parse_json(stored))
+        return nested_secret_encryption.hide_encrypted_secrets(parse_json(stored))
     except ValueError:
         return stored

@@ -23,16 +23,16 @@ from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import RenderedTree
-from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
+from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.call_pairs import CallPair
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.json_diff import FieldChange
+from harness_site.sessions.compare.markdown_marks_in_differences import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.compare.message_alignment import ComparedMessage, Edited, Fold, Line, Moved
 from harness_site.sessions.compare.message_part_differences import EditedPart, compare_parts
-from harness_site.sessions.compare.prose_marks import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.session_rows import SessionHead

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
+from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.diff_lines import DiffLine
 from harness_site.sessions.tool_views.file_change_parsing import FileChange

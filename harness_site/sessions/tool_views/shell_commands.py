@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats.shell_command_results import split_output_and_exit_code
 from harness_site.core.rendering import ansi_colors
-from harness_site.core.shell_command_arguments import (
+from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
     get_working_directory_or_empty,
 )

@@ -12,7 +12,7 @@ from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.shell_command_results import is_shell_command_tool
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import is_failed_command
-from harness_site.core.shell_command_arguments import (
+from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
     get_working_directory_or_empty,
 )

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core import time_range_parameters
-from harness_site.sessions import parse_jump_target
-from harness_site.sessions.parse_jump_target import JumpTarget
+from harness_site.sessions import parse_message_number_or_time
+from harness_site.sessions.parse_message_number_or_time import JumpTarget
 from harness_site.sessions.selectors import find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark, LandmarkSpot, MessageTime
@@ -42,13 +42,13 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     place = get_requested_transcript_version_or_404(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter_or_none(request, "at")
     if (where := request.GET.get("where")) is not None:
-        typed = parse_jump_target.parse_jump_target(where)
+        typed = parse_message_number_or_time.parse_message_number_or_time(where)
         found = None if typed is None else _find_typed_position(session, place, typed)
         if found is None:
             return redirect(_build_rejection_url(request, pk, place, where, "place" if typed is None else "time"))
         position, miss = found
         if miss:
-            typed_text = where[: parse_jump_target.MAX_INPUT_LENGTH]
+            typed_text = where[: parse_message_number_or_time.MAX_INPUT_LENGTH]
             return redirect(_build_position_url(pk, place, position, none=miss, where=typed_text))
         at = position
     elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
@@ -84,7 +84,7 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
     if typed.day is None and typed.time is not None:
         found, is_early = _find_message_at_time_of_day(place, typed.time, zone)
     else:
-        moment = parse_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
+        moment = parse_message_number_or_time.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
         is_early = found is not None and found.position == 0 and _is_before(typed, moment, found.at.astimezone(zone))
     if found is None:
@@ -108,7 +108,7 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
     start = find_words_errors_and_decisions.find_first_message_since_time(place)
     if start is None:
         return None, False
-    moment = parse_jump_target.find_next_time_of_day(at, start.at, zone)
+    moment = parse_message_number_or_time.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
         found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
         if found is None:
@@ -116,7 +116,7 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
         day = found.at.astimezone(zone).date()
         if day == moment.date():
             return found, False
-        moment = parse_jump_target.combine_day_and_time(day, at, zone)
+        moment = parse_message_number_or_time.combine_day_and_time(day, at, zone)
     is_early = at < start.at.astimezone(zone).time()
     return (start, True) if is_early else (None, False)
 
@@ -129,7 +129,10 @@ def _build_landmark_url(pk: int, place: TranscriptVersion, spot: LandmarkSpot) -
 
 def _build_rejection_url(request: MemberRequest, pk: int, place: TranscriptVersion, where: str, none: str) -> str:
     """Return the URL of where the reader is, with the typed place, which is none."""
-    here, typed = parse_number_parameter_or_none(request, "here"), where[: parse_jump_target.MAX_INPUT_LENGTH]
+    here, typed = (
+        parse_number_parameter_or_none(request, "here"),
+        where[: parse_message_number_or_time.MAX_INPUT_LENGTH],
+    )
     if here is not None and here < place.length:
         return _build_position_url(pk, place, here, none=none, where=typed)
     query = ({"v": place.version} if request.GET.get("v") else {}) | {"none": none, "where": typed}

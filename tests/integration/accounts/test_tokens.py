@@ -20,7 +20,7 @@ from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import TokenRequest, require_token
 from harness_site.core import deferred_writes
-from harness_site.core.site_requests import mark_views_of_site
+from harness_site.core.distinguish_site_from_project_requests import mark_views_of_site
 from tests.support.audit_entries import list_entries
 from tests.support.factories import make_user, make_workspace
 from tests.support.page_text import visible_text

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from checkpoints.db import sqlite_placeholder_conversion_cache
-from checkpoints.db.caller_guarded_write import open_write_transaction_with_optional_guard
+from checkpoints.db.authenticated_idempotent_write_guard import open_write_transaction_with_optional_guard
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, start_session
 

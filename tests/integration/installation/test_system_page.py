@@ -21,7 +21,7 @@ from checkpoints.seals.witness import get_witness
 from checkpoints.seals.witness_file import FileWitness
 from harness_site import site_address
 from harness_site.core import background_task
-from harness_site.installation import installation_checks, migration_state
+from harness_site.installation import database_readiness, installation_checks
 from harness_site.installation.installation_checks import Level
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
@@ -268,9 +268,9 @@ def _follow_agent_step(admin: Client) -> tuple[str, str]:
 
 def test_health_checks_distinguish_live_from_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [client.get(f"/health/{probe}").json() for probe in ("live", "ready")] == [{"status": "ok"}] * 2
-    missing = migration_state.SchemaState(1, ("checkpoints.0002_next",), ())
-    monkeypatch.setattr("harness_site.home_and_health_views.probe", migration_state.SchemaProbe())
-    monkeypatch.setattr(migration_state, "load_schema_state", lambda: missing)
+    missing = database_readiness.SchemaState(1, ("checkpoints.0002_next",), ())
+    monkeypatch.setattr("harness_site.home_and_health_views.probe", database_readiness.SchemaProbe())
+    monkeypatch.setattr(database_readiness, "load_schema_state", lambda: missing)
     monkeypatch.setattr(installation_checks, "load_schema_state", lambda: missing)
     refused = client.get("/health/ready")
     assert (refused.status_code, refused.json()["problem"]) == (503, "migrations")

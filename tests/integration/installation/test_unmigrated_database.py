@@ -20,8 +20,8 @@ from examples.demo.demo_processes import START_TIMEOUT_SECONDS, start_site_and_w
 from harness_site import unmigrated_database_middleware
 from harness_site.asgi import application, direct_application
 from harness_site.core.background_task import BackgroundTask
-from harness_site.installation import migration_state
-from harness_site.installation.migration_state import SchemaProbe, SchemaState, StartupProblem
+from harness_site.installation import database_readiness
+from harness_site.installation.database_readiness import SchemaProbe, SchemaState, StartupProblem
 from tests.support.site_process import free_port, fresh_database
 
 COMMAND = "manage.py migrate"
@@ -81,8 +81,8 @@ def test_site_started_before_migrations_says_what_to_run_and_recovers(tmp_path: 
 
 def test_setup_link_is_printed_as_soon_as_the_tables_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     states = [SchemaState(0, ("checkpoints.0001_initial",), ()), SchemaState(1, (), ())]
-    monkeypatch.setattr(migration_state, "load_schema_state", lambda: states.pop(0))
-    monkeypatch.setattr(migration_state, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(database_readiness, "load_schema_state", lambda: states.pop(0))
+    monkeypatch.setattr(database_readiness, "_PAUSE_SECONDS", 0.0)
     probe, printed = SchemaProbe(), list[str]()
     probe.call_now_or_once_tables_complete(lambda: printed.append("link"))
     assert (probe.find_problem(), printed) == (StartupProblem.MIGRATIONS, [])
@@ -109,8 +109,8 @@ def test_liveness_does_not_wait_for_the_database(monkeypatch: pytest.MonkeyPatch
         status: int = messages[0]["status"]
         return status
 
-    monkeypatch.setattr(migration_state.probe, "_is_current", False)
-    monkeypatch.setattr(migration_state.probe, "find_problem", fail)
+    monkeypatch.setattr(database_readiness.probe, "_is_current", False)
+    monkeypatch.setattr(database_readiness.probe, "find_problem", fail)
     assert asyncio.run(request_liveness()) == 200
 
 
@@ -118,13 +118,13 @@ def test_database_that_does_not_answer_is_asked_once_a_second_and_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked, now = list[str](), 1_000.0
-    monkeypatch.setattr(migration_state, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(database_readiness, "time", SimpleNamespace(monotonic=lambda: now))
 
     def fail() -> SchemaState:
         asked.append("asked")
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr(migration_state, "load_schema_state", fail)
+    monkeypatch.setattr(database_readiness, "load_schema_state", fail)
     probe = SchemaProbe()
     assert {probe.find_problem() for _ in range(20)} == {StartupProblem.DATABASE}
     assert asked == ["asked"]
@@ -143,7 +143,7 @@ def test_log_has_the_reason_of_a_server_that_refuses_and_the_page_has_not(
     def refuse() -> SchemaState:
         raise ConnectionFailed('The database says: no password for user "harness".', may_have_happened=False)
 
-    monkeypatch.setattr(migration_state, "load_schema_state", refuse)
+    monkeypatch.setattr(database_readiness, "load_schema_state", refuse)
     assert SchemaProbe().find_problem() is StartupProblem.DATABASE
     (said,) = caplog.messages
     assert said.startswith(

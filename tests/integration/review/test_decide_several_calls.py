@@ -11,8 +11,8 @@ from django.utils.html import escape
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Decision, ToolCall
+from harness_site.review.bulk_decision_forms import CallAnswerForm
 from harness_site.review.selectors import outage_groups
-from harness_site.review.several_answers_forms import CallAnswerForm
 from tests.integration.review.conftest import PAGE, WINDOW, Lost
 from tests.support.factories import make_decision
 from tests.support.page_text import visible_text

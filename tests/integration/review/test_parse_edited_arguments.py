@@ -11,7 +11,7 @@ from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, ToolCall
-from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint_of_digest
+from harness_site.core.masking.encrypted_names_and_digest_fingerprints import compute_keyed_fingerprint_of_digest
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.factories import make_decision, make_user
 from tests.support.page_text import visible_text

@@ -17,7 +17,7 @@ from checkpoints.models import Session
 from harness_site.accounts.models import Membership
 from harness_site.asgi import application
 from harness_site.core import formatting
-from harness_site.live import change_feed_task, consumers
+from harness_site.live import change_feed_and_sealing_task, consumers
 from harness_site.live.changed_sessions import SessionChange
 from tests.support.factories import make_session, make_user, make_workspace
 from tests.support.websocket_client import Browser
@@ -51,7 +51,7 @@ async def listening(cookie: str, *, query: str = "") -> AsyncIterator[Browser]:
 
 
 async def change(session: Session, revision: int = 2) -> None:
-    await change_feed_task.send_changes_to_workspace_viewers(
+    await change_feed_and_sealing_task.send_changes_to_workspace_viewers(
         [SessionChange(session.workspace_id, session.pk, revision, clock.now())]
     )
 
@@ -165,8 +165,8 @@ async def test_inactive_account_gets_no_heartbeat() -> None:
     _, cookie = await signed_in(user)
     async with listening(cookie) as browser:
         await User.objects.filter(pk=user.pk).aupdate(is_active=False)
-        await change_feed_task.get_channel_layer_or_fail().group_send(
-            change_feed_task.EVERYBODY, {"type": "live.heartbeat"}
+        await change_feed_and_sealing_task.get_channel_layer_or_fail().group_send(
+            change_feed_and_sealing_task.EVERYBODY, {"type": "live.heartbeat"}
         )
         assert await browser.hears() == consumers.SIGNED_OUT
 
@@ -174,8 +174,8 @@ async def test_inactive_account_gets_no_heartbeat() -> None:
 async def test_heartbeat_contains_the_time() -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(cookie) as browser:
-        await change_feed_task.get_channel_layer_or_fail().group_send(
-            change_feed_task.EVERYBODY, {"type": "live.heartbeat"}
+        await change_feed_and_sealing_task.get_channel_layer_or_fail().group_send(
+            change_feed_and_sealing_task.EVERYBODY, {"type": "live.heartbeat"}
         )
         assert list(await browser.hears()) == ["at"]
 
@@ -220,7 +220,7 @@ async def test_messages_of_the_browser_are_ignored() -> None:
 
 
 async def test_feed_runs_from_startup_to_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_feed_task, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(change_feed_and_sealing_task, "POLL_SECONDS", 0.01)
     session = await sync_to_async(make_session)()
     _, cookie = await signed_in(await sync_to_async(make_user)())
     sent: list[dict[str, Any]] = []

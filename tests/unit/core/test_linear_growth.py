@@ -16,7 +16,7 @@ from harness_site.core.rendering import (
     markdown,
     mask_and_shorten_text,
     syntax_highlighting,
-    terminal_sequences,
+    terminal_sequence_removal,
 )
 from harness_site.core.rendering.html_match_highlighting import mark_search_words_and_open_folds
 from harness_site.search import text_extraction
@@ -47,7 +47,7 @@ def _whole_tree(content: str) -> object:
 RENDERERS: dict[str, Callable[[str], Any]] = {
     "masked": masker.mask_text,
     "visible": mask_and_shorten_text.reveal_hidden_characters,
-    "one line": terminal_sequences.remove_terminal_sequences,
+    "one line": terminal_sequence_removal.remove_terminal_sequences,
     "ansi": ansi_colors.render_ansi_as_html,
     "prose": markdown.mask_and_render_markdown,
     "beginning": session_formatting.mask_and_format_text_beginning,

@@ -11,7 +11,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, Unknown
 from checkpoints.exceptions import ReviewRequired, RunNotFound, SessionBusy
 from checkpoints.loop_state import PostToolBatch, RuntimeSnapshot
 from checkpoints.models import Run, ToolCall, Workspace
-from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from tests.conftest import Open
 from tests.integration.checkpoints.loop_state.phase_agent import AgentLoop
 from tests.integration.checkpoints.session_setups import conversation, start_session

@@ -29,7 +29,7 @@ from checkpoints.exceptions import (
 from checkpoints.loop_state import PostLlm, PreToolBatch, RuntimeSnapshot
 from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from checkpoints.peers import Join, PeerCall
-from checkpoints.store.session_owner_run_type import OwningRun
+from checkpoints.store.owning_run_protocol import OwningRun
 from harness_site.sessions.selectors import export_records, version_list
 from harness_site.sessions.timeline.selectors import timeframe_contents
 from tests.conftest import Open

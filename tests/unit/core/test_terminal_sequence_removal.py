@@ -2,7 +2,7 @@ import pytest
 
 from harness_site.core import formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.rendering.terminal_sequences import remove_terminal_sequences
+from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 
 
 @pytest.mark.parametrize(

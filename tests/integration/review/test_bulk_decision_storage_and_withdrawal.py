@@ -17,7 +17,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Ro
 from checkpoints.exceptions import StorageError
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.review import recorded_bulk_decisions
+from harness_site.review import bulk_decision_storage_and_withdrawal
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from tests.integration.review.conftest import WINDOW, Lost
 from tests.integration.review.payment_agents import awaiting
@@ -218,11 +218,11 @@ def test_new_decision_between_the_reads_of_a_withdrawal_stays(
         people["bob"].post(address, {"kind": "mark_failed", "reason": "Another ledger.", "revision": 3})
 
     with changed_after_read(number, decide_again) as reads:
-        recorded = recorded_bulk_decisions.load_bulk_decision(bulk.workspace, bulk.pk)
+        recorded = bulk_decision_storage_and_withdrawal.load_bulk_decision(bulk.workspace, bulk.pk)
     assert len(reads) == 4
     assert recorded is not None
     actor = Actor(ActorKind.PERSON, "alice", Role.APPROVER)
-    assert not recorded_bulk_decisions.withdraw_decisions(
+    assert not bulk_decision_storage_and_withdrawal.withdraw_decisions(
         recorded.list_withdrawable(alice), by=alice, actor=actor, reason=WRONG
     )
     assert statuses() == [CallStatus.FAILED, CallStatus.INTERRUPTED]

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import pytest
 
 from checkpoints.enums import DecisionKind
-from harness_site.core.repeated_hook_answers import fold_repeated_hook_answers
+from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 
 UNKNOWN = DecisionKind.PROBE_UNKNOWN
 

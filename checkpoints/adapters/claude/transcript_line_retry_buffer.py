@@ -25,7 +25,7 @@ class _RefusedLines:
     was_busy: bool
 
 
-class RefusedLines:
+class TranscriptLineRetryBuffer:
     """Refused lines by session. Safe to use from many threads."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness_site.review.argument_value_warnings import list_argument_warnings
+from harness_site.review.edited_argument_warnings import list_argument_warnings
 
 
 def list_sentences(before: Any, after: Any) -> list[str]:

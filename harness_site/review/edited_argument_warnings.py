@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from harness_site.core.argument_paths import ListPlace, describe_path
+from harness_site.core.argument_paths_in_words import ListPlace, describe_path
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
 from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
 from harness_site.core.value_differences import list_item_pairs

@@ -11,9 +11,13 @@ from checkpoints.enums import Role
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.review.bulk_decision_storage_and_withdrawal import (
+    RecordedBulkDecision,
+    load_bulk_decision,
+    withdraw_decisions,
+)
 from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.forms import BulkWithdrawForm
-from harness_site.review.recorded_bulk_decisions import RecordedBulkDecision, load_bulk_decision, withdraw_decisions
 from harness_site.review.views.decision_card import build_decision_actor
 
 

@@ -1,4 +1,5 @@
-"""References to names that contain secrets, for use in URLs and forms of readers who may not see them."""
+"""Encrypted references to names that contain secrets, and keyed fingerprints of digests, in URLs and forms of readers
+who may not see secrets."""
 
 from __future__ import annotations
 

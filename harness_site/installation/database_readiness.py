@@ -1,4 +1,4 @@
-"""State of the database's tables."""
+"""Readiness of the database: whether it answers, and whether its tables are complete."""
 
 from __future__ import annotations
 

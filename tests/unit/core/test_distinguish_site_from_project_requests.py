@@ -16,7 +16,7 @@ from checkpoints.exceptions import CheckpointCorrupted
 from harness_site import security_headers
 from harness_site.altered_data_middleware import AlteredDataMiddleware
 from harness_site.core import cached_urls
-from harness_site.core.site_requests import is_site_request
+from harness_site.core.distinguish_site_from_project_requests import is_site_request
 
 
 def show_project_page(request: HttpRequest) -> HttpResponse:

@@ -13,7 +13,7 @@ _CONTEXT_MESSAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationAroundCall:
+class ConversationUpToCall:
     """Last messages of a version up to a call; `version` is 0 if there was none."""
 
     conversation: Conversation
@@ -25,7 +25,7 @@ class ConversationAroundCall:
         return any(isinstance(item, MessageEntry) for item in self.conversation.items)
 
 
-def load_conversation_around_call(call: ToolCall, until: datetime | None) -> ConversationAroundCall:
+def load_conversation_up_to_call(call: ToolCall, until: datetime | None) -> ConversationUpToCall:
     """Load the messages around a call.
 
     These are the messages of the version at which the call was logged, if they contain it. A framework may save them
@@ -54,13 +54,13 @@ def load_conversation_around_call(call: ToolCall, until: datetime | None) -> Con
         first = max(0, place.length - _CONTEXT_MESSAGES)
         conversation = conversation_window.load_conversation_window(call.session, place, first=first)
         if _is_call_in_conversation(call, conversation):
-            return ConversationAroundCall(conversation, place.version, is_call_in_message=True)
+            return ConversationUpToCall(conversation, place.version, is_call_in_message=True)
         if last is None or version != call.answered_version:
             last = conversation
     if last is None:
         place = conversation_window.get_newest_transcript_version(call.session)
-        return ConversationAroundCall(Conversation(place, 0, 0, ()), 0, is_call_in_message=False)
-    return ConversationAroundCall(last, last.place.version, is_call_in_message=False)
+        return ConversationUpToCall(Conversation(place, 0, 0, ()), 0, is_call_in_message=False)
+    return ConversationUpToCall(last, last.place.version, is_call_in_message=False)
 
 
 def _iterate_versions_that_may_contain_call(call: ToolCall, until: datetime | None) -> Iterator[int]:

@@ -24,7 +24,7 @@ class JumpTarget:
     time: time | None = None
 
 
-def parse_jump_target(text: str) -> JumpTarget | None:
+def parse_message_number_or_time(text: str) -> JumpTarget | None:
     """Parse `120`, `14:28`, `14:28:05`, `2026-02-14` or `2026-02-14 14:28`; None for anything else."""
     text = text[:MAX_INPUT_LENGTH].strip()
     if number := _NUMBER.fullmatch(text):

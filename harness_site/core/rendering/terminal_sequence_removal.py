@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from harness_site.core.terminal_control_sequences import FINAL, INTERMEDIATE, INTRODUCER, PARAMETER
+from harness_site.core.terminal_sequence_patterns import FINAL, INTERMEDIATE, INTRODUCER, PARAMETER
 
 #: The beginning of a sequence that another one interrupts: a terminal forgets it.
 _INTERRUPTED: Final = re.compile(rf"(?:{INTRODUCER}{PARAMETER}*|\x1b){INTERMEDIATE}*(?=[\x1b\x80-\x9f])")
