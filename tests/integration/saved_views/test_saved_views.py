@@ -47,7 +47,7 @@ def views(client: Client, address: str = "/sessions/") -> list[tuple[str, str]]:
 def test_query_count_is_independent_of_the_views(alice: Client, rows: int, django_assert_num_queries: Queries) -> None:
     for number in range(rows):
         keep(alice, f"View {number}")
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         assert len(views(alice)) == rows
 
 
