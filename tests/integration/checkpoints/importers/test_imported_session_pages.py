@@ -221,7 +221,7 @@ def test_search_and_calls_of_the_workspace_show_no_times_of_a_source_without_the
     assert "lamp" in calls.partition("<tbody>")[2]
     assert "<time " not in calls.partition("<tbody>")[2]
     exported = b"".join(cast(StreamingHttpResponse, reader.get("/calls/export/"))).decode()
-    (row, _end) = csv.DictReader(StringIO(exported))
+    (row,) = csv.DictReader(StringIO(exported))
     assert (row["tool"], row["logged"], row["settled"]) == ("lamp", "", "")
 
 
