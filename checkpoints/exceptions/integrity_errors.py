@@ -127,7 +127,8 @@ class WitnessedSessionMissing(IntegrityError):
 
     code = "witnessed_session_missing"
     hint = (
-        "Nothing was run. If a backup was restored, or the process that deleted the session was killed: `harness "
+        "Nothing was run. If HARNESS_WITNESS names the witness of another database, give this process the one of its "
+        "own. If a backup was restored, or the process that deleted the session was killed: `harness "
         "witness adopt --session … --missing --reason …` notes that the session is gone, and its name can be used "
         "again. If not, somebody has deleted, renamed or moved it: `harness verify_integrity --all` names its row; "
         "restore it. "
