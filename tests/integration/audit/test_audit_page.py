@@ -819,14 +819,14 @@ class TestVerification:
         assert "Not verified yet" in visible_text(reader.get("/audit/"))
         assert reader.post("/audit/verify/").headers["Location"] == "/audit/"
         page = visible_text(reader.get("/audit/"))
-        outcome = "The first 3 of 4 entries are as they were recorded. Checked just now. Nothing outside"
+        outcome = "The first 3 of 4 entries are as they were recorded. Checked just now. The audit trail has no"
         assert f"Verified {outcome}" in page
         happened()
         page = visible_text(reader.get("/audit/"))
         outcome = (
             "The first 3 of 5 entries are as they were recorded. Checked just now. 2 newer entries are not verified"
         )
-        assert re.search(rf"Verified up to [\d: -]+ {outcome} yet\. Nothing outside of this database vouches", page)
+        assert re.search(rf"Verified up to [\d: -]+ {outcome} yet\. The audit trail has no witness\.", page)
         assert "No verification starts by itself. “Verify now” verifies all entries up to the newest" in page
         assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
         assert list_entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
