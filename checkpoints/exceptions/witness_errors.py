@@ -20,8 +20,8 @@ class WitnessUnreachable(WitnessError):
     code = "witness_unreachable"
     hint = (
         "Nothing was written. Look whether the database that HARNESS_WITNESS names runs, whether this machine reaches "
-        "it, and whether its role may insert and read; for a file, whether its disk has room and no fault. Then try "
-        "again."
+        "it, and whether its role may insert and read; for a file, whether this user may read and append to it, and "
+        "whether its disk has room and no fault. Then try again."
     )
 
     def __init__(self, path: str, why: str) -> None:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Final
 
 from checkpoints.exceptions import (
     WitnessDamaged,
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 #: Seconds within which what was noted is on the disk, if it is not synced for each write.
 SYNC_SECONDS = 0.1
+_NO_PERMISSION: Final = "the user of this process may not read and append to it"
 
 
 class FileWitness:
@@ -112,6 +114,8 @@ class FileWitness:
             if self._descriptor is None or self._pid != os.getpid():
                 try:
                     self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
+                except PermissionError as error:
+                    raise WitnessUnreachable(str(self.path), _NO_PERMISSION) from error
                 except OSError as error:
                     raise WitnessMissing(str(self.path), type(error).__name__) from error
                 self._pid = os.getpid()
@@ -145,6 +149,8 @@ class FileWitness:
                     raise WitnessTruncated(str(self.path), known_size, size)
                 file.seek(self._read_to)
                 content = file.read(size - self._read_to)
+        except PermissionError as error:
+            raise WitnessUnreachable(str(self.path), _NO_PERMISSION) from error
         except OSError as error:
             raise WitnessMissing(str(self.path), type(error).__name__) from error
         end = content.rfind(b"\n") + 1  # a line whose process was stopped while it wrote announced no commit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
 from tests.integration.checkpoints.session_setups import conversation, start_session
+
+HEAD = WitnessedHead("space:1", 1, b"seal")
 
 
 @pytest.fixture
@@ -366,3 +369,30 @@ BUILT: list[FileWitness] = []
 
 def build_witness() -> FileWitness:
     return BUILT[0]
+
+
+def test_file_that_the_user_of_the_process_may_not_append_to_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "witness"
+    FileWitness.create_storage(path)
+    path.chmod(0)
+    with run_as_user_without_rights():
+        for use in (
+            lambda: FileWitness(path).list_session_names(),
+            lambda: FileWitness(path).record_adopted_head(HEAD),
+        ):
+            with pytest.raises(WitnessUnreachable, match="may not read and append") as refused:
+                use()
+            assert "whether this user may read and append" in refused.value.hint
+
+
+@contextmanager
+def run_as_user_without_rights() -> Iterator[None]:
+    """As root, which no permission of a file refuses, be another user meanwhile."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
