@@ -104,6 +104,8 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
 }
 #: Largest number of tools or models that the name of a turn has.
 _MAX_NAMES: Final = 4
+#: Largest number of characters of one of these names.
+_MAX_NAME_LENGTH: Final = 60
 #: Common leading fields of all occurrences.
 START, END = itemgetter(1), itemgetter(2)
 
@@ -338,16 +340,21 @@ def _format_answers_of_models(contents: TurnContents, texts: ItemTexts) -> tuple
 def _format_names_with_counts(names: Sequence[str], texts: ItemTexts) -> str:
     """Format the first names of tools or models, masked, each with how often it occurs."""
     if len(names) == 1 and names[0]:
-        return mask_and_format_tool_name(names[0])
+        return _shorten_name(mask_and_format_tool_name(names[0]))
     if not names:
         return ""
     counts = Counter(names)
     formatted = [
-        (mask_and_format_tool_name(name) if name else texts.sentences["unnamed"])
+        (_shorten_name(mask_and_format_tool_name(name)) if name else texts.sentences["unnamed"])
         + (f" ×{formatting.format_number(count)}" if count > 1 else "")
         for name, count in list(counts.items())[:_MAX_NAMES]
     ]
     return ", ".join([*formatted, "…"] if len(counts) > _MAX_NAMES else formatted)
+
+
+def _shorten_name(masked_name: str) -> str:
+    """Return the beginning of a name that is too long for a line."""
+    return f"{masked_name[: _MAX_NAME_LENGTH - 1]}…" if len(masked_name) > _MAX_NAME_LENGTH else masked_name
 
 
 def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) -> TimelineItem:

@@ -65,6 +65,8 @@ _LONGEST_NAME: Final = 20
 _LONGEST_NAME_ON_PHONE: Final = 11
 #: Smallest number of letters of a shortened label.
 _SHORTEST_LABEL = 5
+#: Largest number of characters of a shortened label, for which the whole drawing has room.
+_LONGEST_LABEL = 160
 #: Half the width of a sign and of a version mark.
 _SIGN = 6.0
 _MARK = 3.0
@@ -421,8 +423,9 @@ def _list_bar_label_candidates(item: TimelineItem, texts: ItemTexts, *, is_named
 
 
 def _list_beginnings(name: str) -> tuple[str, ...]:
-    """List how a name may be shortened, the longest first."""
-    return tuple(f"{name[:length]}…" for length in range(len(name) - 2, _SHORTEST_LABEL - 2, -1))
+    """List how a name may be shortened, the longest first: no bar has room for more than `_LONGEST_LABEL`."""
+    longest = min(len(name) - 2, _LONGEST_LABEL)
+    return tuple(f"{name[:length]}…" for length in range(longest, _SHORTEST_LABEL - 2, -1))
 
 
 def _choose_bar_label_and_x(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from django.test import Client
@@ -387,3 +388,36 @@ def test_contents_of_a_turn_after_versions_that_are_gone_are_not_guessed(session
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "Turn to version 5 Turn saved" in words
     assert "Model answer (lamp-4), refund_card Turn saved, version 6 10 s 1" in words
+
+
+def test_names_of_any_length_in_a_transcript_leave_the_page_small(session: Session, reader: Client) -> None:
+    """A message may name any text as its model or tool. A drawing with each beginning of it would take minutes."""
+    for number, length in enumerate((150, 30_000), 1):
+        called = {"kind": "tool_call", "id": "c", "name": "t" * length, "args": {}}
+        make_message(session=session, body={"role": "assistant", "model": "m" * length, "blocks": [called]})
+        make_message(session=session, body={"role": "tool", "blocks": [{"kind": "tool_result", "call_id": "c"}]})
+        version = make_checkpoint(session=session)
+        Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=10 * number))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert f"Model answer ({'m' * 59}…), {'t' * 59}… Turn saved, version 1" in words
+    assert "Model answer, a tool Turn saved, version 2" in words
+    assert "t" * 60 not in page(reader, session)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "known"),
+    [
+        ([3, 5, 9], [(1, 0, 3), (2, 3, 5), (3, 5, 9)]),
+        ([50, 52, 55], [(2, 50, 52), (3, 52, 55)]),  # the first one alone has more than all may have
+        ([8, 14, 20], [(2, 8, 14), (3, 14, 20)]),  # together they have more: the newest come first
+        ([3, None, 9], [(1, 0, 3)]),  # what version 2 added is part of the difference to version 3
+    ],
+)
+def test_messages_that_versions_added_are_known_for_the_newest_ones(
+    lengths: list[int | None], known: list[tuple[int, int, int]]
+) -> None:
+    versions = [
+        turn_contents.VersionMessages(version, length, 7, 0) for version, length in enumerate(lengths, 1) if length
+    ]
+    ranges = turn_contents.list_added_message_ranges(pairwise([None, *versions]), most=12)  # type: ignore[arg-type]
+    assert [(added.version, added.first, added.upto) for added in ranges] == known

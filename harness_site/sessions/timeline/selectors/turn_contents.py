@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Length
 
+from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, list_message_parts
 from checkpoints.models import Message
@@ -19,8 +20,10 @@ from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 #: Largest number of turns, and of their messages, that are read for one page. More turns are drawn in groups.
 MAX_TURNS: Final = 300
 MAX_MESSAGES: Final = 900
-#: Largest number of stored characters or bytes of a message that is read.
+#: Largest number of characters of a message that is read.
 _MAX_MESSAGE_SIZE: Final = 32_000
+#: Largest number of characters of the name of a tool or a model. What is longer is no name.
+_MAX_NAME_LENGTH: Final = 200
 #: Number of messages before a turn in which the calls of its results are looked for.
 _MAX_RESULT_DISTANCE: Final = 8
 
@@ -66,22 +69,23 @@ class _ReadMessage:
 def list_added_message_ranges(
     versions: Iterable[tuple[VersionMessages | None, VersionMessages]], *, most: int = MAX_MESSAGES
 ) -> list[MessageRange]:
-    """List which messages versions have added, `most` together. Each version comes with the one before it.
+    """List which messages versions have added, `most` together, and those of the newest versions first.
 
-    What a version without one before it has added is known only if it is the first one of its session.
+    Each version comes with the one that is known before it. What a version has added is known only if that is the one
+    with the number before its own, or if it is the first one of its session. A version that has added more than `most`
+    is left out alone.
     """
     ranges: list[MessageRange] = []
-    for before, after in versions:
-        if before is None and after.version > 1:
+    for before, after in reversed(list(versions)):
+        if after.version != (1 if before is None else before.version + 1):
             continue
         is_continued = before is not None and before.segment == after.segment
         first = before.length if before is not None and is_continued else after.parent_length
-        most -= max(0, after.length - first)
-        if most < 0:
-            break
-        if first < after.length:
+        added = after.length - first
+        if 0 < added <= most:
+            most -= added
             ranges.append(MessageRange(after.version, after.segment, first, after.length))
-    return ranges
+    return ranges[::-1]
 
 
 def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents]:
@@ -90,7 +94,7 @@ def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents
         return {}
     spans = reduce(or_, _iterate_conditions(ranges))
     body = Case(When(size__lte=_MAX_MESSAGE_SIZE, then=F("body")), default=None)
-    rows = Message.objects.filter(spans).alias(size=Length("body")).order_by("segment", "position")
+    rows = Message.objects.filter(spans).alias(size=Length(DecompressedText("body"))).order_by("segment", "position")
     messages: dict[tuple[int, int], _ReadMessage] = {}
     names: dict[str, str] = {}
     tools: dict[tuple[int, int], list[tuple[str, bool]]] = {}
@@ -128,7 +132,7 @@ def _read_message(role: str, body: str | None) -> _ReadMessage:
         if not _read_plain_blocks(message.get("blocks"), read):
             for part in list_message_parts(message):
                 if isinstance(part, CallPart):
-                    read.calls.append((part.call_id, part.name))
+                    read.calls.append((part.call_id, _get_name_or_empty(part.name)))
                 elif isinstance(part, ResultPart):
                     read.results.append((part.call_id, part.is_error))
     return read
@@ -148,7 +152,7 @@ def _read_plain_blocks(blocks: Any, read: _ReadMessage) -> bool:
             case {"kind": "text" | "reasoning"}:
                 pass
             case {"kind": "tool_call", "id": str(call_id), "name": str(name)}:
-                calls.append((call_id, name))
+                calls.append((call_id, _get_name_or_empty(name)))
             case {"kind": "tool_result", "call_id": str(call_id)}:
                 results.append((call_id, bool(block.get("is_error"))))
             case _:
@@ -160,7 +164,11 @@ def _read_plain_blocks(blocks: Any, read: _ReadMessage) -> bool:
 def _get_model_or_empty(message: dict[str, Any]) -> str:
     usage = message.get("usage")
     model = message.get("model") or (usage.get("model") if isinstance(usage, dict) else "")
-    return model if isinstance(model, str) else ""
+    return _get_name_or_empty(model)
+
+
+def _get_name_or_empty(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= _MAX_NAME_LENGTH else ""
 
 
 def _sum_up_turn(
