@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from django.urls import reverse
 from django.utils import translation
 
 from checkpoints.enums import CallStatus
@@ -15,6 +16,7 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
+from harness_site.site_address import build_absolute_url
 
 HEAD: Final = (
     "call",
@@ -35,6 +37,7 @@ HEAD: Final = (
     "last_decision",
     "decided_by",
     "recorded_status",
+    "page",
 )
 
 
@@ -92,4 +95,5 @@ def _build_cells(row: LoggedCall) -> tuple[str, ...]:
         "" if decision is None else decision.kind,
         "" if decision is None else decision.actor,
         record.status,
+        build_absolute_url(reverse("harness_sessions:session-call", args=(row.session_pk, row.pk))),
     )

@@ -6,13 +6,17 @@ from itertools import islice
 from typing import Any, Final
 
 from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils import translation
 
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
+from harness_site.core.status_labels import get_status_shape_and_label
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.site_address import build_absolute_url
 
 HEAD: Final = (
     "session",
@@ -34,6 +38,8 @@ HEAD: Final = (
     "model",
     "copied_cost_usd",
     "copied_tokens",
+    "status_on_page",
+    "page",
 )
 
 #: Traits of which a session may have several values, which one cell lists.
@@ -102,4 +108,13 @@ def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]
         *(_join_values(values.get((row.pk, trait), ())) for trait in _TRAITS),
         str(row.copied_cost) if row.copied_cost and row.cost is not None else "",
         str(row.copied_tokens or ""),
+        _format_status(row),
+        build_absolute_url(reverse("harness_sessions:session", args=(row.pk,))),
     )
+
+
+def _format_status(row: SessionRow) -> str:
+    """Return the words of the pages for a status, which are English in every language of the reader."""
+    with translation.override("en"):
+        _shape, label = get_status_shape_and_label(row.display_status)
+    return str(label)

@@ -14,7 +14,7 @@ from django.db.models import Model
 from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Role
+from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import AuditEvent, Decision, LateResult, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.core.time_range_parameters import TimeRange
@@ -30,6 +30,7 @@ from tests.support.factories import (
     make_call,
     make_decision,
     make_late_result,
+    make_run,
     make_session,
     make_user,
     make_workspace,
@@ -444,6 +445,27 @@ def test_exported_status_is_the_one_of_the_filter(session: Session, reader: Clie
     assert export("status=failed") == failed
     assert export("status=completed") == completed
     assert export("") == sorted(failed + completed)
+
+
+def test_rows_of_exports_lead_to_their_pages_and_have_the_words_of_the_status(
+    session: Session, reader: Client, settings: Any
+) -> None:
+    settings.SITE_ADDRESS = "https://harness.example"
+    call = make_call(session=session, call_id="c1")
+    orphaned = make_session(session_id="lost", status=SessionStatus.ACTIVE, latest_version=2)
+    make_run(session=orphaned, lease=timedelta(hours=-1))
+
+    def read_row(path: str, name: str, value: str) -> dict[str, str]:
+        lines = b"".join(reader.get(path)).decode().splitlines()
+        return next(row for row in csv.DictReader(lines) if row[name] == value)
+
+    for address, row in {
+        f"/sessions/{session.pk}/calls/{call.pk}/": read_row("/calls/export/", "call", "c1"),
+        f"/sessions/{orphaned.pk}/": read_row("/sessions/export/", "session", "lost"),
+    }.items():
+        assert row["page"] == f"https://harness.example{address}"
+        assert reader.get(address).status_code == 200
+    assert (row["status"], row["status_on_page"]) == ("stalled", "Orphaned")
 
 
 def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
