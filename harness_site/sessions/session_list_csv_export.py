@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import translation
 
+from checkpoints.sessions.display_status import DisplayStatus
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
-from harness_site.core.status_labels import get_status_shape_and_label
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors.session_rows import SessionRow
@@ -114,7 +114,6 @@ def _build_row_cells(row: SessionRow, values: Mapping[tuple[int, str], list[str]
 
 
 def _format_status(row: SessionRow) -> str:
-    """Return the words of the pages for a status, which are English in every language of the reader."""
+    """Return the words of the pages for a status, in English in each language; one of a newer version as it is."""
     with translation.override("en"):
-        _shape, label = get_status_shape_and_label(row.display_status)
-    return str(label)
+        return str(dict(DisplayStatus.choices).get(row.display_status, row.display_status))
