@@ -1,5 +1,6 @@
 """Claims on calls: visibility, expiry, and decisions despite a claim."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -13,7 +14,7 @@ from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review import claim_services
-from harness_site.review.claims_and_presence import CLAIMED_FOR, PRESENT_FOR
+from harness_site.review.claims_and_presence import CLAIMED_FOR, HANDED_FOR, PRESENT_FOR
 from harness_site.review.models import Claim, Presence
 from tests.integration.review.conftest import Lost
 from tests.support.factories import make_call, make_decision, make_session, make_user
@@ -144,6 +145,65 @@ def test_hand_over_and_its_end_are_among_the_events_of_the_call(people: dict[str
             position = text.index(told_of, position) + len(told_of)
         assert text.count("alice took the call back") == 1
         assert "bob: It did not happen" in text[position:]
+
+
+def list_handover_sentences(client: Client, call: ToolCall) -> list[list[str]]:
+    """List what the decision page and the page of the call say about hand-overs."""
+    pages = (url(call), f"/sessions/{call.session_id}/calls/{call.pk}/")
+    told = re.compile(r"(?:alice|bob|dora) (?:handed the call over to|took the call (?:over|back) from) \w+")
+    return [told.findall(visible_text(client.get(page))) for page in pages]
+
+
+def test_claim_of_a_call_that_the_receiver_of_a_hand_over_has_approved_takes_nothing_over(
+    people: dict[str, Client], lost: Lost
+) -> None:
+    call = lost(approvals=2)
+    people["alice"].post(url(call, "hand-over/"), {"to": "bob"})
+    people["bob"].post(url(call), DECISION)
+    people["dora"].post(url(call, "claim/"))
+    assert list_handover_sentences(people["dora"], call) == [["alice handed the call over to bob"]] * 2
+
+
+def test_claim_of_a_call_whose_hand_over_has_outlived_the_decision_of_another_takes_it_over(
+    people: dict[str, Client], lost: Lost
+) -> None:
+    call = lost(approvals=2)
+    people["alice"].post(url(call, "hand-over/"), {"to": "bob"})
+    people["alice"].post(url(call), DECISION)
+    assert holder(call) == "bob"
+    people["dora"].post(url(call, "claim/"))
+    told = ["alice handed the call over to bob", "dora took the call over from bob"]
+    assert list_handover_sentences(people["dora"], call) == [told] * 2
+
+
+def test_claim_after_a_hand_over_has_expired_takes_nothing_over(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "hand-over/"), {"to": "bob"})
+    Claim.objects.update(seen_at=clock.now() - HANDED_FOR - timedelta(seconds=1))
+    people["bob"].post(url(call, "claim/"))
+    people["dora"].post(url(call, "claim/"))  # in place of a claim that nobody has handed over
+    assert list_handover_sentences(people["dora"], call) == [["alice handed the call over to bob"]] * 2
+
+
+def test_claim_of_a_later_attempt_ends_no_hand_over_of_an_earlier_one(people: dict[str, Client], lost: Lost) -> None:
+    call = lost()
+    people["alice"].post(url(call, "hand-over/"), {"to": "bob"})
+    people["bob"].post(url(call), DECISION)
+    ToolCall.objects.filter(pk=call.pk).update(issued_at=clock.now() - timedelta(hours=1))
+    again = make_call(
+        session=call.session,
+        call_id=call.call_id,
+        step=call.step,
+        attempt=2,
+        interrupted_at=clock.now(),
+        issued_at=clock.now(),
+    )
+    people["bob"].post(url(again, "claim/"))
+    people["dora"].post(url(again, "claim/"))
+    assert [list_handover_sentences(people["dora"], each) for each in (call, again)] == [
+        [["alice handed the call over to bob"]] * 2,
+        [[]] * 2,
+    ]
 
 
 def test_note_of_a_hand_over_that_mentions_nobody_is_recorded_only_when_it_is_sent_again(

@@ -31,7 +31,8 @@ class HandOver:
 def list_handovers(entries: Iterable[tuple[str, str, dict[str, Any], datetime]]) -> list[HandOver]:
     """List the hand-overs among the entries about one call, oldest first: kind, actor, details and time of each.
 
-    Claims and releases of a call that nobody has handed over are left out.
+    Claims and releases of a call that nobody has handed over are left out. A hand-over that expired, or that ended with
+    a decision of its receiver, has left no entry: the next claim is not said to have taken the call over.
     """
     found: list[HandOver] = []
     open_handover: HandOver | None = None
@@ -40,14 +41,21 @@ def list_handovers(entries: Iterable[tuple[str, str, dict[str, Any], datetime]])
             open_handover = HandOver("handed", actor, str(details.get("to_member", "")), at)
             found.append(open_handover)
         elif open_handover is not None:
-            found.append(_build_end_of_handover(open_handover, kind, actor, at))
+            end = _build_end_of_handover(open_handover, kind, actor, details, at)
+            if end is not None:
+                found.append(end)
             open_handover = None
     return found
 
 
-def _build_end_of_handover(handover: HandOver, kind: str, actor: str, at: datetime) -> HandOver:
+def _build_end_of_handover(
+    handover: HandOver, kind: str, actor: str, details: dict[str, Any], at: datetime
+) -> HandOver | None:
+    """Build the end of a hand-over by the next claim or release; None if it had ended before."""
     if kind == AuditKind.CLAIMED:
-        return HandOver("taken_over", actor, handover.other, at)
+        # A claim has the name of the previous holder only if it took the place of a claim that still held.
+        was_held = details.get("from_member") == handover.other
+        return HandOver("taken_over", actor, handover.other, at) if was_held else None
     if actor == handover.name:
         return HandOver("taken_back", actor, handover.other, at)
     return HandOver("given_up", actor, handover.name, at)
