@@ -1,6 +1,6 @@
 """History of one call: the known events in order of time, with gaps marked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from checkpoints.models import Run, ToolCall
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
-from harness_site.sessions.timeline.selectors.handovers_of_calls import filter_handovers_of_attempt
+from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver, filter_handovers_of_attempt
 from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_call_outcome
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ApprovalQuestion, RunEvents
 
@@ -48,13 +48,15 @@ def list_call_history_events(
     evidence: CallEvidence,
     occasions: RunEvents,
     votes: Mapping[int, Vote],
+    handovers: Iterable[HandOver],
     runs_before_start: Sequence[Run] = (),
 ) -> list[CallHistoryEvent]:
     """Build the events in the history of the card; `votes` has the person of each decision of a call of several.
 
-    `runs_before_start` are the runs from the one that asked for approval to the one that has started the call.
+    `handovers` are those of all attempts. `runs_before_start` are the runs from the one that asked for approval to the
+    one that has started the call.
     """
-    handover_events = _build_handover_events(call, evidence, occasions)
+    handover_events = _build_handover_events(call, evidence, handovers)
     decision_events = _sort_by_time([*_build_decision_events(call, evidence, votes), *handover_events], call)
     if has_never_run(call, evidence):
         return [
@@ -131,15 +133,17 @@ def _build_probe_request_events(call: ToolCall, evidence: CallEvidence, occasion
     return requests[:-1] if call.verify_requested_by else requests
 
 
-def _build_handover_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[CallHistoryEvent]:
+def _build_handover_events(
+    call: ToolCall, evidence: CallEvidence, handovers: Iterable[HandOver]
+) -> list[CallHistoryEvent]:
     following = evidence.next_attempt
-    handovers = filter_handovers_of_attempt(
-        occasions.handovers.get((call.call_id, call.step), []),
+    handovers_of_attempt = filter_handovers_of_attempt(
+        handovers,
         attempt=call.attempt,
         issued_at=call.issued_at,
         next_issued_at=None if following is None else following.issued_at,
     )
-    return [CallHistoryEvent("handover", handover, handover.at) for handover in handovers]
+    return [CallHistoryEvent("handover", handover, handover.at) for handover in handovers_of_attempt]
 
 
 def _build_question_withdrawal_events(call: ToolCall, evidence: CallEvidence) -> list[CallHistoryEvent]:

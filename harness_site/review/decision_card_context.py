@@ -243,7 +243,8 @@ def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs:
     call, evidence = seen.call, seen.evidence
     question = find_approval_request_of_decided_call_before_start(call, evidence, events_of_runs)
     runs = [] if question is None else call_evidence.load_runs_before_start(call, question.run_number)
-    return list_call_history_events(call, evidence, events_of_runs, seen.votes, runs)
+    handovers = takeovers_and_requests_from_audit_trail.load_handovers_of_call(call.session_id, call.call_id, call.step)
+    return list_call_history_events(call, evidence, events_of_runs, seen.votes, handovers, runs)
 
 
 def _find_request_of_final_decision(seen: _CallSeenByReader, events_of_runs: RunEvents) -> ProbeRequest | None:

@@ -470,7 +470,7 @@ def known(times: int) -> ToolCall:
     return call
 
 
-@pytest.mark.parametrize(("times", "queries"), [(0, 21), (1, 25), (3, 25)])
+@pytest.mark.parametrize(("times", "queries"), [(0, 22), (1, 26), (3, 26)])
 def test_query_count_is_independent_of_the_evidence(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries, times: int, queries: int
 ) -> None:

@@ -3,12 +3,18 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Session
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
+from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import (
+    LIMIT,
     ApprovalQuestion,
+    ProbeRequest,
     RunEvents,
     Takeover,
 )
@@ -58,3 +64,53 @@ def test_events_without_a_run_are_omitted(actor: str) -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, actor, "{}")
     assert takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk) == RunEvents()
+
+
+def claim_and_release(session: Session, call_id: str, step: int, times: int) -> None:
+    """Record that carol has claimed and released a call many times."""
+    details = to_canonical_json({"call_id": call_id, "step": step})
+    kinds = [AuditKind.CLAIMED, AuditKind.RELEASED] * times
+    AuditEvent.objects.bulk_create(
+        AuditEvent(
+            workspace=session.workspace,
+            session=session,
+            kind=kind,
+            actor_kind=ActorKind.PERSON,
+            actor="carol",
+            details=details,
+            created_at=THEN,
+        )
+        for kind in kinds
+    )
+
+
+def test_claims_of_calls_leave_takeovers_and_requests_found() -> None:
+    session = make_session()
+    event(session, AuditKind.TAKEOVER, "run 1", "{}")
+    event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c"}')
+    event(session, AuditKind.VERIFY_REQUESTED, "alice", '{"call_id":"c","step":3}')
+    claim_and_release(session, "c", 3, LIMIT)
+    found = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk)
+    assert found == RunEvents(
+        takeovers={1: Takeover(1, THEN, None)},
+        asked={"c": [ApprovalQuestion(2, THEN)]},
+        probes={("c", 3): [ProbeRequest("alice", THEN)]},
+    )
+
+
+@pytest.mark.parametrize("call_id", ["c", "100%_\\", 'a "quoted" \n é'])
+def test_hand_overs_of_a_call_are_found_beside_many_claims_of_others(call_id: str) -> None:
+    session = make_session()
+    details = {"call_id": call_id, "step": 3, "to_member": "bob"}
+    event(session, AuditKind.HANDED_OVER, "alice", to_canonical_json(details))
+    for other, step in ((call_id, 4), (call_id, 33), (f"{call_id}2", 3), ("other", 3)):
+        claim_and_release(session, other, step, LIMIT // 2 + 1)
+    claim_and_release(make_session(), call_id, 3, 1)
+    event(session, AuditKind.RELEASED, "alice", to_canonical_json({"call_id": call_id, "step": 3}), 5)
+    with CaptureQueriesContext(connection) as queries:
+        found = takeovers_and_requests_from_audit_trail.load_handovers_of_call(session.pk, call_id, 3)
+    assert found == [
+        HandOver("handed", "alice", "bob", THEN),
+        HandOver("taken_back", "alice", "bob", THEN + timedelta(seconds=5)),
+    ]
+    assert len(queries) == 1

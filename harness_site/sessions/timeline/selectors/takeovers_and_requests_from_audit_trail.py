@@ -8,22 +8,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind
-from checkpoints.formats import parse_json
+from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import AuditEvent
 from harness_site.sessions.timeline.selectors.handovers_of_calls import HANDOVER_KINDS, HandOver, list_handovers
 
-#: Maximum number of the newest events read.
-LIMIT = 200
+#: Maximum number of the newest events read, and of those about claims on one call.
+LIMIT: Final = 200
 #: Id and step of a call.
 ProbeKey: TypeAlias = tuple[str, int | None]
-#: Kind, actor, details and time of an entry about a claim on a call.
-_ClaimEntry: TypeAlias = tuple[str, str, dict[str, Any], datetime]
 _RUN = re.compile(r"run (\d{1,9})\Z", re.ASCII)
 
 
@@ -60,8 +58,6 @@ class RunEvents:
     asked: dict[str, list[ApprovalQuestion]] = field(default_factory=dict)
     #: Probe requests by call id and step, oldest first.
     probes: dict[ProbeKey, list[ProbeRequest]] = field(default_factory=dict)
-    #: Hand-overs and how they ended by call id and step, oldest first.
-    handovers: dict[ProbeKey, list[HandOver]] = field(default_factory=dict)
 
     def find_last_approval_request(self, call_id: str, before: datetime) -> ApprovalQuestion | None:
         """Return the last approval request for a call before a moment."""
@@ -77,14 +73,10 @@ def load_takeovers_approval_and_probe_requests(session_pk: int) -> RunEvents:
     takeovers: dict[int, Takeover] = {}
     questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)
     probes: defaultdict[ProbeKey, list[ProbeRequest]] = defaultdict(list)
-    claims: defaultdict[ProbeKey, list[_ClaimEntry]] = defaultdict(list)
     for kind, actor, stored_details, created_at in reversed(list(_query_takeover_and_request_events(session_pk))):
         run, details = _RUN.fullmatch(actor), _parse_event_details_or_empty(stored_details)
         if kind == AuditKind.VERIFY_REQUESTED:
             probes[_get_probe_key(details)].append(ProbeRequest(actor, created_at))
-            continue
-        if kind in HANDOVER_KINDS:
-            claims[_get_probe_key(details)].append((kind, actor, details, created_at))
             continue
         if run is None:
             continue
@@ -93,13 +85,15 @@ def load_takeovers_approval_and_probe_requests(session_pk: int) -> RunEvents:
             takeovers[number] = Takeover(number, created_at, _parse_event_time(details.get("last_seen")))
         else:
             questions[str(details.get("call_id"))].append(ApprovalQuestion(number, created_at))
-    handovers = {key: list_handovers(entries) for key, entries in claims.items()}
-    return RunEvents(takeovers, dict(questions), dict(probes), handovers)
+    return RunEvents(takeovers, dict(questions), dict(probes))
 
 
 def load_handovers_of_call(session_pk: int, call_id: str, step: int) -> list[HandOver]:
     """Load the hand-overs of a call and how they ended, oldest first, in one query."""
-    events = AuditEvent.objects.filter(session=session_pk, kind__in=HANDOVER_KINDS)
+    kinds = AuditEvent.objects.filter(session=session_pk, kind__in=HANDOVER_KINDS)
+    # The details are canonical JSON. Without the condition, claims on other calls would use up the limit.
+    is_about_step = Q(details__contains=f'"step":{step},') | Q(details__contains=f'"step":{step}}}')
+    events = kinds.filter(is_about_step, details__contains=f'"call_id":{to_canonical_json(call_id)}')
     newest = events.order_by(keyset_pagination.build_newest_first_ordering())[:LIMIT]
     stored = reversed(newest.values_list("kind", "actor", "details", "created_at"))
     entries = ((kind, actor, _parse_event_details_or_empty(details), at) for kind, actor, details, at in stored)
@@ -112,7 +106,7 @@ def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent, tup
 
 @cache
 def _select_takeover_approval_and_probe_events() -> QuerySet[AuditEvent, tuple[str, str, str, datetime]]:
-    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED, *HANDOVER_KINDS]
+    kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
     events = AuditEvent.objects.filter(kind__in=kinds).order_by(keyset_pagination.build_newest_first_ordering())
     return events.values_list("kind", "actor", "details", "created_at")
 
