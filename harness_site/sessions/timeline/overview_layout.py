@@ -108,11 +108,14 @@ class TakeoverMark:
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """One run. The line of a lost run is solid until its last sign of life, and dashed from there to `silent_until`."""
+
     name: str
     title: str
     y: float
     x: float
     width: float
+    silent_until: float | None
     lost: bool
     is_copied: bool
     takeover: TakeoverMark | None
@@ -200,6 +203,8 @@ def _list_lane_instants(lane: Lane) -> list[int]:
     for stretch in lane.stretches:
         start = _get_drawn_start_of_stretch(stretch, lane)
         instants += [start, max(start, stretch.end)]
+    if lane.seen_until is not None:
+        instants.append(min(lane.seen_until, _get_drawn_end_of_lane(lane)))
     return instants + [mark.start for mark in lane.marks]
 
 
@@ -264,6 +269,8 @@ def _compute_log_distance(start: int, end: int) -> float:
 
 def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scale: _LogScale) -> Row:
     begin, end = scale.convert_to_x(lane.start), scale.convert_to_x(_get_drawn_end_of_lane(lane))
+    seen = end if lane.seen_until is None else min(end, scale.convert_to_x(lane.seen_until))
+    width = round(max(_LEAST, seen - begin), 1)
     marks = [mark for mark in lane.marks if mark.start >= scale.start]
     stretches = [
         stretch
@@ -281,7 +288,8 @@ def _compute_layout_of_lane_bars_and_marks(lane: Lane, name: str, y: float, scal
         title=_format_lane_title(lane),
         y=y,
         x=begin,
-        width=max(_LEAST, end - begin),
+        width=width,
+        silent_until=end if end > begin + width else None,
         lost=lane.run.status == "lost",
         is_copied=lane.copied_from is not None,
         takeover=None if lane.takeover is None else _compute_takeover_mark(end),

@@ -116,7 +116,10 @@ class RowName:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Layout of one run; `life` is the y position of its line and its signs. `rows` names the rows of its calls."""
+    """Layout of one run; `life` is the y position of its line and its signs. `rows` names the rows of its calls.
+
+    The line of a lost run is solid until its last sign of life, and dashed from there to `silent_until`.
+    """
 
     name: str
     title: str
@@ -124,6 +127,7 @@ class Lane:
     x: float
     width: float
     life: float
+    silent_until: float | None
     lost: bool
     is_copied: bool
     rows: tuple[RowName, ...]
@@ -153,6 +157,11 @@ class Drawing:
     @property
     def has_lost_runs(self) -> bool:
         return any(lane.lost for lane in self.lanes)
+
+    @property
+    def has_silent_runs(self) -> bool:
+        """Return whether a lost run had given no sign of life for a while when the loss was noticed."""
+        return any(lane.silent_until is not None for lane in self.lanes)
 
     @property
     def has_groups_with_failures(self) -> bool:
@@ -202,11 +211,12 @@ def _get_legend_label_of_bars(kind: str, kinds: Counter[str], texts: ItemTexts) 
 
 
 def _iterate_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:
-    """Return when anything happened; the last sign of life of a run that goes on is no event."""
+    """Return when anything happened, also the last sign of life of a lost run; that of one that goes on is no event."""
     lanes = [run_course.lane for run_course in courses]
     starts, ends = (lane.start for lane in lanes), (lane.end for lane in lanes if lane.run.ended_at is not None)
+    seen = (lane.seen_until for lane in lanes if lane.seen_until is not None)
     rows = [row for run_items in runs for row in run_items.rows]
-    return chain(starts, ends, *(map(START, row) for row in rows), *(map(END, row) for row in rows))
+    return chain(starts, ends, seen, *(map(START, row) for row in rows), *(map(END, row) for row in rows))
 
 
 def _iterate_work_and_call_periods(runs: Iterable[RunItems]) -> Iterator[tuple[int, int]]:
@@ -287,6 +297,8 @@ def _compute_lane_layout_and_next_y(
         axis.convert_to_x(run_course.lane.start),
         axis.convert_to_x(max(run_course.lane.end, run_course.lane.start)),
     )
+    seen = end if run_course.lane.seen_until is None else min(end, axis.convert_to_x(run_course.lane.seen_until))
+    width = round(max(bar_packing.MIN_BAR_WIDTH, seen - begin), 1)
     life = round(below + _SIGNS / 2, 1)
     state = _("Taken over") if run_course.lane.takeover else status_labels.get_status_shape_and_label(run.status)[1]
     lane = Lane(
@@ -297,8 +309,9 @@ def _compute_lane_layout_and_next_y(
         else format_copied_lane_title(run_course.lane),
         y=y,
         x=begin,
-        width=round(max(bar_packing.MIN_BAR_WIDTH, end - begin), 1),
+        width=width,
         life=life,
+        silent_until=end if end > begin + width else None,
         lost=run.status == "lost",
         is_copied=run_course.lane.copied_from is not None,
         rows=tuple(row_names),

@@ -348,3 +348,23 @@ def test_drawing_of_one_ended_turn_is_hidden(
 def test_drawing_of_a_lost_run_is_shown(session: Session, reader: Client) -> None:
     Run.objects.update(status=RunStatus.LOST, ended_at=later(10))
     assert "Open the timeline" in reader.get(f"/sessions/{session.pk}/").content.decode()
+
+
+def test_line_of_a_lost_run_ends_at_its_last_sign_of_life(session: Session, reader: Client) -> None:
+    make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(8), settled_at=later(12))
+    Run.objects.update(status=RunStatus.LOST, ended_at=later(70_000))
+    timeline = run_lanes.load_timeline_of_newest_runs(session.pk)
+    (lane,) = timeline.lanes
+    assert (lane.seen_until, lane.end) == (at(12), at(70_000))
+    drawing = overview_layout.compute_run_lanes_layout(timeline)
+    assert drawing is not None
+    (row,) = drawing.rows
+    (bar,) = row.bars
+    assert row.x + row.width == pytest.approx(bar.x + bar.width, abs=0.2)
+    assert (row.silent_until, drawing.end) == (overview_layout.WIDTH - 8, later(70_000))
+    for page in ("", "timeline/"):
+        html = reader.get(f"/sessions/{session.pk}/{page}").content.decode()
+        assert 'class="silent"' in html
+        assert "No sign of life until the loss was noticed" in html
+    Run.objects.update(heartbeat_at=later(70_000))
+    assert 'class="silent"' not in reader.get(f"/sessions/{session.pk}/timeline/").content.decode()

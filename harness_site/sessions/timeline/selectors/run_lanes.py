@@ -30,6 +30,7 @@ from checkpoints.enums import (
     CallStatus,
     DecisionKind,
     Phase,
+    RunStatus,
 )
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Checkpoint, Decision, Message, Run, ToolCall
@@ -148,6 +149,7 @@ class Turn(NamedTuple):
 class Lane:
     """One run from `start` to its end or last heartbeat; `takeover` is set if another run took its session.
 
+    A lost run ends when that was noticed; its last sign of life was at `seen_until`, which is None for other runs.
     In a fork, one lane is no run: it has what was copied, and names the id of the original (empty if that is deleted).
     """
 
@@ -156,6 +158,7 @@ class Lane:
     end: int
     takeover: Takeover | None = None
     copied_from: str | None = None
+    seen_until: int | None = None
     stretches: list[Stretch] = field(default_factory=list)
     marks: list[VersionMark] = field(default_factory=list)
 
@@ -395,9 +398,11 @@ def add_calls_to_run_lanes(
                 lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
-        lane.end = max(
-            [lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_return_times_of_tools(lane)]
-        )
+        signs_of_life = [*(mark.end for mark in lane.marks if mark.by_run), *_list_return_times_of_tools(lane)]
+        lane.end = max([lane.end, *signs_of_life])
+        if lane.run.status == RunStatus.LOST:
+            seen_at = convert_to_microseconds(lane.run.seen_at)
+            lane.seen_until = min(lane.end, max([lane.start, seen_at, *signs_of_life]))
         if lane.copied_from is not None:
             lane.start = min([lane.start, *(stretch.start for stretch in lane.stretches)])
 
