@@ -35,7 +35,7 @@ class SessionTabs:
 
 def build_session_tabs(head: SessionHead, open_tab: str, *, has_subagent_tree: bool) -> SessionTabs:
     """Build the tabs of a session; those of subagents, workflows and peers only where there are some."""
-    row = head.row
+    row, requests = head.row, head.peer_calls + (head.asking_call is not None)
     tabs = [
         ("transcript", _("Transcript"), "session", row.messages or None),
         ("timeline", _("Timeline"), "session-timeline", None),
@@ -45,7 +45,7 @@ def build_session_tabs(head: SessionHead, open_tab: str, *, has_subagent_tree: b
         ("costs", _("Cost and tokens"), "session-costs", None),
         *([("subagents", _("Subagents"), "session-subagents", None)] if has_subagent_tree else ()),
         *([("workflows", _("Workflows"), "session-workflows", None)] if head.has_workflows else ()),
-        *([("peers", _("Peers"), "session-peers", None)] if head.has_pauses else ()),
+        *([("peers", _("Peers"), "session-peers", requests or None)] if head.has_pauses or head.asking_call else ()),
         ("plan", _("Plan"), "plan", None),
         ("history", _("History"), "session-audit", None),
     ]

@@ -178,6 +178,8 @@ class SessionHead:
     forks: Forks | None
     has_workflows: bool
     has_pauses: bool
+    #: Number of calls to other agents that this session made.
+    peer_calls: int
     has_decisions: bool
     #: Call of another agent that this session works on; None if it is not known.
     asking_call: AskingCall | None
@@ -326,6 +328,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forks=fork_list_and_preview.load_newest_forks_and_count(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
+        peer_calls=session.peer_calls_made or 0,  # type: ignore[attr-defined]
         has_decisions=session.has_decisions,  # type: ignore[attr-defined]
         asking_call=waits_for_other_agents.find_asking_call(session, is_id_of_call=session.is_id_of_call),  # type: ignore[attr-defined]
         waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
@@ -402,6 +405,7 @@ def _annotate_related_counts(sessions: QuerySet[Session]) -> QuerySet[Session]:
         last_run_number=Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("number")[:1]),
         versions_kept=_build_count_subquery(Checkpoint.objects),
         calls_logged=_build_count_subquery(ToolCall.objects),
+        peer_calls_made=_build_count_subquery(PeerCall.objects),
     )
 
 

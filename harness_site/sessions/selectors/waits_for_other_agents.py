@@ -94,11 +94,13 @@ class JoinRow:
 
 @dataclass(frozen=True, slots=True)
 class AskingCall:
-    """The session whose call to another agent a session works on."""
+    """The call to another agent that a session works on, and the session and the agent that made it."""
 
+    call_pk: int
     session_pk: int
     session_id: str
     title: str
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,19 @@ def find_asking_call(session: Session, *, is_id_of_call: bool) -> AskingCall | N
     asking = calls.exclude(session=session.pk).select_related("session").first()
     if asking is None:
         return None
-    return AskingCall(asking.session.pk, asking.session.session_id, asking.session.title)
+    by = asking.session
+    return AskingCall(asking.pk, by.pk, by.session_id, by.title, by.agent)
+
+
+def load_unaltered_request(asking: AskingCall) -> PeerCallRow | None:
+    """Load the request that a session works on, with its answer; None if the row does not match its seal.
+
+    The session that works on it can be read even if a row of the one that asked was altered.
+    """
+    call = PeerCall.objects.filter(pk=asking.call_pk).first()
+    if call is None or not row_seals.is_row_genuine_or_sealing_off(call):
+        return None
+    return _build_agent_call_row(call, None)
 
 
 def _load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:

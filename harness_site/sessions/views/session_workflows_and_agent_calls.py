@@ -6,7 +6,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.session_secrets_from_call_arguments import mask_session_secrets_until_response
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.sessions.selectors import waits_for_other_agents, workflow_steps
+from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -28,7 +31,7 @@ def list_workflows(request: MemberRequest, pk: int) -> HttpResponse:
 @require_GET
 @require_member_and_handle_page_not_found
 def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
-    """List the peer calls of a session.
+    """List the peer calls of a session, after the one that it works on itself.
 
     With `join` (a primary key), only the calls of that join whose keys are greater than `after`.
     """
@@ -36,11 +39,10 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
     join_pk, before = parse_number_parameter_or_none(request, "join"), parse_number_parameter_or_none(request, "before")
     context = {"head": head, "tab": "peers", "before": before}
     if join_pk is None:
-        return render(
-            request,
-            "sessions/peers.html",
-            context | {"page": waits_for_other_agents.load_pause_page(pk, before=before)},
-        )
+        page = waits_for_other_agents.load_pause_page(pk, before=before)
+        if before is None and head.asking_call is not None:
+            context |= {"asking": head.asking_call, "asked": _load_request_and_mask_secrets(request, head.asking_call)}
+        return render(request, "sessions/peers.html", context | {"page": page})
     join = waits_for_other_agents.load_join_with_call_page(
         pk, join_pk, after=parse_number_parameter_or_none(request, "after") or 0
     )
@@ -55,3 +57,10 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
         "sessions/join.html",
         context | {"join": join, "after": parse_number_parameter_or_none(request, "after")},
     )
+
+
+def _load_request_and_mask_secrets(request: MemberRequest, asking: AskingCall) -> PeerCallRow | None:
+    """Load the request that a session works on; it belongs to the session that asked, whose secrets it may have."""
+    mask_session_secrets_until_response(asking.session_pk)
+    mark_excerpts_shown_in_response(request, "peers", {asking.session_pk})
+    return waits_for_other_agents.load_unaltered_request(asking)

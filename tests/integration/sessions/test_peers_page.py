@@ -9,12 +9,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
-from checkpoints.models import PausedTask, PeerCall, Session
+from checkpoints.enums import AuditKind
+from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
 from harness_site.sessions.selectors import waits_for_other_agents
 from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
-from tests.support.factories import make_session
+from tests.support.factories import make_call, make_session
 from tests.support.page_text import visible_text
 
 SCRIPT = "<script>alert(1)</script>"
@@ -193,3 +194,48 @@ def test_table_has_no_column_without_content(cp: SyncCheckpointer, reader: Clien
     assert '<td class="args" data-label="answer">yes</td>' in page.content.decode()
     cp.cancel_paused("s")
     assert "Agent Request Status Deadline Answer Message to send stock" in visible_text(page_of(reader))
+
+
+def test_answering_session_shows_request_and_answer(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, Join("j", [Asked("w-1", "stock", {"weigh": 17, "password": "hunter22"}), Asked("w-2", "courier")]))
+    asking = Session.objects.get()
+    make_session(session_id="w-1", agent="stock")
+    page = page_of(reader, "w-1")
+    words = visible_text(page)
+    assert ">Peers 1</a>" in page.content.decode()
+    assert "Asked by Session Agent Request Status Deadline Answer" in words
+    assert f'<th scope="row"><a href="/sessions/{asking.pk}/peers/"><bdi>' in page.content.decode()
+    assert "weigh 17" in words
+    assert "hunter22" not in words
+    assert "Waiting due in" in words
+    assert "none yet" in words
+    assert "This session has not called another agent." not in words
+    assert AuditEvent.objects.filter(kind=AuditKind.EXCERPTED, session=asking).count() == 1
+    cp.accept_response("w-1", {"grams": 3150, "api_key": "hunter23hunter23"})
+    words = visible_text(page_of(reader, "w-1"))
+    assert "Answered" in words
+    assert "grams 3150" in words
+    assert "hunter23" not in words
+    assert "none yet" not in words
+    assert ">Peers 2</a>" in page_of(reader, "s", "").content.decode()
+
+
+def test_late_answer_of_the_answering_session_is_shown_as_late(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, Join("j", [Asked("w-1", "stock", SCRIPT)]))
+    make_session(session_id="w-1", agent="stock")
+    expire_deadlines("w-1")
+    cp.sweep_deadlines()
+    cp.accept_response("w-1", SCRIPT)
+    page = page_of(reader, "w-1")
+    assert "No answer in time" in visible_text(page)
+    assert "Arrived too late" in visible_text(page)
+    assert SCRIPT not in page.content.decode()
+
+
+def test_secrets_of_the_asking_session_are_masked_in_its_request(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, Join("j", [Asked("w-1", "stock", "open with correct-horse-17")]))
+    make_call(session=Session.objects.get(), args={"password": "correct-horse-17"})
+    make_session(session_id="w-1", agent="stock")
+    words = visible_text(page_of(reader, "w-1"))
+    assert "open with" in words
+    assert "correct-horse-17" not in words
