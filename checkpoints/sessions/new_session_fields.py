@@ -11,8 +11,8 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.ids import validate_id
 
 TITLE_LENGTH = 200
-#: Name in the metadata of what the adapter of a framework has noted about the session.
-FRAMEWORK_MARK: Final = "adapter"
+#: Reserved key of the metadata: the name of the framework whose adapter has begun the session.
+FRAMEWORK_MARK: Final = "harness.framework"
 #: Name of the framework whose sessions are conversations of OpenAI's API too.
 OPENAI_AGENTS_SDK: Final = "OpenAI Agents SDK"
 
@@ -38,7 +38,7 @@ class NewSessionFields:
         if isinstance(self.labels, str):
             raise InvalidInput(f"labels is the text {self.labels!r}; give a list of labels.")
         title, field_name = (self.user_message, "user_message") if self.title is None else (self.title, "title")
-        mark = {FRAMEWORK_MARK: {"framework": self.framework}} if self.framework else {}
+        mark = {FRAMEWORK_MARK: self.framework} if self.framework else {}
         return {
             "agent": _normalize_to_single_line(self.agent, "agent"),
             "title": _normalize_to_single_line(title, field_name),

@@ -53,7 +53,7 @@ def _has_calls(store: Store, row: Session) -> bool:
 def _try_mark(sessions: QuerySet[Session], row: Session, framework: str) -> bool:
     """Mark a session without a version, unless somebody has changed it since it was read. Returns whether it did."""
     described = parse_json_or_return_text(row.metadata)
-    mark = {FRAMEWORK_MARK: {"framework": framework}}
+    mark = {FRAMEWORK_MARK: framework}
     marked = to_canonical_json({**(described if isinstance(described, dict) else {}), **mark}, "metadata")
     if not sessions.filter(pk=row.pk, metadata=row.metadata, latest_version=0).update(metadata=marked):
         return False
@@ -108,8 +108,7 @@ def get_framework(row: Session) -> str:
     if FRAMEWORK_MARK not in row.metadata:
         return ""
     described = parse_json_or_return_text(row.metadata)
-    mark = described.get(FRAMEWORK_MARK) if isinstance(described, dict) else None
-    framework = mark.get("framework") if isinstance(mark, dict) else None
+    framework = described.get(FRAMEWORK_MARK) if isinstance(described, dict) else None
     return framework if isinstance(framework, str) else ""
 
 

@@ -94,7 +94,7 @@ def create_conversation(request: HttpRequest) -> HttpResponse:
     session_id = f"conv_{secrets.token_hex(20)}"
     agent = metadata.get("agent") or request.token.name  # type: ignore[attr-defined]
     title = metadata.get("title") or _derive_title_from_items(items)
-    described = {**metadata, FRAMEWORK_MARK: {"framework": OPENAI_AGENTS_SDK}}
+    described = {**metadata, FRAMEWORK_MARK: OPENAI_AGENTS_SDK}
     handle = get_client_checkpointer(request).session(session_id, agent=agent, title=title, metadata=described)
     with handle as session:
         if items:

@@ -1,6 +1,7 @@
 """One session for two frameworks: the second one is refused before it stores or runs anything."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -313,6 +314,22 @@ def test_session_that_has_only_been_started_is_taken(cp: SyncCheckpointer, effec
     cp.release_session(place)
     asyncio.run(STORIES[framework](cp, place, effects))  # type: ignore[arg-type]
     assert effects.read_text()
+
+
+@pytest.mark.parametrize("own", ["lora-7", {"framework": "X"}], ids=["text", "framework"])
+@pytest.mark.parametrize("framework", STORIES)
+def test_session_keeps_metadata_of_its_own_that_are_called_adapter(
+    cp: SyncCheckpointer, effects: Path, framework: str, own: object
+) -> None:
+    place = find_place(framework)
+    cp.start_session(place, metadata={"adapter": own})
+    cp.release_session(place)
+    asyncio.run(STORIES[framework](cp, place, effects))  # type: ignore[arg-type]
+    assert effects.read_text()
+    metadata = json.loads(get_metadata(place))
+    assert metadata[FRAMEWORK_MARK] == framework
+    if framework != "Claude Agent SDK":  # its transcript describes the session in place of `start_session`
+        assert metadata["adapter"] == own
 
 
 @pytest.mark.parametrize("framework", STORIES)

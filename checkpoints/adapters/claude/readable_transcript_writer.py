@@ -486,7 +486,7 @@ class ReadableTranscriptWriter(ImportWriter):
     def _build_changed_session_columns_or_empty(self, end: SessionEnd) -> dict[str, Any]:
         """Build the columns that describe the session; empty if none of them has changed."""
         if self._row is not None and (framework := get_framework(self._row)):  # a session without a mark gets none
-            self.origin.metadata[FRAMEWORK_MARK] = {"framework": framework}
+            self.origin.metadata[FRAMEWORK_MARK] = framework
         columns = imported_session_rows.build_transcript_derived_columns(self.origin, end, "agent", "labels")
         return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
 

@@ -50,6 +50,17 @@ def write(*texts: str, role: str = "user") -> dict[str, Any]:
     return {"items": [{"role": role, "content": text} for text in texts]}
 
 
+def test_conversation_keeps_metadata_of_its_own_that_are_called_adapter(workspace: Workspace) -> None:
+    client = ConversationsClient()
+    status, created = client.send("POST", "", {"metadata": {"adapter": "lora-7"}})
+    assert (status, created["metadata"]) == (200, {"adapter": "lora-7"})
+    assert client.send("GET", f"/{created['id']}")[1]["metadata"] == {"adapter": "lora-7"}
+    assert json.loads(Session.objects.get().metadata) == {
+        "adapter": "lora-7",
+        "harness.framework": "OpenAI Agents SDK",
+    }
+
+
 def test_conversation_from_its_creation_to_its_end(workspace: Workspace) -> None:
     client = ConversationsClient()
     status, created = client.send("POST", "", {**write("one"), "metadata": {"agent": "desk", "title": "Refund"}})

@@ -35,9 +35,9 @@ def positions(html: str) -> list[int]:
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [
-        ('{"adapter":{"framework":"LangGraph"}}', "Framework LangGraph"),
-        ('{"adapter":{"framework":17}}', ""),
-        ('{"adapter":"LangGraph"}', ""),
+        ('{"harness.framework":"LangGraph"}', "Framework LangGraph"),
+        ('{"harness.framework":17}', ""),
+        ('{"adapter":{"framework":"LangGraph"}}', ""),
         ("{}", ""),
     ],
 )
