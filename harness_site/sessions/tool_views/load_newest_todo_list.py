@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import Final
 
 from django.db.models import Q
+from django.db.models.functions import Length
 from django.db.models.lookups import IContains
 
 from checkpoints.db.decompressed_text_sql import DecompressedText
@@ -30,6 +31,8 @@ from harness_site.sessions.tool_views import todo_lists, tool_view_registry
 _MAX_CALLS_TRIED = 5
 #: Number of the newest messages of a transcript that are searched.
 MAX_MESSAGES_SEARCHED: Final = 1_000
+#: Largest number of characters of a message that is searched.
+MAX_MESSAGE_LENGTH: Final = 50_000
 #: Messages that name such a tool and are tried: most of them call it, and some only speak of it.
 _MAX_MESSAGES_TRIED: Final = 20
 #: Parts of the names of tools that keep todo lists, as `tool_view_registry.TOOL_VIEWS` lists them.
@@ -44,6 +47,15 @@ class NewestTodoList:
     at: datetime
     call_pk: int | None = None
     position: int | None = None
+
+    @property
+    def plan_with_first_steps(self) -> Plan:
+        """Return the list with the steps that a page shows."""
+        return replace(self.plan, steps=self.plan.steps[: todo_lists.MOST_STEPS])
+
+    @property
+    def number_of_other_steps(self) -> int:
+        return max(0, len(self.plan.steps) - todo_lists.MOST_STEPS)
 
 
 def list_tools_with_todo_lists(session_pk: int) -> list[str]:
@@ -74,14 +86,17 @@ def load_newest_todo_list(
 def find_newest_todo_list_in_transcript(at: TranscriptVersion) -> NewestTodoList | None:
     """Find the newest todo list among the newest `MAX_MESSAGES_SEARCHED` messages of a version.
 
-    Calls of tools that only read, and of tools that the library does not run, are in the transcript alone. Raises
-    `IntegrityError` for a message that was altered.
+    Calls of tools that only read, and of tools that the library does not run, are in the transcript alone. Messages of
+    more than `MAX_MESSAGE_LENGTH` characters are left out. Raises `IntegrityError` for a message that was altered.
     """
     if at.segment_id is None:
         return None
     names = reduce(or_, (Q(IContains(DecompressedText("body"), part)) for part in _PARTS_OF_TOOL_NAMES))
-    messages = query_version_messages(at).filter(names, position__gte=at.length - MAX_MESSAGES_SEARCHED)
-    positions = messages.order_by("-position").values_list("position", flat=True)[:_MAX_MESSAGES_TRIED]
+    messages = query_version_messages(at).filter(position__gte=at.length - MAX_MESSAGES_SEARCHED)
+    # To count the characters of a compressed text decompresses it, so its stored bytes are counted first.
+    sizes = {"stored_size": Length("body"), "length": Length(DecompressedText("body"))}
+    short = messages.alias(**sizes).filter(stored_size__lte=MAX_MESSAGE_LENGTH, length__lte=MAX_MESSAGE_LENGTH)
+    positions = short.filter(names).order_by("-position").values_list("position", flat=True)[:_MAX_MESSAGES_TRIED]
     for position in positions:
         for message in message_windows.load_message_window_or_raise_if_gap(at.segment_id, position, position + 1):
             if (plan := _find_last_todo_list_of_message(message.body)) is not None:

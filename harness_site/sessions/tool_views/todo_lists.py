@@ -11,15 +11,15 @@ from checkpoints.formats import to_canonical_json
 from harness_site.sessions.plan_steps import Plan, parse_checkpoint_plan
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
-#: Steps of a checklist; a longer list is shown as arguments.
-_MOST_STEPS: Final = 200
+#: Largest number of steps of a checklist; a call with a longer list is shown with its arguments.
+MOST_STEPS: Final = 200
 _LISTS: Final = ("todos", "plan", "steps", "items", "tasks", "todo_list")
 
 
 def build_todo_list_view(use: ToolUse) -> ToolView | None:
     """Show a todo list as a checklist."""
     plan = parse_todo_list_arguments(use.args)
-    if plan is None or len(plan.steps) > _MOST_STEPS:
+    if plan is None or len(plan.steps) > MOST_STEPS:
         return None
     return ToolView(
         "todo",

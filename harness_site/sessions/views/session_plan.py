@@ -33,5 +33,6 @@ def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
         "plan": find_versions_of_step_states(pk, version.version, plan) if version and plan else None,
         "kept": kept,
         "searched": load_newest_todo_list.MAX_MESSAGES_SEARCHED,
+        "longest": load_newest_todo_list.MAX_MESSAGE_LENGTH,
     }
     return render(request, "sessions/plan.html", context)

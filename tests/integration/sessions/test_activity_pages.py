@@ -14,9 +14,10 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.enums import CallStatus, CostBasis
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import Checkpoint, Session
+from checkpoints.formats.compression import TextToCompress
+from checkpoints.models import Checkpoint, Message, Session
 from harness_site.search import indexer
-from harness_site.sessions.tool_views import load_newest_todo_list
+from harness_site.sessions.tool_views import load_newest_todo_list, todo_lists
 from tests.integration.sessions.conversation_samples import answers, asks, logged
 from tests.support.factories import THEN, make_checkpoint, make_message, make_run, make_session
 from tests.support.page_text import visible_text
@@ -275,6 +276,34 @@ def test_plan_page_says_where_it_has_looked_for_a_plan(
     monkeypatch.setattr(load_newest_todo_list, "MAX_MESSAGES_SEARCHED", 1)
     sentence = "neither the logged calls nor the newest 1 messages of the transcript write a todo list"
     assert sentence in show(reader, session, "plan/")[1]
+
+
+@pytest.mark.parametrize("is_compressed", [False, True], ids=["text", "compressed"])
+def test_long_messages_are_not_searched_for_todo_lists(reader: Client, session: Session, is_compressed: bool) -> None:
+    for content in ("Find it", "x" * load_newest_todo_list.MAX_MESSAGE_LENGTH):
+        asks(session, args={"todos": [{"content": content, "status": "pending"}]}, tool="TodoWrite")
+    make_checkpoint(session=session)
+    if is_compressed and connection.vendor == "sqlite":
+        body = TextToCompress(Message.objects.get(position=1).body).compress_if_shorter()
+        assert len(body) < 1_000
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE checkpoints_message SET body = %s WHERE position = 1", [body])
+    text = show(reader, session, "plan/")[1]
+    assert ("Find it" in text, "message 1, which wrote it" in text) == (True, True)
+    Message.objects.filter(position=0).update(body='{"role":"user"}')
+    assert "Messages of more than 50,000 characters were not searched." in show(reader, session, "plan/")[1]
+
+
+def test_plan_page_shows_the_first_steps_of_a_long_todo_list(
+    reader: Client, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    todos = [{"content": f"Step {number}", "status": "completed"} for number in range(4)]
+    asks(session, args={"todos": todos}, tool="TodoWrite")
+    make_checkpoint(session=session)
+    monkeypatch.setattr(todo_lists, "MOST_STEPS", 3)
+    text = show(reader, session, "plan/")[1]
+    assert ("4 of 4 done" in text, "Step 2" in text, "Step 3" in text) == (True, True, False)
+    assert "1 more step is not shown." in text
 
 
 def test_reminders_and_slash_commands_are_chips_with_their_text(reader: Client, session: Session) -> None:
