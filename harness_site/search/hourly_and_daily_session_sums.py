@@ -30,7 +30,7 @@ from harness_site.search.models import SESSION_COUNTS, Fact, Kind, ModelSums, Pr
 KEPT_DAYS: Final = 180
 #: Number of days that are recounted every hour, as deleted sessions leave no change behind. Older days keep what
 #: was spent on sessions that retention has deleted since.
-_HOURLY_DAYS: Final = 14
+HOURLY_RECOUNTED_DAYS: Final = 14
 #: A transaction that commits late has an earlier time.
 _OVERLAP: Final = timedelta(seconds=30)
 #: Above this number of changes, recounting all recent days is as fast.
@@ -130,7 +130,7 @@ def _find_recent_days_to_recount(workspace: int, now: datetime) -> set[date]:
     """List the recent days that have sessions, or sums of sessions that may be deleted."""
     agents, models = (rows.filter(workspace=workspace) for rows in (SessionSums.objects, ModelSums.objects))
     counted = _find_days_with_sums(agents) | _find_days_with_sums(models)
-    recent = {now.date() - timedelta(days=offset) for offset in range(_HOURLY_DAYS)}
+    recent = {now.date() - timedelta(days=offset) for offset in range(HOURLY_RECOUNTED_DAYS)}
     return (counted & recent) | _find_days_with_sessions(workspace, min(recent), now.date())
 
 

@@ -18,6 +18,7 @@ from checkpoints.models import Session
 from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
 from harness_site.search.call_and_decision_sums import get_utc_day_start
 from harness_site.search.copied_amounts_of_forks import load_copied_amounts_by_fork
+from harness_site.search.hourly_and_daily_session_sums import HOURLY_RECOUNTED_DAYS
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
 from harness_site.search.models import SessionSums
 
@@ -30,13 +31,15 @@ _SUMMED: Final = (Q(has_times=True),)
 class SessionListTotals:
     """Cost in US dollars and tokens of the own runs of some sessions, of which `unpriced` have no known cost.
 
-    What forks have copied from their originals is left out, as it counts there.
+    What forks have copied from their originals is left out, as it counts there. `includes_deleted` is whether sessions
+    that were deleted since count, too.
     """
 
     cost: Decimal
     tokens: int
     sessions: int
     unpriced: int
+    includes_deleted: bool = False
 
     @property
     def has_known_cost(self) -> bool:
@@ -68,6 +71,7 @@ def sum_few_matching_sessions(
 def sum_sessions_of_period_or_none(workspace_id: int, wanted: SessionFilter) -> SessionListTotals | None:
     """Sum the sessions of a period, and of an agent, from the sums that the overview reads.
 
+    Days that are not counted again every hour keep what was spent on sessions that were deleted since.
     None if the filter has any other condition, or if the period does not consist of hours or days that have sums.
     """
     has_other_conditions = (
@@ -85,8 +89,13 @@ def sum_sessions_of_period_or_none(workspace_id: int, wanted: SessionFilter) -> 
     row = sums.aggregate(
         cost=Sum("cost"), number_of_tokens=Sum("tokens"), number=Sum("sessions"), number_unpriced=Sum("unpriced")
     )
+    first_recounted = get_utc_day_start(clock.now()) - (HOURLY_RECOUNTED_DAYS - 1) * _DAY
     return SessionListTotals(
-        row["cost"] or Decimal(), row["number_of_tokens"] or 0, row["number"] or 0, row["number_unpriced"] or 0
+        row["cost"] or Decimal(),
+        row["number_of_tokens"] or 0,
+        row["number"] or 0,
+        row["number_unpriced"] or 0,
+        includes_deleted=wanted.since < first_recounted,
     )
 
 

@@ -3,7 +3,7 @@
 import csv
 import re
 import tomllib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from time import sleep
@@ -246,6 +246,22 @@ def test_list_behind_the_cost_of_a_period_has_the_same_sums(reader: Client, monk
     assert {read_sums(period, limit) for limit in (1_000, 1)} == {"Cost $3.75 (unknown for 1) Tokens 1,115"}
     of_agent = f"{period}&agent=desk"
     assert {read_sums(of_agent, limit) for limit in (1_000, 1)} == {"Cost $3.50 (unknown for 1) Tokens 1,105"}
+    assert "including deleted sessions" not in visible_text(reader.get(period))
     for further in ("least=0", "status=idle", "first=", "last=", "last=2030-01-01T10:30"):
         address = f"{period}&{further}"
         assert (bool(read_sums(address, 1_000)), read_sums(address, 1)) == (True, ""), further
+
+
+def test_list_says_that_sums_of_old_days_include_deleted_sessions(
+    reader: Client, cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = [make_started_session(20, cost, agent="desk", total_tokens=100) for cost in ("1", "2", "4")]
+    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    cp.delete_session(sessions[2].session_id)
+    start = datetime.now(UTC).date() - timedelta(days=30)
+    period = f"/sessions/?sort=started&first={start}T00:00&last={start + timedelta(days=25)}T00:00"
+    assert "2 sessions Cost $3.00 Tokens 200" in visible_text(reader.get(period))
+    assert "including deleted sessions" not in visible_text(reader.get(period))
+    monkeypatch.setattr(session_list_pages, "LIMIT", 1)
+    words = visible_text(reader.get(period))
+    assert "More than 1 sessions Cost $7.00 Tokens 300 including deleted sessions" in words
