@@ -15,6 +15,7 @@ from checkpoints.enums import Role
 from checkpoints.seals import row_seals
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
+from harness_site.core.masking.masker import mask_text, mask_values_until_response, use_masking_rules_with_extra_values
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
 
@@ -53,6 +54,8 @@ def require_member_and_handle_page_not_found(
 def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *, verified: bool = True) -> SessionHead:
     """Load the session of a page and mask its secret values until the response.
 
+    Secret values of other sessions that the page names are masked if they are in these names.
+
     `verified` False is for the page about what was altered. Raises `PageNotFound`, also if the session belongs to
     another workspace, and `IntegrityError` for a session that was altered.
     """
@@ -68,9 +71,30 @@ def get_session_head_and_mask_secrets_or_404(request: MemberRequest, pk: int, *,
             ),
         )
     session_secrets_from_call_arguments.mask_session_secrets_until_response(pk)
+    mask_secrets_in_names_of_other_sessions_until_response(head)
     if verified:
         row_seals.verify_row(head.stored)
     return head
+
+
+def mask_secrets_in_names_of_other_sessions_until_response(head: SessionHead) -> None:
+    """Mask the secret values of the original, the forks and the session that asked for this one, if their ids or
+    titles have any; without a query if there are none.
+
+    Other values of theirs are left out: only so many are masked, and those of this session have to be among them.
+    """
+    names: dict[int, tuple[str, ...]] = {row.pk: (row.session_id,) for row in head.forks.rows} if head.forks else {}
+    if head.forked_from is not None and head.origin_id is not None:
+        names[head.forked_from] = (head.origin_id,)
+    if (asking := head.asking_call) is not None:
+        names[asking.session_pk] = (asking.title, asking.session_id)
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(names)
+    for pk, values in secrets.items():
+        before = [mask_text(name) for name in names[pk]]
+        with use_masking_rules_with_extra_values(values):
+            has_secret = before != [mask_text(name) for name in names[pk]]
+        if has_secret:
+            mask_values_until_response(values)
 
 
 def parse_number_parameter_or_none(request: HttpRequest, name: str) -> int | None:

@@ -18,6 +18,7 @@ from harness_site.core.rendering.mask_and_shorten_text import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.session_lookup import mask_secrets_in_names_of_other_sessions_until_response
 
 #: Bytes between two progress messages.
 _STEP: Final = 2_000_000
@@ -58,6 +59,7 @@ class Command(export_session.Command):
             None if options["unmasked"] else load_masking_rules.load_workspace_masking_rules(workspace)
         ):
             session_secrets_from_call_arguments.mask_session_secrets_until_response(head.row.pk)
+            mask_secrets_in_names_of_other_sessions_until_response(head)
             size = self._write_pieces_to_file_and_count_bytes(
                 Path(options["path"]).absolute(), _FORMS[options["format"]](head)
             )

@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.session_secrets_from_call_arguments import load_known_secrets_of_sessions
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -17,4 +18,6 @@ from harness_site.sessions.subagent_tree import subagent_tree
 def show_tree(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     tree = subagent_tree.load_session_tree(head.stored)
-    return render(request, "sessions/tree.html", {"head": head, "tab": "subagents", "tree": tree})
+    secrets = load_known_secrets_of_sessions([node.row.pk for node in tree.nodes])
+    context = {"head": head, "tab": "subagents", "tree": tree, "secrets": secrets}
+    return render(request, "sessions/tree.html", context)

@@ -8,6 +8,8 @@ from django.template import Context
 
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Session
+from harness_site.accounts.session_secrets_from_call_arguments import load_known_secrets_of_session
+from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_tabs
 from harness_site.sessions.program_tags_in_messages import TextPiece
@@ -27,10 +29,12 @@ register.simple_tag(parse_claude_code_record_or_none)
 
 @dataclass(frozen=True, slots=True)
 class HeadFacts:
-    """Facts of a session for the head of its pages. `parent` is the session that it is a subagent of."""
+    """Facts of a session for the head of its pages. `parent` is the session that it is a subagent of, with its name
+    masked for the reader."""
 
     facts: SessionEnvironment
     parent: Session | None
+    parent_name: str
     has_subagents: bool
 
 
@@ -64,7 +68,13 @@ def load_environment_parent_and_subagent_flag(session: Session) -> HeadFacts:
     """Load where and with what a session ran, and its place among subagents. Only imported sessions need queries."""
     facts = read_session_environment(session)
     parent = subagent_tree.find_parent_session(session)
-    return HeadFacts(facts, parent, facts.is_imported and subagent_tree.has_subagents(session))
+    has_subagents = facts.is_imported and subagent_tree.has_subagents(session)
+    return HeadFacts(facts, parent, "" if parent is None else _mask_name_of_session(parent), has_subagents)
+
+
+def _mask_name_of_session(session: Session) -> str:
+    with use_masking_rules_with_extra_values(load_known_secrets_of_session(session.pk)):
+        return mask_and_reveal_hidden(session.title or session.session_id)
 
 
 @register.simple_tag

@@ -19,7 +19,7 @@ from checkpoints.models import Checkpoint, Message, Session
 from harness_site.search import indexer
 from harness_site.sessions.tool_views import load_newest_todo_list, todo_lists
 from tests.integration.sessions.conversation_samples import answers, asks, logged
-from tests.support.factories import THEN, make_checkpoint, make_message, make_run, make_session
+from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -226,6 +226,23 @@ def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Sess
     with CaptureQueriesContext(connection) as many:
         show(reader, session, "subagents/")
     assert len(many) == len(few)
+
+
+def test_secrets_in_the_titles_of_a_session_and_its_subagents_are_masked_on_the_pages_of_both(
+    reader: Client, session: Session
+) -> None:
+    child = make_session(session_id="order-17/agent-1", workspace=session.workspace)
+    secrets = {session: "Xk7fooBarQz9", child: "Qz9barFooXk7"}
+    Session.objects.filter(pk=child.pk).update(parent_session_id=session.session_id)
+    for each, secret in secrets.items():
+        Session.objects.filter(pk=each.pk).update(title=f"Log in with {secret}")
+        make_run(session=each, number=7)
+        make_call(session=each, call_id="login", args={"password": secret})
+    assert "Subagent of Log in with ‹masked›" in show(reader, child)[1]
+    for one in (session, child):
+        for page in ("", "subagents/"):
+            assert [secret in show(reader, one, page)[0] for secret in secrets.values()] == [False] * 2
+    assert show(reader, child, "subagents/")[1].count("Log in with ‹masked›") > 2
 
 
 def test_subagents_of_the_same_title_are_told_apart(reader: Client, session: Session) -> None:

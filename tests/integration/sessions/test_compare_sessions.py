@@ -423,7 +423,7 @@ def test_query_count_is_independent_of_the_differences(
             make_message(session=session, text=f"{session.session_id} {number}")
             make_call(session=session, call_id=str(number), issued_at=clock.now())
         make_checkpoint(session=session)
-    with django_assert_num_queries(37):
+    with django_assert_num_queries(41):
         reader.get(path(origin, fork))
 
 

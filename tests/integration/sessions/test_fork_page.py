@@ -38,6 +38,8 @@ pytestmark = pytest.mark.django_db
 
 Queries = Callable[[int], AbstractContextManager[object]]
 SCRIPT = "<script>alert(1)</script>"
+#: Pages that name the original of a fork, or the forks of a session.
+PAGES_OF_FORKS = ("", "versions/", "calls/", "plan/", "timeline/", "history/")
 
 
 @pytest.fixture
@@ -281,6 +283,28 @@ def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None
     there = approver.get(f"/sessions/{copy.pk}/plan/")
     assert "Forked from version 1 of origin" in visible_text(there)
     assert f'href="/sessions/{session.pk}/?v=1"' in there.content.decode()
+
+
+def test_secrets_in_the_ids_of_an_original_and_its_fork_are_masked_on_the_pages_of_both(approver: Client) -> None:
+    original = make_session(session_id="login-Xk7fooBarQz9")
+    make_call(session=original, call_id="copied", step=1, status=CallStatus.COMPLETED, result="done")
+    make_messages(session=original, texts=["The lamp is broken.", "I am sorry."])
+    make_checkpoint(session=original)
+    approver.post(path(original), {"version": 1, "session_id": "login-Qz9barFooXk7"})
+    fork = Session.objects.get(session_id="login-Qz9barFooXk7")
+    secrets = {original: "Xk7fooBarQz9", fork: "Qz9barFooXk7"}
+    for each, secret in secrets.items():
+        make_call(session=each, call_id=f"login-{each.pk}", args={"password": secret})
+    pages = {(one, page): approver.get(f"/sessions/{one.pk}/{page}") for one in secrets for page in PAGES_OF_FORKS}
+    shown = {
+        (one.pk, page): [secret for secret in secrets.values() if secret in response.content.decode()]
+        for (one, page), response in pages.items()
+    }
+    assert {place: found for place, found in shown.items() if found} == {}
+    exported = b"".join(approver.get(f"/sessions/{fork.pk}/export/jsonl/").streaming_content)  # type: ignore[attr-defined]
+    assert [secret.encode() in exported for secret in secrets.values()] == [False] * 2
+    assert "Forks: login-‹masked›" in visible_text(pages[original, "plan/"])
+    assert "Forked from version 1 of login-‹masked›" in visible_text(pages[fork, "plan/"])
 
 
 def test_fork_has_no_process_and_no_duration_before_it_is_resumed(session: Session, approver: Client) -> None:

@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
-from checkpoints.enums import AuditKind
+from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
@@ -183,6 +183,17 @@ def test_call_and_the_session_that_works_on_it_link_to_each_other(
     assert f'Asked by <a href="/sessions/{asking}/peers/">' in page.content.decode()
     for other in ("s", "w-2", "courier: w-3"):
         assert "Asked by" not in visible_text(page_of(reader, other, ""))
+
+
+def test_secret_in_the_title_of_the_asking_session_is_masked(cp: SyncCheckpointer, reader: Client) -> None:
+    pause(cp, Join("j", [Asked("w-1", "stock")]))
+    asking = Session.objects.get(session_id="s")
+    Session.objects.filter(pk=asking.pk).update(title="Log in with Xk7fooBarQz9")
+    make_call(session=asking, args={"password": "Xk7fooBarQz9"}, status=CallStatus.COMPLETED)
+    make_session(session_id="w-1", agent="stock")
+    page = page_of(reader, "w-1", "")
+    assert "Asked by Log in with ‹masked›" in visible_text(page)
+    assert "Xk7fooBarQz9" not in page.content.decode()
 
 
 def test_table_has_no_column_without_content(cp: SyncCheckpointer, reader: Client) -> None:
