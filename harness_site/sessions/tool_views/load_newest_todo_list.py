@@ -94,8 +94,8 @@ def find_newest_todo_list_in_transcript(at: TranscriptVersion) -> NewestTodoList
     names = reduce(or_, (Q(IContains(DecompressedText("body"), part)) for part in _PARTS_OF_TOOL_NAMES))
     messages = query_version_messages(at).filter(position__gte=at.length - MAX_MESSAGES_SEARCHED)
     # To count the characters of a compressed text decompresses it, so its stored bytes are counted first.
-    sizes = {"stored_size": Length("body"), "length": Length(DecompressedText("body"))}
-    short = messages.alias(**sizes).filter(stored_size__lte=MAX_MESSAGE_LENGTH, length__lte=MAX_MESSAGE_LENGTH)
+    sized = messages.alias(stored_size=Length("body"), length=Length(DecompressedText("body")))
+    short = sized.filter(stored_size__lte=MAX_MESSAGE_LENGTH, length__lte=MAX_MESSAGE_LENGTH)
     positions = short.filter(names).order_by("-position").values_list("position", flat=True)[:_MAX_MESSAGES_TRIED]
     for position in positions:
         for message in message_windows.load_message_window_or_raise_if_gap(at.segment_id, position, position + 1):
