@@ -27,6 +27,31 @@ window.Notification = class extends EventTarget {
 TRIGGER_LIVE_UPDATE = (
     "htmx.trigger('body', document.getElementById('people').getAttribute('hx-trigger').match(/live:[^ ]+/)[0])"
 )
+#: Returns how many alerts two live updates insert, and how many heights the answers have meanwhile.
+WATCH_LIVE_UPDATES = """async () => {
+    const heights = new Set();
+    let alerts = 0;
+    let isOver = false;
+    const isAlert = (node) => node.matches?.("[role='alert']") && node.textContent.includes("Nothing was recorded");
+    new MutationObserver((changes) => {
+        for (const { addedNodes } of changes) alerts += [...addedNodes].filter(isAlert).length;
+    }).observe(document.body, { childList: true, subtree: true });
+    const measure = () => {
+        heights.add(document.querySelector(".send-several").offsetHeight);
+        if (!isOver) requestAnimationFrame(measure);
+    };
+    measure();
+    for (let update = 0; update < 2; update++) {
+        const settled = new Promise((resolve) => {
+            document.body.addEventListener("htmx:afterSettle", ({ target }) => target.id === "outage" && resolve());
+        });
+        htmx.trigger("body", "live:any");
+        await settled;
+        await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    }
+    isOver = true;
+    return [alerts, heights.size];
+}"""
 PHONE_VIEWPORT = {"width": 360, "height": 740}
 
 
@@ -565,6 +590,9 @@ def test_answers_of_an_outage_cover_little_of_its_calls_and_say_at_once_what_is_
     expect(fields[3]).to_have_accessible_description(re.compile("^Enter a reason"))
     expect(page.get_by_text("Nothing was recorded. Correct the marked fields")).to_be_visible()
     assert bar.evaluate("bar => bar.offsetHeight") < 190
+    assert page.evaluate(WATCH_LIVE_UPDATES) == [0, 1]
+    expect(page.get_by_text("Nothing was recorded. Correct the marked fields")).to_be_visible()
+    expect(fields[2]).to_have_accessible_description("Enter evidence: this answer says what happened to several calls.")
     page.locator("li .answer select").first.select_option("It did not happen")
     button = page.get_by_role("button", name="Record 4 decisions")
     button.click()

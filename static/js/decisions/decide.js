@@ -109,11 +109,13 @@ function isRecorded(sent) {
   return !form && document.activeElement === document.body && document.querySelector("#decision-state, #outage, #same-approvals");
 }
 
+// Before the browser draws the page without them.
+document.body.addEventListener("htmx:afterSwap", showReportedErrorsAgain);
+
 document.body.addEventListener("htmx:afterSettle", ({ target, detail }) => {
   const form = findForm();
   const sent = detail.requestConfig?.elt;
   countAllAnswers();
-  showReportedErrorsAgain();
   if (target.id === "main" && isRecorded(sent) && !openNextCall(sent)) focusWhatFollows();
   if (sent?.matches?.("form[data-withdraw-several]") && document.activeElement === document.body) (document.querySelector("[data-withdrawn]") ?? document.querySelector("main h1"))?.focus({ preventScroll: true });
   if (!form) return;

@@ -56,14 +56,19 @@ function showError({ field, message }) {
   field.setAttribute("aria-describedby", errors.id);
 }
 
-function showMissing(form, missing) {
+/** Show errors and the remark beside the button, as an alert unless it `wasRead` to its reader before. */
+function showMissing(form, missing, wasRead = false) {
   for (const each of missing) {
     removeErrors(form, each.field);
     showError(each);
   }
   const remark = form.querySelector("template[data-problem]");
   if (!remark) return;
-  if (!form.querySelector(".problem:not([data-connection])")) remark.after(remark.content.cloneNode(true));
+  if (!form.querySelector(".problem:not([data-connection])")) {
+    const copy = remark.content.cloneNode(true);
+    if (wasRead) copy.firstElementChild.removeAttribute("role");
+    remark.after(copy);
+  }
   linkFirstError(form);
 }
 
@@ -83,7 +88,7 @@ export function reportMissingFields(form) {
 /** Show the errors again that a live update of the page has replaced. */
 export function showReportedErrorsAgain() {
   const form = reported && [...document.querySelectorAll("main form")].find((each) => nameForm(each) === reported);
-  if (form && !form.querySelector(".errorlist")) showMissing(form, listMissingFields(form));
+  if (form && !form.querySelector(".errorlist")) showMissing(form, listMissingFields(form), true);
 }
 
 function removeErrors(form, field) {
