@@ -372,7 +372,7 @@ def _parse_and_restore_value(field: ArgumentField, original: Any) -> Any:
 def copy_fields_with_warnings(
     fields: tuple[ArgumentField, ...], warnings: tuple[ArgumentWarning, ...], outer_path: tuple[str, ...]
 ) -> tuple[ArgumentField, ...]:
-    """Return the fields, each with the warnings about its value and what is in it.
+    """Return the fields, each with the warnings about its changed value and what is in it.
 
     Args:
         fields: The fields.
@@ -385,7 +385,8 @@ def copy_fields_with_warnings(
             warnings=tuple(
                 each.sentence
                 for each in warnings
-                if _is_beginning((*outer_path, *field.place.changed_path), each.path)
+                if each.is_about_change
+                and _is_beginning((*outer_path, *field.place.changed_path), each.path)
                 and field.place.row_state != RowState.REMOVED
                 and field.kind != "rows"
             ),

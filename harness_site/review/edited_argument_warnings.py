@@ -1,7 +1,7 @@
 """Warnings about changed arguments that probably do not suit the tool, whose schema the log does not have."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -23,6 +23,12 @@ _DATE_AT_START: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 #: Number of times by which an amount is larger or smaller if its decimal point has moved.
 _DECIMAL_PLACE: Final = 10
+#: Words in the names of arguments that sum up a list beside them: `total_amount`, `orderSubtotal`.
+_SUM_WORDS: Final = frozenset({"amount", "subtotal", "sum", "total"})
+_END_OF_WORD_IN_NAME: Final = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
+#: Number of characters of an argument that may be a sum.
+_MAX_SUM_LENGTH: Final = 40
+_SUM_NOT_CHANGED: Final = gettext_lazy("{name} was not changed. Check whether it still adds up.")
 
 
 def _is_number(_name: str, value: Any) -> bool:
@@ -78,11 +84,15 @@ _KINDS: Final[tuple[tuple[Callable[[str, Any], bool], Promise], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class ArgumentWarning:
-    """What is unusual about a changed value: `path` to it, its displayed `name`, and a `sentence` without values."""
+    """What is unusual about a changed value: `path` to it, its displayed `name`, and a `sentence` without values.
+
+    `is_about_change` is False for a sum that was left as it was, although a list beside it was changed.
+    """
 
     path: tuple[str | int, ...]
     name: str
     sentence: str
+    is_about_change: bool = True
 
 
 def list_argument_warnings(before: Any, after: Any) -> tuple[ArgumentWarning, ...]:
@@ -104,6 +114,7 @@ def _generate_warnings(
     after: dict[str, Any],
 ) -> Iterator[ArgumentWarning]:
     fields = {field.key: field for field in mask_field_names_and_list_all_fields(before)}
+    has_list_with_other_numbers = _has_list_with_other_numbers(before, after)
     for field in mask_field_names_and_list_all_fields(after):
         path, key = (*outer_path, str(field.key)), str(field.key)
         steps = (*outer_steps, field.name)
@@ -124,6 +135,35 @@ def _generate_warnings(
             unusual = _find_lost_kind(*values) or _find_unusual_change_of_amount(*values)
             if unusual is not None:
                 yield ArgumentWarning(path, name, str(unusual).format(name=name))
+            elif has_list_with_other_numbers and asked.value == field.value and _is_sum(key, field.value):
+                yield ArgumentWarning(path, name, str(_SUM_NOT_CHANGED).format(name=name), is_about_change=False)
+
+
+def _is_sum(name: str, value: Any) -> bool:
+    """Return whether an argument may sum up a list beside it, by its name and its value."""
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        return False
+    words = {word.lower() for word in _END_OF_WORD_IN_NAME.split(name)}
+    text = str(value)
+    return bool(words & _SUM_WORDS) and len(text) < _MAX_SUM_LENGTH and any(map(str.isdigit, text))
+
+
+def _has_list_with_other_numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether a list among these arguments has other numbers than before: other texts change no sum."""
+    return any(
+        all(isinstance(args.get(name), list | None) for args in (before, after))
+        and _list_numbers(before.get(name)) != _list_numbers(after.get(name))
+        for name in before.keys() | after.keys()
+    )
+
+
+def _list_numbers(value: Any) -> list[str]:
+    """List the numbers in a value, and the texts that are numbers, at any depth and in a fixed order."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return sorted(number for each in value for number in _list_numbers(each))
+    return [str(value)] if _is_number("", value) else []
 
 
 def _find_lost_kind(name: str, before: Any, after: Any) -> Promise | None:

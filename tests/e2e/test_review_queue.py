@@ -540,9 +540,24 @@ def test_number_answers_for_the_selected_calls_from_everywhere_and_the_button_co
     page.keyboard.press("1")  # no call is selected
     approve, reject = (page.get_by_role("radio", name=name) for name in ("Approve", "Reject"))
     expect(page.get_by_role("radio", checked=True)).to_have_count(0)
-    page.get_by_role("checkbox", name="Select all 12 calls").check()
-    expect(page.get_by_role("button", name="Record 12 decisions, 2 unusual")).to_be_visible()
+    usual, unusual = (
+        page.get_by_role("checkbox", name=f"Select the {each} calls") for each in ("10 usual", "2 unusual")
+    )
+    usual.focus()
+    page.keyboard.press("Space")
     expect(page.get_by_text("First of 2: Choose an answer.")).to_be_visible()
+    expect(page.get_by_role("button", name="Record 10 decisions", exact=True)).to_be_visible()
+    expect(page.get_by_text("2 calls with an unusual amount are not selected.")).to_be_visible()
+    expect(unusual).not_to_be_checked()
+    page.get_by_role("checkbox", name="Ship parcel 0", exact=True).check()
+    assert unusual.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
+    expect(page.get_by_role("button", name="Record 11 decisions, 1 unusual")).to_be_visible()
+    expect(page.get_by_text("1 of them has an unusual amount.")).to_be_visible()
+    unusual.check()
+    expect(page.get_by_role("button", name="Record 12 decisions, 2 unusual")).to_be_visible()
+    usual.uncheck()
+    expect(page.get_by_role("button", name="Record 2 decisions, 2 unusual")).to_be_visible()
+    usual.check()
     page.keyboard.press("2")
     expect(reject).to_be_checked()
     reason = page.get_by_role("textbox", name="Reason")
@@ -565,7 +580,7 @@ def test_number_answers_for_the_selected_calls_from_everywhere_and_the_button_co
     expect(page.get_by_text("1 of them has an unusual amount.")).to_be_visible()
     page.get_by_role("checkbox", name="Ship parcel 1", exact=True).uncheck()
     expect(page.get_by_role("button", name="Approve 10 calls", exact=True)).to_be_visible()
-    expect(page.get_by_text("of them has an unusual amount.")).to_be_hidden()
+    expect(page.get_by_text("2 calls with an unusual amount are not selected.")).to_be_visible()
 
 
 def test_answers_of_an_outage_cover_little_of_its_calls_and_say_at_once_what_is_missing(

@@ -71,12 +71,17 @@ def _select_filter_parameters(query: QueryDict) -> tuple[tuple[str, str], ...]:
 
 
 def list_groups_of_calls_awaiting_same_approval(
-    workspace: Workspace, query: QueryDict, filters: CallFilters, *, except_calls: Collection[int]
+    workspace: Workspace,
+    query: QueryDict,
+    filters: CallFilters,
+    *,
+    except_calls: Collection[int],
+    min_number: int = 2,
 ) -> list[SameApprovalGroup]:
-    """Count the matching calls that await the same approval, where there are several, in the order of the first ones.
+    """Count the matching calls that await the same approval, in the order of the first ones.
 
     `query` is that of the list, and `filters` are its filters. `COUNT_LIMIT` calls are counted, the longest waiting
-    ones.
+    ones. Groups of fewer than `min_number` calls are left out.
     """
     if filters:
         calls = _select_approvals_in_order(query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, filters))
@@ -88,7 +93,7 @@ def list_groups_of_calls_awaiting_same_approval(
     return [
         SameApprovalGroup(tool, people, BoundedCount(number, has_more), _select_filter_parameters(query))
         for (tool, people), number in numbers.items()
-        if number > 1
+        if number >= min_number
     ]
 
 

@@ -44,6 +44,7 @@ from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of
 from harness_site.review.selectors import pending_calls_by_eligible_decider
 from harness_site.review.selectors.calls_awaiting_same_approval import (
     SameApprovalGroup,
+    list_groups_of_calls_awaiting_same_approval,
     load_calls_awaiting_same_approval,
     parse_same_approval_group,
 )
@@ -78,12 +79,21 @@ class SelectableCallRow:
     def can_be_decided(self) -> bool:
         return self.row.is_verified and not self.refusal
 
+    @property
+    def has_unusual_amount(self) -> bool:
+        return isinstance(self.row, PendingCallRow) and bool(self.row.usual_amount)
+
 
 @require_http_methods(["GET", "POST"])
 @require_member_with_role(Role.AUDITOR)
 def show_or_decide_calls_awaiting_same_approval(request: MemberRequest) -> HttpResponse:
-    """Show the calls, or record one answer about those that are selected; a refusal does not affect the others."""
+    """Show the calls, or record one answer about those that are selected; a refusal does not affect the others.
+
+    Without a tool, the tools are offered, and nothing is recorded.
+    """
     if request.method == "GET":
+        if not parse_same_approval_group(request.GET).tool:
+            return _render_choice_of_tool(request, request.GET)
         return _render_same_approval_page(request, parse_same_approval_group(request.GET), SameApprovalForm())
     return _decide_selected_calls_and_redirect(request)
 
@@ -91,6 +101,8 @@ def show_or_decide_calls_awaiting_same_approval(request: MemberRequest) -> HttpR
 @require_member_with_role(Role.APPROVER)
 def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
     group, form = parse_same_approval_group(request.POST), SameApprovalForm(request.POST)
+    if not group.tool:
+        return _render_choice_of_tool(request, request.POST, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     if not form.is_valid():
         return _render_same_approval_page(request, group, form, status=422)
     results = record_each_of_several_decisions.record_decisions_from_answers(
@@ -98,6 +110,27 @@ def _decide_selected_calls_and_redirect(request: MemberRequest) -> HttpResponse:
     )
     name = bulk_results_in_user_session.save_bulk_results_and_get_name(request, results)
     return redirect(f"{group.url}&settled={name}")
+
+
+def _render_choice_of_tool(request: MemberRequest, query: QueryDict, *, status: int = 200) -> HttpResponse:
+    """Render the tools with calls that await approval; only those of as many people as `query` names, if it does."""
+    group = parse_same_approval_group(query)
+    waiting = pending_calls_by_eligible_decider.count_calls_for_reader_and_for_others(request.membership)
+    groups = list_groups_of_calls_awaiting_same_approval(
+        request.membership.workspace,
+        query,
+        _load_call_filters_or_select_none(group, request.membership),
+        except_calls=waiting.pks_of_others | waiting.pks_answered,
+        min_number=1,
+    )
+    active_filters = _list_filters_beside_tool(group)
+    context = {
+        "groups": [each for each in groups if "people" not in query or each.people == group.people],
+        "active_filters": active_filters,
+        "is_filtered": bool(active_filters) or "people" in query,
+        "was_sent": status == HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+    return render(request, "review/same_approvals_of_tools.html", context, status=status)
 
 
 def _render_same_approval_page(
@@ -122,15 +155,17 @@ def _render_same_approval_page(
     rows = _build_selectable_call_rows(request, calls, form, builder)
     may_decide = request.membership.has_role(Role.APPROVER)
     selectable = [row for row in filter_out_unreadable_records(rows) if may_decide and row.can_be_decided]
+    unusual = [row for row in selectable if row.has_unusual_amount]
+    usual = [row for row in selectable if not row.has_unusual_amount]
+    selectable = [*unusual, *usual]
     compared = [row for row in filter_out_unreadable_records(rows) if row.row.is_verified]
     args_of_calls = [row.args for row in compared]
     context = {
         "group": group,
         "active_filters": _list_filters_beside_tool(group),
         "selectable": selectable,
-        "unusual_count": sum(
-            isinstance(each.row, PendingCallRow) and bool(each.row.usual_amount) for each in selectable
-        ),
+        "sections": [section for section in (unusual, usual) if section],
+        "unusual_count": len(unusual),
         "differing": find_names_of_visibly_differing_arguments(args_of_calls),
         "equal": find_names_of_equal_arguments(args_of_calls) if len(compared) > 1 else set(),
         "compared": compared,

@@ -43,13 +43,22 @@ function describeAmounts(decisions) {
 const describeUnusual = (count, unusual) =>
   count === 1 ? gettext("It has an unusual amount.") : ngettext("%(unusual)s of them has an unusual amount.", "%(unusual)s of them have an unusual amount.", unusual, { unusual });
 
-/** Say above the button how many of the selected calls have an unusual amount, which may be out of sight. */
+/** Say above the button how many of the selected calls have an unusual amount, or that those are not among all others. */
 function countUnusual(form, decisions) {
   const remark = form.querySelector("[data-unusual-selected]");
   if (!remark) return;
   const unusual = decisions.filter((each) => each.unusual !== undefined).length;
-  remark.hidden = !unusual;
-  remark.querySelector("span").textContent = unusual ? describeUnusual(decisions.length, unusual) : "";
+  remark.querySelector("span").textContent = unusual ? describeUnusual(decisions.length, unusual) : describeUnselected(form);
+  remark.hidden = !remark.textContent.trim();
+}
+
+/** Say how many calls with an unusual amount are not selected, if all others are; else nothing. */
+function describeUnselected(form) {
+  const calls = [...form.querySelectorAll("li input[type='checkbox'][name='call']")];
+  const usual = calls.filter((each) => each.dataset.unusual === undefined);
+  const unusual = calls.length - usual.length;
+  if (!unusual || !usual.length || !usual.every((each) => each.checked)) return "";
+  return ngettext("%(unusual)s call with an unusual amount is not selected.", "%(unusual)s calls with an unusual amount are not selected.", unusual, { unusual });
 }
 
 export function addAmounts(form) {

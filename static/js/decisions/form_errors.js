@@ -45,7 +45,7 @@ function showError({ field, message }) {
   errors.id = `${field.id || field.name}_error`;
   errors.append(document.createElement("li"));
   errors.firstChild.textContent = message;
-  if (field.matches("[type='checkbox']")) field.closest("ul").before(errors);
+  if (field.matches("[type='checkbox']")) field.closest("div[data-missing]").before(errors);
   else if (field.name === "kind") {
     const place = document.getElementById("kind-errors") ?? Object.assign(document.createElement("div"), { id: "kind-errors" });
     place.append(errors);

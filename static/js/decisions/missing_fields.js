@@ -20,8 +20,9 @@ function listMissingTexts(form) {
 
 /** Return the first checkbox of the calls if none is selected. */
 function listMissingSelection(form) {
-  const calls = form.querySelector("ul[data-missing]");
-  return !calls || calls.querySelector("input:checked") ? [] : [describe(calls.querySelector("input[type='checkbox']"), calls.dataset.missing)];
+  const calls = form.querySelector("div[data-missing]");
+  const boxes = calls ? [...calls.querySelectorAll("li input[type='checkbox']")] : [];
+  return !calls || boxes.some((box) => box.checked) ? [] : [describe(boxes[0], calls.dataset.missing)];
 }
 
 /** Return what the answers about several interrupted calls need: texts of single calls, and those for all. */

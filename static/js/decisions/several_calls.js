@@ -19,12 +19,12 @@ export function hasOtherAnswer(form, field) {
   return Boolean(shared && own) && own !== shared;
 }
 
-/** Select all calls of a form, or none; the checkbox for all shows whether all are selected, or some. */
+/** Select all calls below a checkbox for all, or none; it shows whether all are selected, or some. */
 export function selectCalls(form, changed) {
-  const all = form.querySelector("input[data-select-all]");
-  if (!all) return;
-  const calls = [...form.querySelectorAll("li input[name='call']")];
-  if (changed === all) for (const call of calls) call.checked = all.checked;
-  all.checked = calls.every((call) => call.checked);
-  all.indeterminate = !all.checked && calls.some((call) => call.checked);
+  for (const all of form.querySelectorAll("input[data-select-all]")) {
+    const calls = [...all.closest(".selectable-calls").querySelectorAll("li input[name='call']")];
+    if (changed === all) for (const call of calls) call.checked = all.checked;
+    all.checked = calls.every((call) => call.checked);
+    all.indeterminate = !all.checked && calls.some((call) => call.checked);
+  }
 }

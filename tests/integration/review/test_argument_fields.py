@@ -1,5 +1,6 @@
 """Editing single arguments by type, without loss of the others."""
 
+import json
 import re
 from html import unescape
 from typing import Any
@@ -330,6 +331,20 @@ def test_warnings_about_a_recorded_change_are_shown_to_everybody(people: dict[st
         assert warning in page
         assert warning in response.content.decode().partition('id="sign-off"')[2]  # beside the button, too
         assert "api_key was" not in page
+
+
+def test_sum_that_a_recorded_change_left_as_it_was_is_named_before_the_approval(people: dict[str, Client]) -> None:
+    items = [{"sku": "LED", "quantity": 300}, {"sku": "CBL", "quantity": 12}]
+    call = awaiting(args={"items": items, "total_amount": 1829.0}, approvals=2)
+    fewer = json.dumps({"items": [{**items[0], "quantity": 250}, items[1]], "total_amount": 1829.0})
+    form = {**sent(call, people["alice"]), "written_as": "json", "args": fewer}
+    record(people["alice"], call, form)
+    warning = "total_amount was not changed. Check whether it still adds up."
+    for reader in ("alice", "bob"):
+        page = people[reader].get(url(call)).content.decode()
+        card, _sign_off, bar = page.partition('id="sign-off"')
+        assert warning in card
+        assert warning in bar
 
 
 def test_json_input_is_used_when_selected(people: dict[str, Client]) -> None:

@@ -411,7 +411,7 @@ def test_amount_of_a_tool_without_completed_calls_is_compared_with_those_that_wa
         assert page.count('class="risk low"') == len(others) - len(unusual)  # one is approved
         count = {0: "", 1: "1 of these 6 calls has", 2: "2 of these 10 calls have"}[len(unusual)]
         is_counted = "approvals" in address and bool(count)
-        assert (f"{count} an unusual amount." in visible_text(reader.get(address))) is is_counted
+        assert (f"{count} an unusual amount" in visible_text(reader.get(address))) is is_counted
         assert page.count(" data-unusual>") == len(unusual) * is_counted
     assert ("Unusual amount" in card) is bool(highest)
     assert ("Low risk" in card) is not bool(highest)

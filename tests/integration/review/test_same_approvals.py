@@ -219,7 +219,7 @@ def test_arguments_that_all_calls_share_are_listed_once_above_them() -> None:
             sentence=f"Pay number {place}",
         )
     page = alice.get(f"{PAGE}?tool=pay&people=1")
-    assert re.findall("(The same in all these calls: .*?) Pay number 0", visible_text(page)) == [
+    assert re.findall("(The same in all these calls: .*?) Select all 3 calls Pay number 0", visible_text(page)) == [
         "The same in all these calls: note: see the contract"
     ]
     ToolCall.objects.exclude(call_id="call-0").delete()
@@ -283,3 +283,71 @@ def test_auditor_sees_of_calls_what_the_deciders_see() -> None:
         assert "express: yes" in text
         assert text.count("accounts · session") == 3
         assert text.count("Arguments") == 3
+
+
+def make_unusual_payments() -> Client:
+    session = make_session()
+    for place, amount in enumerate((10, 15, 150, 20, 10, 20, 15, 10, 10, 160, 20, 15)):
+        make_call(
+            session=session,
+            call_id=f"call-{place}",
+            tool="pay",
+            args={"amount": amount, "currency": "EUR"},
+            status=CallStatus.AWAITING_APPROVAL,
+            sentence=f"Pay number {place}",
+        )
+    return sign_in("alice")
+
+
+def test_unusual_amounts_stand_first_and_are_selected_apart_from_the_others() -> None:
+    alice = make_unusual_payments()
+    page = alice.get(f"{PAGE}?tool=pay&people=1")
+    sections = page.content.decode().split('<section class="selectable-calls"')[1:]
+    assert [list(dict.fromkeys(re.findall(r"Pay\snumber\s(\d+)", section))) for section in sections] == [
+        ["2", "9"],
+        ["0", "1", "3", "4", "5", "6", "7", "8", "10", "11"],
+    ]
+    assert [section.count("data-select-all") for section in sections] == [1, 1]
+    text = visible_text(page)
+    heading = text.index("2 of these 12 calls have an unusual amount")
+    assert heading < text.index("Select the 2 unusual calls") < text.index("Select the 10 usual calls")
+    assert "Select all" not in text
+    ToolCall.objects.filter(call_id="call-9").delete()
+    single = visible_text(alice.get(f"{PAGE}?tool=pay&people=1"))
+    assert "1 of these 11 calls has an unusual amount Pay number 2" in single  # selected by its own checkbox
+    assert "Select the 10 usual calls" in single
+
+
+def test_page_without_a_tool_offers_the_tools_and_records_nothing() -> None:
+    alice, carol, calls = sign_in("alice"), sign_in("carol", Role.AUDITOR), make_payments(3)
+    for place in range(2):
+        make_call(
+            session=calls[0].session,
+            call_id=f"ship-{place}",
+            tool="ship",
+            status=CallStatus.AWAITING_APPROVAL,
+            approvals=2,
+        )
+    make_call(session=calls[0].session, call_id="mail", tool="mail", status=CallStatus.AWAITING_APPROVAL)
+    pay, ship, mail = (f"{PAGE}?tool={tool}&people={people}" for tool, people in (("pay", 1), ("ship", 2), ("mail", 1)))
+
+    def list_offered(address: str, client: Client) -> list[str]:
+        found = re.findall(r'href="(/review/approvals/\?[^"]*)"', client.get(address).content.decode())
+        return [each.replace("&amp;", "&") for each in found]
+
+    for address in (PAGE, f"{PAGE}?tool=", f"{PAGE}?settled=x"):
+        assert list_offered(address, alice) == list_offered(address, carol) == [pay, ship, mail]
+    page = alice.get(PAGE)
+    assert "pay 3 calls ship 2 calls · Each call needs 2 approvals. mail 1 call" in visible_text(page)
+    assert 'name="call"' not in page.content.decode()
+    assert list_offered(f"{PAGE}?people=2", alice) == [ship]
+    assert list_offered(f"{PAGE}?agent=accounts", alice) == [f"{each}&agent=accounts" for each in (pay, ship, mail)]
+    assert "No call that awaits approval matches the filters." in visible_text(alice.get(f"{PAGE}?agent=nobody"))
+
+    sent = {"people": 1, "answer": "approve", "reason": "Fine.", "call": [f"{call.pk}.1" for call in calls]}
+    refused = alice.post(PAGE, sent)
+    assert refused.status_code == 422
+    assert "Nothing was recorded: the form named no tool." in visible_text(refused)
+    assert not Decision.objects.exists()
+    ToolCall.objects.all().delete()
+    assert "No tool has a call to decide" in visible_text(alice.get(PAGE))

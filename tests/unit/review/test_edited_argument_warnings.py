@@ -89,3 +89,47 @@ def test_added_argument_is_named_with_its_path() -> None:
 @pytest.mark.parametrize(("before", "after"), [(["a"], {"a": 1}), ({"a": 1}, "a")])
 def test_arguments_that_are_no_object_have_no_warnings(before: Any, after: Any) -> None:
     assert list_argument_warnings(before, after) == ()
+
+
+ITEMS = [{"sku": "LED", "quantity": 300, "price": "1.85"}, {"sku": "CBL", "quantity": 12, "price": "33.50"}]
+FEWER = [{**ITEMS[0], "quantity": 250}, ITEMS[1]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ({"items": ITEMS, "total_amount": 1829.0}, {"items": FEWER}, "total_amount"),
+        ({"items": ITEMS, "orderTotal": "1829.00 EUR"}, {"items": ITEMS[:1]}, "orderTotal"),
+        ({"sum": 3, "parts": [1, 2]}, {"parts": [1, 2, 3]}, "sum"),
+        ({"total": 3}, {"items": ITEMS}, "total"),
+        (
+            {"order": {"items": ITEMS, "subtotal": 5}, "total": 5},
+            {"order": {"items": FEWER, "subtotal": 5}},
+            "order.subtotal",
+        ),
+    ],
+)
+def test_sum_that_was_left_although_the_numbers_of_a_list_beside_it_changed_is_named(
+    before: Any, after: Any, name: str
+) -> None:
+    [warning] = [
+        each for each in list_argument_warnings(before, {**before, **after}) if "did not send" not in each.sentence
+    ]
+    assert warning.sentence == f"{name} was not changed. Check whether it still adds up."
+    assert not warning.is_about_change
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"items": FEWER, "total_amount": 1736.5},
+        {"items": [{**ITEMS[0], "sku": "LED-2"}, ITEMS[1]]},
+        {"items": ITEMS[::-1]},
+        {"to": ["ana@example.org"]},
+        {"summary": "12 lamps"},
+    ],
+)
+def test_sum_is_not_named_if_it_was_changed_or_nothing_changed_that_it_may_sum_up(after: Any) -> None:
+    before = {"items": ITEMS, "to": ["ben@example.org"], "summary": "9 lamps", "total_amount": 1829.0}
+    assert list_sentences(before, {**before, **after}) == []
+    assert list_sentences({**before, "total_amount": True}, {**before, "items": FEWER, "total_amount": True}) == []
