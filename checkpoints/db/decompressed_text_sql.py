@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, TextField
+from django.db.models import Func, IntegerField, TextField
 
 from checkpoints.models.packed_fields import decompress_text_if_compressed
 
@@ -43,3 +43,15 @@ class DecompressedText(Func):
         return build_decompressed_text_sql("sqlite", sql), [*params] * build_decompressed_text_sql(
             "sqlite", "%s"
         ).count("%s")
+
+
+class StoredSize(Func):
+    """Size of a `CompressibleTextField` as it is stored, for conditions that leave out long texts without reading them.
+
+    In bytes; on SQLite, of a text that is not compressed in characters.
+    """
+
+    function, arity, output_field = "LENGTH", 1, IntegerField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, function="OCTET_LENGTH", **context)

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Length
 from django.db.models.lookups import IContains
 
-from checkpoints.db.decompressed_text_sql import DecompressedText
+from checkpoints.db.decompressed_text_sql import DecompressedText, StoredSize
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.parse_message_parts import CallPart, parse_message_parts
 from checkpoints.models import ToolCall
@@ -33,6 +33,8 @@ _MAX_CALLS_TRIED = 5
 MAX_MESSAGES_SEARCHED: Final = 1_000
 #: Largest number of characters of a message that is searched.
 MAX_MESSAGE_LENGTH: Final = 50_000
+#: Number of bytes that so many characters have at most.
+_MAX_STORED_SIZE: Final = 4 * MAX_MESSAGE_LENGTH
 #: Messages that name such a tool and are tried: most of them call it, and some only speak of it.
 _MAX_MESSAGES_TRIED: Final = 20
 #: Parts of the names of tools that keep todo lists, as `tool_view_registry.TOOL_VIEWS` lists them.
@@ -93,9 +95,9 @@ def find_newest_todo_list_in_transcript(at: TranscriptVersion) -> NewestTodoList
         return None
     names = reduce(or_, (Q(IContains(DecompressedText("body"), part)) for part in _PARTS_OF_TOOL_NAMES))
     messages = query_version_messages(at).filter(position__gte=at.length - MAX_MESSAGES_SEARCHED)
-    # To count the characters of a compressed text decompresses it, so its stored bytes are counted first.
-    sized = messages.alias(stored_size=Length("body"), length=Length(DecompressedText("body")))
-    short = sized.filter(stored_size__lte=MAX_MESSAGE_LENGTH, length__lte=MAX_MESSAGE_LENGTH)
+    # To count the characters of a text reads and decompresses it, so its size is compared first.
+    sized = messages.alias(stored_size=StoredSize("body"), length=Length(DecompressedText("body")))
+    short = sized.filter(stored_size__lte=_MAX_STORED_SIZE, length__lte=MAX_MESSAGE_LENGTH)
     positions = short.filter(names).order_by("-position").values_list("position", flat=True)[:_MAX_MESSAGES_TRIED]
     for position in positions:
         for message in message_windows.load_message_window_or_raise_if_gap(at.segment_id, position, position + 1):

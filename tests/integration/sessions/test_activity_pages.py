@@ -311,6 +311,13 @@ def test_long_messages_are_not_searched_for_todo_lists(reader: Client, session: 
     assert "Messages of more than 50,000 characters were not searched." in show(reader, session, "plan/")[1]
 
 
+def test_message_of_few_characters_and_many_bytes_is_searched_for_todo_lists(reader: Client, session: Session) -> None:
+    content = "字" * (load_newest_todo_list.MAX_MESSAGE_LENGTH - 1_000)
+    asks(session, args={"todos": [{"content": content, "status": "pending"}]}, tool="TodoWrite")
+    make_checkpoint(session=session)
+    assert "message 1, which wrote it" in show(reader, session, "plan/")[1]
+
+
 def test_plan_page_shows_the_first_steps_of_a_long_todo_list(
     reader: Client, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
