@@ -46,9 +46,9 @@ class DecompressedText(Func):
 
 
 class StoredSize(Func):
-    """Size of a `CompressibleTextField` as it is stored, for conditions that leave out long texts without reading them.
+    """Size of a text as it is stored, for conditions that leave out long texts without reading them.
 
-    In bytes; on SQLite, of a text that is not compressed in characters.
+    In bytes; on SQLite in characters, but of a text that is compressed there in bytes.
     """
 
     function, arity, output_field = "LENGTH", 1, IntegerField()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any, Final
 
-from django.db.models import Func, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
+from checkpoints.db.decompressed_text_sql import StoredSize
 from checkpoints.formats import parse_json
 from checkpoints.models import Session, ToolCall
 from harness_site.core.masking import masker
@@ -27,21 +28,22 @@ _FIRST_CALLS: Final = 6_000
 _BATCH: Final = 200
 
 
-class StoredSize(Func):
-    """Size of a stored text in bytes or characters, computed without loading it."""
-
-    function = "OCTET_LENGTH"
-    output_field = IntegerField()
-
-    def as_sqlite(self, compiler: Any, connection: Any, **options: Any) -> Any:
-        return self.as_sql(compiler, connection, function="LENGTH", **options)
-
-
 def load_known_secrets_of_session(session: int) -> frozenset[str]:
     """Return the secret values in the arguments of a session's calls, for the current reader."""
     rules = masker.get_current_masking_rules()
     calls = _select_newest_calls_with_small_arguments().filter(session=session)[:_MAX_CALLS]
     return frozenset() if rules is None else _collect_secret_values_by_session(calls, rules).get(session, frozenset())
+
+
+def mask_secrets_in_session_names_until_response(names: Mapping[int, Sequence[str]]) -> None:
+    """Mask the secret values of other sessions, if their names have any: `names` are titles and ids by the key."""
+    secrets = load_known_secrets_of_sessions(names)
+    for pk, values in secrets.items():
+        before = [masker.mask_text(name) for name in names[pk]]
+        with masker.use_masking_rules_with_extra_values(values):
+            has_secret = before != [masker.mask_text(name) for name in names[pk]]
+        if has_secret:
+            masker.mask_values_until_response(values)
 
 
 def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:

@@ -10,7 +10,8 @@ from typing import Any, Final
 from django.db.models import Case, F, TextField, Value, When
 from django.db.models.lookups import GreaterThan
 
-from harness_site.accounts.session_secrets_from_call_arguments import StoredSize, load_known_secrets_of_sessions
+from checkpoints.db.decompressed_text_sql import StoredSize
+from harness_site.accounts.session_secrets_from_call_arguments import load_known_secrets_of_sessions
 from harness_site.core import call_sentences, formatting
 from harness_site.core.masking.masker import (
     MASK,

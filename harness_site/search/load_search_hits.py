@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 from django.db.models import F, Max, QuerySet
 
+from checkpoints.db.decompressed_text_sql import StoredSize
 from checkpoints.models import Checkpoint, Decision, Message, ToolCall
-from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.rendering.mask_and_shorten_text import strip_markdown_marks
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery

@@ -15,7 +15,6 @@ from checkpoints.enums import Role
 from checkpoints.seals import row_seals
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.core.masking.masker import mask_text, mask_values_until_response, use_masking_rules_with_extra_values
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
 
@@ -88,13 +87,7 @@ def mask_secrets_in_names_of_other_sessions_until_response(head: SessionHead) ->
         names[head.forked_from] = (head.origin_id,)
     if (asking := head.asking_call) is not None:
         names[asking.session_pk] = (asking.title, asking.session_id)
-    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(names)
-    for pk, values in secrets.items():
-        before = [mask_text(name) for name in names[pk]]
-        with use_masking_rules_with_extra_values(values):
-            has_secret = before != [mask_text(name) for name in names[pk]]
-        if has_secret:
-            mask_values_until_response(values)
+    session_secrets_from_call_arguments.mask_secrets_in_session_names_until_response(names)
 
 
 def parse_number_parameter_or_none(request: HttpRequest, name: str) -> int | None:

@@ -331,7 +331,10 @@ def render_decision_card(
     # A file is shown if a decision cites it.
     context["files"] = evidence_files.list_evidence_files_cited_for_call(call) if context["known"].decisions else []
     if call.status == CallStatus.INTERRUPTED and (call.is_copied or getattr(call, "has_copies_in_forks", True)):
-        context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
+        same_calls = context["same_calls"] = copied_calls_of_forks.load_same_call_in_other_sessions(call)
+        session_secrets_from_call_arguments.mask_secrets_in_session_names_until_response(
+            {same.session_id: (same.session.session_id,) for same in same_calls}
+        )
     if context["undecided"] and call.session.quarantined_at is None:
         context |= _build_decision_form_or_deciders_context(request, context, form, problem)
     context["shows_own_change"] = (

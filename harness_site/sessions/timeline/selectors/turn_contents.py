@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Length
 
-from checkpoints.db.decompressed_text_sql import DecompressedText
+from checkpoints.db.decompressed_text_sql import DecompressedText, StoredSize
 from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, list_message_parts
 from checkpoints.models import Message
@@ -93,8 +93,14 @@ def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents
     if not ranges:
         return {}
     spans = reduce(or_, _iterate_conditions(ranges))
-    body = Case(When(size__lte=_MAX_MESSAGE_SIZE, then=F("body")), default=None)
-    rows = Message.objects.filter(spans).alias(size=Length(DecompressedText("body"))).order_by("segment", "position")
+    # To count the characters of a text reads and decompresses it, so its size is compared first.
+    is_short = Q(stored_size__lte=4 * _MAX_MESSAGE_SIZE, size__lte=_MAX_MESSAGE_SIZE)
+    body = Case(When(is_short, then=F("body")), default=None)
+    rows = (
+        Message.objects.filter(spans)
+        .alias(stored_size=StoredSize("body"), size=Length(DecompressedText("body")))
+        .order_by("segment", "position")
+    )
     messages: dict[tuple[int, int], _ReadMessage] = {}
     names: dict[str, str] = {}
     tools: dict[tuple[int, int], list[tuple[str, bool]]] = {}
