@@ -122,6 +122,18 @@ def test_page_says_that_undecided_calls_stay_undecided(session: Session, approve
     assert "A process works on this session" not in visible_text(approver.get(path(session)))
 
 
+def test_review_masks_secrets_in_the_id_of_a_session_with_the_same_call(session: Session, approver: Client) -> None:
+    call(session, CallStatus.INTERRUPTED, step=2)
+    original = ToolCall.objects.get()
+    fork = ToolCall.objects.get(session=fork_by_form(session, approver)).session
+    Session.objects.filter(pk=fork.pk).update(session_id="fork-Xk7fooBarQz9")
+    page = f"/review/calls/{original.pk}/"
+    assert "fork-Xk7fooBarQz9" in visible_text(approver.get(page))
+    make_call(session=fork, tool="log_in", args={"password": "Xk7fooBarQz9"})
+    assert "Xk7fooBarQz9" not in approver.get(page).content.decode()
+    assert "A fork has copied this call" in visible_text(approver.get(page))
+
+
 def test_review_says_that_an_undecided_call_and_its_copy_are_one(session: Session, approver: Client) -> None:
     call(session, CallStatus.INTERRUPTED, step=2)
     original = ToolCall.objects.get()
