@@ -42,7 +42,8 @@ def save_tall_transcript(
     site: Site, title: str, *, prompt_every: int = 60, count: int = 60, last_lines: int = 30, is_running: bool = False
 ) -> None:
     options = {"prompt_every": prompt_every, "count": count, "last_lines": last_lines, "is_running": is_running}
-    site.run(saved_transcripts.save_tall_transcript, title=title, **options)
+    run = site.start_until_saved if is_running else site.run
+    run(saved_transcripts.save_tall_transcript, title=title, **options)
 
 
 def message_positions(page: Page) -> list[int]:

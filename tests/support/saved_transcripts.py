@@ -3,6 +3,7 @@
 from typing import Any
 
 from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
+from tests.support import processes
 
 #: Name of a tool that is as long as names can be.
 LONG_TOOL = "order_" + "badge" * 15
@@ -22,7 +23,7 @@ def save_tall_transcript(
 ) -> None:
     """Save `count` messages of 30 lines, of which each `prompt_every`-th is a prompt; the last one has `last_lines`.
 
-    With `is_running`, the run owns its session until its lease expires.
+    With `is_running`, the run says that it has saved them and goes on until it is killed.
     """
     messages = [
         {
@@ -35,8 +36,10 @@ def save_tall_transcript(
     checkpointer = SyncCheckpointer.open(database)
     checkpointer.start_session(title.replace(" ", "-"), title)
     checkpointer.save_checkpoint(title.replace(" ", "-"), messages, None, 0)
-    if not is_running:
-        checkpointer.close()
+    if is_running:
+        processes.send_to_parent("saved")
+        processes.wait_for_parent()
+    checkpointer.close()
 
 
 def save_long_output(database: str) -> None:

@@ -228,6 +228,15 @@ class Site:
         finally:
             child.kill()
 
+    def start_until_saved(self, function: Callable[..., object], **arguments: Any) -> None:
+        """Run `function(database, …)` in a process that goes on until the site leaves, and return when it says "saved".
+
+        A process that ends loses its session at once, because the site looks for the processes of its machine.
+        """
+        child = Child(function, with_site=True, database=self.database, **arguments)
+        self._leaving.callback(child.kill)
+        child.expect("saved")
+
     def agent(self, number: int, *, pace: float = 0.0) -> Agent:
         """Start the refund desk on session `order-<number>`, with a model that takes `pace` seconds to answer."""
         agent = Agent(number, self.folder / str(number), self.database, pace, forked=self.forked)
