@@ -176,7 +176,7 @@ def _load_joins_by_pause(joins: QuerySet[Join], *, after: int = 0) -> defaultdic
     join_rows = list(joins.order_by("pk"))
     row_seals.verify_rows(join_rows)
     calls = _load_agent_calls_by_join([join.pk for join in join_rows], after)
-    answering = _load_answering_session_pks([call for of_join in calls.values() for call in of_join[:CALLS]])
+    answering = load_answering_sessions([call for of_join in calls.values() for call in of_join[:CALLS]])
     rows: defaultdict[int, list[JoinRow]] = defaultdict(list)
     for join in join_rows:
         call_rows = tuple(_build_agent_call_row(call, answering.get(call.pk)) for call in calls[join.pk][:CALLS])
@@ -233,16 +233,21 @@ def find_asking_call(session: Session, *, is_id_of_call: bool) -> AskingCall | N
     A session works on a call if it is one of the called agent, and if its id is the id of the call, also after the name
     of the agent, as in `stock: w-17`. `is_id_of_call` says whether it is the id of a call to this agent as it is.
     """
+    asking = find_request_of_session(session, is_id_of_call=is_id_of_call)
+    if asking is None:
+        return None
+    by = asking.session
+    return AskingCall(asking.pk, by.pk, by.session_id, by.title, by.agent)
+
+
+def find_request_of_session(session: Session, *, is_id_of_call: bool = True) -> PeerCall | None:
+    """Find the call that a session works on, with the session that made it; see `find_asking_call`."""
     prefixes = [prefix for prefix in _list_id_prefixes(session.agent) if session.session_id.startswith(prefix)]
     if not session.agent or not (is_id_of_call or len(prefixes) > 1):
         return None
     call_ids = [session.session_id.removeprefix(prefix) for prefix in prefixes]
     calls = PeerCall.objects.filter(workspace=session.workspace_id, call_id__in=call_ids, peer=session.agent)
-    asking = calls.exclude(session=session.pk).select_related("session").first()
-    if asking is None:
-        return None
-    by = asking.session
-    return AskingCall(asking.pk, by.pk, by.session_id, by.title, by.agent)
+    return calls.exclude(session=session.pk).select_related("session").first()
 
 
 def load_unaltered_request(asking: AskingCall) -> PeerCallRow | None:
@@ -256,8 +261,8 @@ def load_unaltered_request(asking: AskingCall) -> PeerCallRow | None:
     return _build_agent_call_row(call, None)
 
 
-def _load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
-    """Load the sessions that work on calls, by the key of the call, in one query; see `find_asking_call`."""
+def load_answering_sessions(calls: Sequence[PeerCall]) -> dict[int, int]:
+    """Load the keys of the sessions that work on calls, by that of the call, in one query; see `find_asking_call`."""
     calls_by_id = {
         (call.workspace_id, call.peer, f"{prefix}{call.call_id}"): call
         for call in calls

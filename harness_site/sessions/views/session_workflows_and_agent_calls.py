@@ -6,9 +6,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.session_secrets_from_call_arguments import mask_session_secrets_until_response
+from harness_site.accounts.session_secrets_from_call_arguments import (
+    mask_secrets_in_session_names_until_response,
+    mask_session_secrets_until_response,
+)
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.sessions.selectors import waits_for_other_agents, workflow_steps
+from harness_site.sessions.selectors import agent_request_chain, waits_for_other_agents, workflow_steps
+from harness_site.sessions.selectors.agent_request_chain import RequestChain
+from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (
@@ -42,6 +47,8 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
         page = waits_for_other_agents.load_pause_page(pk, before=before)
         if before is None and head.asking_call is not None:
             context |= {"asking": head.asking_call, "asked": _load_request_and_mask_secrets(request, head.asking_call)}
+        if before is None:
+            context["chain"] = _load_request_chain_and_mask_secrets(head)
         return render(request, "sessions/peers.html", context | {"page": page})
     join = waits_for_other_agents.load_join_with_call_page(
         pk, join_pk, after=parse_number_parameter_or_none(request, "after") or 0
@@ -64,3 +71,13 @@ def _load_request_and_mask_secrets(request: MemberRequest, asking: AskingCall) -
     mask_session_secrets_until_response(asking.session_pk)
     mark_excerpts_shown_in_response(request, "peers", {asking.session_pk})
     return waits_for_other_agents.load_unaltered_request(asking)
+
+
+def _load_request_chain_and_mask_secrets(head: SessionHead) -> RequestChain | None:
+    """Load the chain of requests around a session; the names of its other sessions may have secrets of theirs."""
+    chain = agent_request_chain.load_request_chain(head)
+    if chain is not None:
+        names = chain.list_names_by_session()
+        names.pop(head.row.pk, None)
+        mask_secrets_in_session_names_until_response(names)
+    return chain

@@ -10,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import AuditKind, CallStatus
-from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session
+from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session, Workspace
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
-from harness_site.sessions.selectors import waits_for_other_agents
+from harness_site.sessions.selectors import agent_request_chain, waits_for_other_agents
 from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
 from tests.support.factories import make_call, make_session
 from tests.support.page_text import visible_text
@@ -164,7 +164,7 @@ def test_query_count_is_independent_of_the_calls(cp: SyncCheckpointer, reader: C
         page_of(reader)
     # Not every Django counts where a transaction begins and ends.
     queries = [query for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
-    assert len(queries) == 16
+    assert len(queries) == 18
 
 
 @pytest.mark.parametrize("session_id", ["w-1", "stock: w-1", "stock:w-1", "stock/w-1", "stock-w-1"])
@@ -250,3 +250,97 @@ def test_secrets_of_the_asking_session_are_masked_in_its_request(cp: SyncCheckpo
     words = visible_text(page_of(reader, "w-1"))
     assert "open with" in words
     assert "correct-horse-17" not in words
+
+
+def chain_rows(page: Any) -> list[tuple[int, str]]:
+    """Return depth and text of each row of the list who asked whom."""
+    html = page.content.decode()
+    start = html.find('id="chain"')
+    table = "" if start < 0 else html[start : html.index("</section>", start)]
+    rows = re.findall(r'<th scope="row" class="depth-(\d+)">(.*?)</tr>', table, re.DOTALL)
+    return [(int(depth), " ".join(re.sub(r"<[^>]+>", " ", text).split())) for depth, text in rows]
+
+
+def ask_from(cp: SyncCheckpointer, session_id: str, agent: str, *calls: Asked) -> None:
+    """Let a session pause for other agents, as one of `agent`."""
+    pause(cp, Join("j", list(calls)), session_id=session_id)
+    Session.objects.filter(session_id=session_id).update(agent=agent, title="")
+
+
+def test_every_session_of_a_chain_shows_who_asked_whom(cp: SyncCheckpointer, reader: Client) -> None:
+    ask_from(cp, "desk: 17", "desk", Asked("17.weight", "stock"), Asked("17.price", "courier"))
+    ask_from(cp, "stock: 17.weight", "stock", Asked("17.weight.items", "desk"))
+    make_session(session_id="17.weight.items", agent="desk", title="Items of order 17")
+    cp.accept_response("17.weight.items", ["lamp"])
+    expected = [
+        (0, "desk: 17"),
+        (1, "stock: 17.weight"),
+        (2, "Items of order 17"),
+        (1, "17.price"),
+    ]
+    for session_id, place in (("desk: 17", 0), ("stock: 17.weight", 1), ("17.weight.items", 2)):
+        page = page_of(reader, session_id)
+        rows = chain_rows(page)
+        assert [(depth, text[: len(name)]) for (depth, text), (_, name) in zip(rows, expected, strict=True)] == expected
+        assert ["this session" in text for _, text in rows] == [number == place for number in range(4)]
+        assert "Waiting due in" in rows[1][1]
+        assert "Answered" in rows[2][1]
+        assert "courier · no session of it is known here" in rows[3][1]
+    assert '#chain">Who asked whom</a>' in page_of(reader, "17.weight.items", "").content.decode()
+
+
+def test_chain_of_one_request_is_shown_to_the_session_that_was_asked(cp: SyncCheckpointer, reader: Client) -> None:
+    ask_from(cp, "s", "desk", Asked("w-1", "stock"))
+    make_session(session_id="w-1", agent="stock")
+    assert chain_rows(page_of(reader)) == []
+    assert [depth for depth, _ in chain_rows(page_of(reader, "w-1"))] == [0, 1]
+
+
+def test_long_chain_has_the_path_to_the_session_and_says_that_there_is_more(
+    cp: SyncCheckpointer, reader: Client
+) -> None:
+    ask_from(cp, "s", "desk", *[Asked(f"w-{number}", "stock") for number in range(60)])
+    ask_from(cp, "w-59", "stock", Asked("p-1", "courier"))
+    make_session(session_id="p-1", agent="courier")
+    page = page_of(reader, "p-1")
+    rows = chain_rows(page)
+    assert len(rows) == agent_request_chain.MAX_ENTRIES
+    assert [depth for depth, _ in rows[-2:]] == [1, 2]
+    assert "this session" in rows[-1][1]
+    assert "There are more requests than this list shows: it has 50 entries." in visible_text(page)
+
+
+def test_sessions_that_asked_each_other_are_a_chain_that_ends(cp: SyncCheckpointer, reader: Client) -> None:
+    ask_from(cp, "a", "desk", Asked("b", "stock"))
+    ask_from(cp, "b", "stock", Asked("a", "desk"))
+    assert [depth for depth, _ in chain_rows(page_of(reader, "a"))] == [0, 1, 2]
+
+
+def test_chain_masks_secrets_in_the_names_of_its_sessions(cp: SyncCheckpointer, reader: Client) -> None:
+    ask_from(cp, "s", "desk", Asked("w-1", "stock"))
+    ask_from(cp, "w-1", "stock", Asked("p-1", "courier"))
+    make_session(session_id="p-1", agent="courier", title="Parcel Xk7fooBarQz9")
+    make_call(session=Session.objects.get(session_id="p-1"), args={"password": "Xk7fooBarQz9"})
+    page = page_of(reader)
+    assert "Parcel ‹masked›" in chain_rows(page)[2][1]
+    assert "Xk7fooBarQz9" not in page.content.decode()
+
+
+def test_chain_has_no_session_of_another_workspace(cp: SyncCheckpointer, reader: Client) -> None:
+    ask_from(cp, "s", "desk", Asked("w-1", "stock"))
+    ask_from(cp, "w-1", "stock", Asked("p-1", "courier"))
+    other = Workspace.objects.create(name="other")
+    make_session(session_id="p-1", agent="courier", title="Not for you", workspace=other)
+    assert "p-1 courier · no session of it is known here" in chain_rows(page_of(reader))[2][1]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_query_count_of_a_chain_depends_on_its_levels_only(cp: SyncCheckpointer, reader: Client, count: int) -> None:
+    ask_from(cp, "s", "desk", *[Asked(f"w-{number}", "stock") for number in range(count)])
+    for number in range(count):
+        ask_from(cp, f"w-{number}", "stock", Asked(f"p-{number}", "courier"))
+        make_session(session_id=f"p-{number}", agent="courier")
+    with CaptureQueriesContext(connection) as captured:
+        page_of(reader)
+    queries = [query for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
+    assert len(queries) == 26
