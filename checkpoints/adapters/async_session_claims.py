@@ -31,7 +31,7 @@ class AsyncClaims:
         self.claims = SessionClaims.get_for_client(get_sync_client(checkpointer))
 
     @asynccontextmanager
-    async def hold_session(
+    async def claim_session_during_call(
         self, session_id: str, description: NewSessionFields, *, release_after: bool
     ) -> AsyncIterator[None]:
         """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
@@ -70,9 +70,11 @@ class AsyncClaims:
 
     def _release_abandoned_claim_on_new_thread(self, session_id: str, claiming: asyncio.Future[None]) -> None:
         if not claiming.cancelled() and claiming.exception() is None:
-            threading.Thread(target=self._end_abandoned_call_claim, args=(session_id,), daemon=True).start()
+            threading.Thread(
+                target=self._end_abandoned_claim_and_release_session, args=(session_id,), daemon=True
+            ).start()
 
-    def _end_abandoned_call_claim(self, session_id: str) -> None:
+    def _end_abandoned_claim_and_release_session(self, session_id: str) -> None:
         try:
             self.claims.end_call_claim(session_id)
             self.claims.release_session_when_idle(session_id)

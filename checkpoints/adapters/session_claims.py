@@ -129,17 +129,17 @@ class SessionClaims:
                 start = checkpointer.backend.start_session_flow(
                     session_id, description or NewSessionFields(), takeover=takeover
                 )
-                self._require_framework(session_id, description)
+                self._create_or_require_session_of_framework(session_id, description)
                 sansio.run_flow(start)
                 self._inherit_call_pairings(session_id)
             else:
                 if description is not None and self._frameworks.get(session_id) != description.framework:
-                    self._require_framework(session_id, description)
+                    self._create_or_require_session_of_framework(session_id, description)
                 checkpointer.store.remember_session_use(session_id)  # or it could be released as idle before the call
             self._calls[session_id] += 1
             self._ending.discard(session_id)
 
-    def _require_framework(self, session_id: str, description: NewSessionFields | None) -> None:
+    def _create_or_require_session_of_framework(self, session_id: str, description: NewSessionFields | None) -> None:
         """Require that a session is one of the framework whose tool is called, before the call or anything is stored.
 
         Raises `SessionOfOtherFramework`.
@@ -162,7 +162,7 @@ class SessionClaims:
             if not self._calls[session_id]:
                 del self._calls[session_id]
                 if session_id in self._ending:
-                    self._release_locked_session(session_id)
+                    self._release_session_and_remember_pairings(session_id)
 
     def release_session_when_idle(self, session_id: str) -> bool:
         """Release a session, or let its last running call release it.
@@ -177,9 +177,9 @@ class SessionClaims:
             if session_id in self._calls:
                 self._ending.add(session_id)
                 return False
-            return self._release_locked_session(session_id)
+            return self._release_session_and_remember_pairings(session_id)
 
-    def _release_locked_session(self, session_id: str) -> bool:
+    def _release_session_and_remember_pairings(self, session_id: str) -> bool:
         self._ending.discard(session_id)
         self._frameworks.pop(session_id, None)
         checkpointer = self._get_checkpointer()

@@ -68,13 +68,13 @@ class CallBetweenHooks:
     def set_guarding_task(self, task: asyncio.Task[ToolResult]) -> None:
         """Note the task that guards the call."""
         self.task = task
-        task.add_done_callback(self._note_end_of_task)
+        task.add_done_callback(self._warn_of_task_error_and_mark_logged)
 
     async def mark_started_and_wait_for_outcome(self, args: dict[str, Any]) -> Any:
         self.started.set_result(args)
         return await self._outcome
 
-    async def log_outcome(self, value: Any) -> None:
+    async def set_outcome_and_wait_until_logged(self, value: Any) -> None:
         """Give the call its outcome, a value or an exception, and wait until it is logged. Any event loop may do so."""
         with suppress(RuntimeError):  # the loop is closed, which has ended the task
             self._loop.call_soon_threadsafe(self._set_outcome, value)
@@ -88,7 +88,7 @@ class CallBetweenHooks:
         else:
             self._outcome.set_result(value)
 
-    def _note_end_of_task(self, task: asyncio.Task[ToolResult]) -> None:
+    def _warn_of_task_error_and_mark_logged(self, task: asyncio.Task[ToolResult]) -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, CheckpointsError) and not isinstance(error, ReviewRequired) and self.started.done():
             logger.warning("The outcome of a call was not logged as reported: %s", error)
@@ -112,12 +112,12 @@ class CallsBetweenHooks:
         with _creation_lock:
             return _calls.setdefault(checkpointer.store, cls())
 
-    def add(self, key: TranscriptKey, call_id: str, call: CallBetweenHooks) -> None:
+    def add_call(self, key: TranscriptKey, call_id: str, call: CallBetweenHooks) -> None:
         """Add a call of an agent."""
         with self._lock:
             self._calls[key, call_id] = call
 
-    def take(self, key: TranscriptKey, call_id: str) -> CallBetweenHooks | None:
+    def pop_call_or_none(self, key: TranscriptKey, call_id: str) -> CallBetweenHooks | None:
         """Take a call away; None if there is no such one."""
         with self._lock:
             return self._calls.pop((key, call_id), None)
@@ -127,7 +127,7 @@ class CallsBetweenHooks:
         with self._lock:
             return {call_id for of, call_id in self._calls if of == key}
 
-    def take_calls_of_ended_turns(
+    def pop_calls_of_ended_turns(
         self, key: TranscriptKey, turn: Turn, call_id: str = ""
     ) -> dict[tuple[TranscriptKey, str], CallBetweenHooks]:
         """Take away the calls of a main agent and its subagents that cannot run any more.

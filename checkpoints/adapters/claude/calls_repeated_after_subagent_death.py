@@ -27,7 +27,7 @@ from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.replayed_call_matching import CallFingerprint, get_call_fingerprint
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
-#: Calls of dead subagents by kind, each with the session and the id under which it is logged.
+#: Calls of dead subagents by fingerprint, each with the session and the id under which it is logged.
 _OpenCalls = defaultdict[CallFingerprint, list[tuple[str, str]]]
 _CONTINUED_STATUSES = (CallStatus.COMPLETED, CallStatus.RERUN_APPROVED)
 
@@ -104,12 +104,12 @@ class SubagentSessionClaims:
                 content = VersionContent(None, write_transcript_version.build_empty_call_results([call_id]))
                 state_store.write_version_of_transcript_if_changed(self._checkpointer.store, session_id, content)
 
-    def _choose_session_and_take_continuable_call(self, key: TranscriptKey, kind: CallFingerprint) -> str:
+    def _choose_session_and_take_continuable_call(self, key: TranscriptKey, fingerprint: CallFingerprint) -> str:
         """Return the session that has the call of another subagent which this one is, or else the agent's own."""
-        if not self._policies.matches_calls_by_arguments(kind[0]):
+        if not self._policies.matches_calls_by_arguments(fingerprint[0]):
             return key.session_id
         with self._lock:
-            calls = self._open[key.root_session_id][kind]
+            calls = self._open[key.root_session_id][fingerprint]
             other = next((call for call in calls if call[0] != key.session_id), None)
             if other is None:
                 return key.session_id

@@ -42,7 +42,7 @@ def create_forked_session_if_missing(store: Store, key: TranscriptKey, origin: s
     fork.create_fork_with_calls_only_if_missing(store, replace(key, session=origin).session_id, key.session_id)
 
 
-def find_origin_in_files_or_none(hook: Mapping[str, Any], key: TranscriptKey, call_id: str) -> str | None:
+def find_origin_session_id_in_files_or_none(hook: Mapping[str, Any], key: TranscriptKey, call_id: str) -> str | None:
     """Find the session from which an agent was forked, in the files that the program reads and writes.
 
     Args:

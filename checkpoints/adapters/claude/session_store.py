@@ -131,7 +131,7 @@ class HarnessSessionStore(SessionStore):
         """Blocking client of the same store."""
         return get_sync_client(self.checkpointer)
 
-    def add_policies(self, policies: ToolPolicies) -> None:
+    def exclude_calls_logged_by_hooks(self, policies: ToolPolicies) -> None:
         """Leave the calls of some tools to hooks, which log them before they run.
 
         Args:
@@ -171,17 +171,19 @@ class HarnessSessionStore(SessionStore):
 
     def _append_refused_lines_and_batch(self, key: TranscriptKey, batch: object, lines: Sequence[Line]) -> None:
         session_id = key.session_id
-        lines = self._refused_lines.add_before(session_id, batch, lines)
+        lines = self._refused_lines.prepend_refused_lines(session_id, batch, lines)
         try:
-            self._require_not_overtaken(key)
+            self._require_not_overtaken_since_refusal(key)
             self._append_lines(key, lines)
         except (SessionBusy, OwnershipLost, StorageError) as error:
             if not isinstance(error, CheckpointCorrupted):
-                self._refused_lines.keep(session_id, batch, lines, was_busy=isinstance(error, SessionBusy))
+                self._refused_lines.remember_refused_lines(
+                    session_id, batch, lines, was_busy=isinstance(error, SessionBusy)
+                )
             raise
         self._refused_lines.discard(session_id)
 
-    def _require_not_overtaken(self, key: TranscriptKey) -> None:
+    def _require_not_overtaken_since_refusal(self, key: TranscriptKey) -> None:
         """Require that no other process has continued the session while lines or calls of this store were refused.
 
         What it did is not in the conversation of the program here. If the lines of that one followed, they would be

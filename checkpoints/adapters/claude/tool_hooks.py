@@ -117,7 +117,7 @@ def tool_hooks(
     hooks = _ToolHooks(checkpointer, policies or ToolPolicies(READING_TOOLS), agent, gate)
     matcher = partial(HookMatcher, timeout=_HOOK_TIMEOUT)
     return {
-        _PRE: [matcher(hooks=[hooks.log_intent_before_call], on_failure="block")],
+        _PRE: [matcher(hooks=[hooks.log_intent_or_deny_call], on_failure="block")],
         _POST: [matcher(hooks=[hooks.log_outcome_after_call])],
         _FAILURE: [matcher(hooks=[hooks.log_outcome_after_call])],
         "Stop": [matcher(hooks=[hooks.log_refused_calls_and_release_session])],
@@ -139,7 +139,7 @@ class _ToolHooks:
             raise InvalidInput(f"{gate!r} is not a gate. Use 'defer' or 'deny'.")
         if isinstance(checkpointer, HarnessSessionStore):
             agent = agent or checkpointer.agent
-            checkpointer.add_policies(policies)
+            checkpointer.exclude_calls_logged_by_hooks(policies)
             self._transcripts: HarnessSessionStore | None = checkpointer
             checkpointer = checkpointer.checkpointer
         else:
@@ -156,7 +156,7 @@ class _ToolHooks:
 
     # hooks
 
-    async def log_intent_before_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
+    async def log_intent_or_deny_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the intent of a call, or answer it from the log."""
         name, args = hook["tool_name"], hook["tool_input"]
         if not self._policies.logs_calls(name):
@@ -177,7 +177,7 @@ class _ToolHooks:
             if not await self._run_blocking(partial(self._is_session_missing_or_unused, agent)):
                 continue
             origin = await asyncio.to_thread(
-                session_of_sdk_fork.find_origin_in_files_or_none,
+                session_of_sdk_fork.find_origin_session_id_in_files_or_none,
                 hook,
                 agent,
                 call_id if agent == key else "",
@@ -204,14 +204,14 @@ class _ToolHooks:
         self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str, turn: Turn
     ) -> Output:
         call = CallBetweenHooks(turn)
-        self._calls.add(key, call_id, call)
+        self._calls.add_call(key, call_id, call)
         task = asyncio.create_task(self._run_guarded_call(key, name, args, call_id, call))
         call.set_guarding_task(task)
         ends: set[asyncio.Future[Any]] = {task, call.started}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if call.started.done():
             return self._allow_if_approved_by_person(name, args, call.started.result())
-        self._calls.take(key, call_id)
+        self._calls.pop_call_or_none(key, call_id)
         try:
             result = task.result()
         except (ReviewRequired, ApprovalRequired) as gate:
@@ -265,9 +265,9 @@ class _ToolHooks:
     async def log_outcome_after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the outcome of a call."""
         key = transcript_keys.get_transcript_key_of_hook(hook)
-        call = self._calls.take(key, str(tool_use_id or hook.get("tool_use_id")))
+        call = self._calls.pop_call_or_none(key, str(tool_use_id or hook.get("tool_use_id")))
         if call is not None:
-            await call.log_outcome(_build_value_or_error(hook))
+            await call.set_outcome_and_wait_until_logged(_build_value_or_error(hook))
         return {}
 
     async def log_refused_calls_and_release_session(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
@@ -276,9 +276,9 @@ class _ToolHooks:
         await self._end_calls_of_past_turns_and_release_sessions(key, hook)
         waiting = self._calls.collect_call_ids(key)
         for call_id, denial in (await _poll_transcript_file_for_denials_by_call_id(hook, waiting)).items():
-            call = self._calls.take(key, call_id) if denial is not None else None
+            call = self._calls.pop_call_or_none(key, call_id) if denial is not None else None
             if call is not None:
-                await call.log_outcome(denial)
+                await call.set_outcome_and_wait_until_logged(denial)
         await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, key, closes_calls=True))
         return {}
 
@@ -286,12 +286,12 @@ class _ToolHooks:
         self, key: TranscriptKey, hook: Any, call_id: str = ""
     ) -> None:
         """Log what is known about calls whose turn has ended without their outcome, and release their sessions."""
-        ended = self._calls.take_calls_of_ended_turns(key, calls_between_hooks.get_turn_of_hook(hook), call_id)
+        ended = self._calls.pop_calls_of_ended_turns(key, calls_between_hooks.get_turn_of_hook(hook), call_id)
         if not ended:
             return
         denials = await asyncio.to_thread(_map_answered_call_ids_to_denial_or_none, hook, {name for _, name in ended})
         for (_, name), call in ended.items():
-            await call.log_outcome(denials.get(name) or OutcomeUnknown(_TURN_ENDED))
+            await call.set_outcome_and_wait_until_logged(denials.get(name) or OutcomeUnknown(_TURN_ENDED))
         for agent in {of for of, _ in ended} | {replace(key, subpath="")}:
             await self._run_blocking(partial(self._subagent_calls.release_sessions_of_agent, agent))
 

@@ -32,7 +32,7 @@ class TranscriptLineRetryBuffer:
         self._by_session: OrderedDict[str, _RefusedLines] = OrderedDict()
         self._lock = Lock()
 
-    def add_before(self, session_id: str, batch: object, lines: Sequence[Line]) -> Sequence[Line]:
+    def prepend_refused_lines(self, session_id: str, batch: object, lines: Sequence[Line]) -> Sequence[Line]:
         """Return the lines that have to be stored now: the refused ones, and behind them those of a batch.
 
         Args:
@@ -46,7 +46,7 @@ class TranscriptLineRetryBuffer:
             return lines
         return refused.lines if refused.batch is batch else [*refused.lines, *lines]
 
-    def keep(self, session_id: str, batch: object, lines: Sequence[Line], *, was_busy: bool) -> None:
+    def remember_refused_lines(self, session_id: str, batch: object, lines: Sequence[Line], *, was_busy: bool) -> None:
         """Keep lines that were refused, with those that were refused before. The oldest sessions make room for them."""
         size = sum(len(transcript_line_delta_encoding.encode_json(line)) for line in lines)
         with self._lock:

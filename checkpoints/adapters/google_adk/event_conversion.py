@@ -49,8 +49,8 @@ def encode_event(event: Event) -> dict[str, Any]:
     usage = record.pop(_USAGE, None)
     if content:
         record["content"] = content
-    waiting = event.actions.requested_tool_confirmations
-    readable = [_encode_part(part, waiting) for part in parts or ()]
+    ids_awaiting_confirmation = event.actions.requested_tool_confirmations
+    readable = [_encode_part(part, ids_awaiting_confirmation) for part in parts or ()]
     message: dict[str, Any] = {
         "role": _find_role(event, readable),
         "content": readable or _describe_event_without_content(event),
@@ -78,7 +78,7 @@ def decode_messages(messages: Sequence[dict[str, Any]]) -> list[Event]:
     """
     events: list[Event] = []
     for number, message in enumerate(messages):
-        record = _get_record_or_none(message)
+        record = _get_stored_event_fields_or_none(message)
         if record is None:
             events.append(_build_event_of_foreign_message(message, number, events[-1].timestamp if events else 0.0))
             continue
@@ -109,7 +109,7 @@ def _parse_usage_or_none(usage: Any) -> GenerateContentResponseUsageMetadata | N
         return None
 
 
-def _get_record_or_none(message: dict[str, Any]) -> dict[str, Any] | None:
+def _get_stored_event_fields_or_none(message: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is stored of an event beside its parts; None for a message of somebody else."""
     source = message.get("source")
     record = source.get(_KEY) if isinstance(source, dict) else None
@@ -155,41 +155,45 @@ def _describe_event_without_content(event: Event) -> str:
     return f"{event.author} sent an event without content"
 
 
-def _encode_part(part: dict[str, Any], waiting: Any) -> dict[str, Any]:
-    """Encode a part. `waiting` has the ids of the calls for which a tool asks for a confirmation with this event."""
+def _encode_part(part: dict[str, Any], ids_awaiting_confirmation: Any) -> dict[str, Any]:
+    """Encode a part. `ids_awaiting_confirmation` are those of the calls that a tool asks to confirm with this event."""
     if "functionCall" in part:
         return _encode_function_call(part)
     if "functionResponse" in part:
-        return _encode_function_response(part, waiting)
+        return _encode_function_response(part, ids_awaiting_confirmation)
     if isinstance(part.get("text"), str):
         text, rest = part["text"], {name: value for name, value in part.items() if name not in {"text", "thought"}}
         if part.get("thought"):
-            return _with_rest({"type": "thinking", "thinking": text}, rest)
-        return _with_rest({"type": "text", "text": text}, rest)
+            return _attach_unmapped_adk_fields({"type": "thinking", "thinking": text}, rest)
+        return _attach_unmapped_adk_fields({"type": "text", "text": text}, rest)
     return _encode_media(part) or {"type": next(iter(part), "empty"), _KEY: {_WHOLE: part}}
 
 
 def _encode_function_call(part: dict[str, Any]) -> dict[str, Any]:
     call = part["functionCall"]
     if call.get("name") == CONFIRMATION_CALL:
-        return _encode_as_text("The run stops until the call above is confirmed.", part)
+        return _build_text_part_with_original("The run stops until the call above is confirmed.", part)
     if not isinstance(call.get("id"), str) or not isinstance(call.get("name"), str) or "args" not in call:
-        return _encode_as_text(f"Call of {call.get('name')}", part)
+        return _build_text_part_with_original(f"Call of {call.get('name')}", part)
     rest = {name: value for name, value in part.items() if name != "functionCall"}
     if more := {name: value for name, value in call.items() if name not in {"id", "name", "args"}}:
         rest["functionCall"] = more
-    return _with_rest({"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]}, rest)
+    return _attach_unmapped_adk_fields(
+        {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]}, rest
+    )
 
 
-def _encode_function_response(part: dict[str, Any], waiting: Any) -> dict[str, Any]:
+def _encode_function_response(part: dict[str, Any], ids_awaiting_confirmation: Any) -> dict[str, Any]:
     given = part["functionResponse"]
     response = given.get("response")
     if given.get("name") == CONFIRMATION_CALL:
-        return _encode_as_text("The call was confirmed." if _is_confirmed(response) else "Answer to the request.", part)
-    if given.get("id") in waiting:
-        return _encode_as_text("The call waits for a decision.", part)
+        return _build_text_part_with_original(
+            "The call was confirmed." if _is_confirmed(response) else "Answer to the request.", part
+        )
+    if given.get("id") in ids_awaiting_confirmation:
+        return _build_text_part_with_original("The call waits for a decision.", part)
     if not isinstance(given.get("id"), str) or not isinstance(response, dict):
-        return _encode_as_text(f"Result of {given.get('name')}", part)
+        return _build_text_part_with_original(f"Result of {given.get('name')}", part)
     rest = {name: value for name, value in part.items() if name != "functionResponse"}
     if more := {name: value for name, value in given.items() if name not in {"id", "name", "response"}}:
         rest["functionResponse"] = more
@@ -198,7 +202,7 @@ def _encode_function_response(part: dict[str, Any], waiting: Any) -> dict[str, A
     result = {"type": "tool_result", "tool_use_id": given["id"], "name": given.get("name"), "content": text}
     if response.get("error"):
         result["is_error"] = True
-    return _with_rest(result, rest if is_text else {**rest, "isJson": True})
+    return _attach_unmapped_adk_fields(result, rest if is_text else {**rest, "isJson": True})
 
 
 def _is_confirmed(response: Any) -> bool:
@@ -218,14 +222,16 @@ def _encode_media(part: dict[str, Any]) -> dict[str, Any] | None:
     if more := {name: value for name, value in blob.items() if name not in {"data", "mimeType"}}:
         rest["inlineData"] = more
     data = blob["data"].replace("-", "+").replace("_", "/")
-    return _with_rest({"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}, rest)
+    return _attach_unmapped_adk_fields(
+        {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}, rest
+    )
 
 
-def _encode_as_text(text: str, part: dict[str, Any]) -> dict[str, Any]:
+def _build_text_part_with_original(text: str, part: dict[str, Any]) -> dict[str, Any]:
     return {"type": "text", "text": text, _KEY: {_WHOLE: part}}
 
 
-def _with_rest(part: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+def _attach_unmapped_adk_fields(part: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
     return {**part, _KEY: rest} if rest else part
 
 

@@ -23,13 +23,13 @@ class OpenRequest:
         request_id: Identifier of the request.
         call_id: Identifier of the call of the tool that waits.
         invocation_id: Invocation that has made the call.
-        kind: Name of the tool and its arguments, as canonical JSON.
+        tool_and_args: Name of the tool and its arguments, as canonical JSON.
     """
 
     request_id: str
     call_id: str
     invocation_id: str
-    kind: tuple[str, str]
+    tool_and_args: tuple[str, str]
 
 
 def find_open_requests(
@@ -58,23 +58,29 @@ def find_open_requests(
                 continue
             call_id = _get_call_id_of_own_request(call)
             if call_id is not None:
-                invocation_id, kind = calls.get(call_id, (event.invocation_id, ("", call_id)))
-                requests.append(OpenRequest(str(call.id), call_id, invocation_id, kind))
+                invocation_id, tool_and_args = calls.get(call_id, (event.invocation_id, ("", call_id)))
+                requests.append(OpenRequest(str(call.id), call_id, invocation_id, tool_and_args))
         waiting = event.actions.requested_tool_confirmations
         for response in event.get_function_responses():
             call_id = str(response.id)
             if call_id not in responded and call_id in calls:
                 responded.add(call_id)
-                invocation_id, kind = calls[call_id]
-                if is_same_operation_under_new_id(kind[0]):
-                    _remove_first_of_earlier_invocation(requests, kind, invocation_id)
+                invocation_id, tool_and_args = calls[call_id]
+                if is_same_operation_under_new_id(tool_and_args[0]):
+                    _remove_first_request_of_earlier_invocation(requests, tool_and_args, invocation_id)
             if call_id not in waiting:
                 requests = [request for request in requests if request.call_id != call_id]
     return requests
 
 
-def _remove_first_of_earlier_invocation(requests: list[OpenRequest], kind: tuple[str, str], invocation_id: str) -> None:
-    earlier = (request for request in requests if request.kind == kind and request.invocation_id != invocation_id)
+def _remove_first_request_of_earlier_invocation(
+    requests: list[OpenRequest], tool_and_args: tuple[str, str], invocation_id: str
+) -> None:
+    earlier = (
+        request
+        for request in requests
+        if request.tool_and_args == tool_and_args and request.invocation_id != invocation_id
+    )
     if (first := next(earlier, None)) is not None:
         requests.remove(first)
 

@@ -86,7 +86,7 @@ class HarnessSessionService(BaseSessionService):
         self._inner_calls: dict[tuple[str, str], list[str]] = {}
         #: Calls of tools that are nodes of a workflow, by session and path of the node.
         self._node_calls: dict[tuple[str, str], list[str]] = {}
-        #: Locks of sessions to which this process appends, by place.
+        #: Locks of sessions to which this process appends, by identifier.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @classmethod
@@ -137,18 +137,20 @@ class HarnessSessionService(BaseSessionService):
             SessionOfOtherFramework: A session of these names is one of another framework.
         """
         session_id = (session_id or "").strip() or str(uuid4())
-        place = build_place(app_name, user_id, session_id)
+        harness_session_id = build_harness_session_id(app_name, user_id, session_id)
         deltas = _split_state_by_scope(state or {})
 
         def create_session_document(row: SessionRow) -> None:
-            if self._load_document(place) is not None:
+            if self._load_document(harness_session_id) is not None:
                 raise AlreadyExistsError(f"Session with id {session_id} already exists.")
             if row.message_count:
-                raise InvalidInput(f"The session {place!r} has messages that are none of Google ADK. Use another id.")
+                raise InvalidInput(
+                    f"The session {harness_session_id!r} has messages that are none of Google ADK. Use another id."
+                )
             self._save_document(row, _build_document(app_name, user_id, session_id, deltas.own))
             self._update_shared_states(app_name, user_id, deltas)
 
-        await self._write_under_locks(place, app_name, user_id, deltas, create_session_document)
+        await self._write_version_under_locks(harness_session_id, app_name, user_id, deltas, create_session_document)
         created = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if created is None:
             raise SessionNotFoundError(f"Session {session_id} not found.")
@@ -179,9 +181,9 @@ class HarnessSessionService(BaseSessionService):
             InvalidInput: A name cannot be used, or this version of ADK does not know an event.
         """
         session_id = session_id.strip() if session_id else session_id
-        place = build_place(app_name, user_id, session_id)
+        harness_session_id = build_harness_session_id(app_name, user_id, session_id)
         return await self.client.run_blocking(
-            partial(self._load_session, place, app_name, user_id, session_id, config or GetSessionConfig())
+            partial(self._load_session, harness_session_id, app_name, user_id, session_id, config or GetSessionConfig())
         )
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -207,9 +209,11 @@ class HarnessSessionService(BaseSessionService):
         Raises:
             StillNeeded: A run of another client drives it, or a person has to decide.
         """
-        place = build_place(app_name, user_id, session_id.strip() if session_id else session_id)
+        harness_session_id = build_harness_session_id(
+            app_name, user_id, session_id.strip() if session_id else session_id
+        )
         await self.client.run_blocking(
-            partial(remove_and_copy_states.release_and_delete_session, self.client.store, place)
+            partial(remove_and_copy_states.release_and_delete_session, self.client.store, harness_session_id)
         )
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -222,7 +226,9 @@ class HarnessSessionService(BaseSessionService):
         Returns:
             The values by names without `user:`.
         """
-        return await self.client.run_blocking(partial(self._load_shared_state, _build_user_place(app_name, user_id)))
+        return await self.client.run_blocking(
+            partial(self._load_shared_state, _build_user_state_session_id(app_name, user_id))
+        )
 
     # ---- events
 
@@ -246,41 +252,45 @@ class HarnessSessionService(BaseSessionService):
         """
         if event.partial:
             return event
-        place = build_place(session.app_name, session.user_id, session.id)
-        async with self._locks.setdefault(place, asyncio.Lock()):
+        harness_session_id = build_harness_session_id(session.app_name, session.user_id, session.id)
+        async with self._locks.setdefault(harness_session_id, asyncio.Lock()):
             if any(known == event for known in session.events if known.id == event.id):
                 return event
             self._apply_temp_state(session, event)
             event = self._trim_temp_delta_state(event)
-            version = await self._append_event_or_find_it(place, session, event)
+            version = await self._append_event_if_missing_and_get_version(harness_session_id, session, event)
             session.last_update_time = event.timestamp
             session._storage_update_marker = str(version)
             return self._commit_event_to_session(session, event)
 
-    async def _append_event_or_find_it(self, place: str, session: Session, event: Event) -> int:
+    async def _append_event_if_missing_and_get_version(
+        self, harness_session_id: str, session: Session, event: Event
+    ) -> int:
         """Append an event unless the session ends with it, which a write has stored that seemed to fail.
 
         Returns the number of the version.
         """
         deltas = _split_state_by_scope(event.actions.state_delta)
         message = event_conversion.encode_event(event)
-        outer_calls = [(place, str(response.id)) for response in event.get_function_responses()]
+        outer_calls = [(harness_session_id, str(response.id)) for response in event.get_function_responses()]
         closed = [call_id for outer_call in outer_calls for call_id in self._inner_calls.get(outer_call, ())]
-        node = (place, event.node_info.path)
+        node = (harness_session_id, event.node_info.path)
         closed += self._node_calls.get(node, ())
         content = VersionContent(None, write_transcript_version.build_empty_call_results(closed), added=[message])
         title = parse_message_parts.find_first_user_text_or_empty([message])
-        if deltas == _StateDeltas() and await self._try_append_to_known_session(place, session, content, title):
+        if deltas == _StateDeltas() and await self._try_append_to_known_session(
+            harness_session_id, session, content, title
+        ):
             return int(session._storage_update_marker or 0) + 1
         versions: list[int] = []
 
-        def build_version_with_event(row: SessionRow) -> VersionContent | None:
-            document = self._load_document(place) or self._build_document_of_fork(row, session)
+        def save_state_and_build_version(row: SessionRow) -> VersionContent | None:
+            document = self._load_document(harness_session_id) or self._build_document_of_fork(row, session)
             if self._is_stale(session, row):
-                if self._load_newest_event_id(place) != event.id:
+                if self._load_newest_event_id(harness_session_id) != event.id:
                     raise StaleSessionError(
-                        f"Another process has appended an event to the session {place} since it was loaded. "
-                        "Nothing was written; load the session again."
+                        f"Another process has appended an event to the session {harness_session_id} since it was "
+                        "loaded. Nothing was written; load the session again."
                     )
                 versions.append(row.latest_version)
                 return None
@@ -289,8 +299,14 @@ class HarnessSessionService(BaseSessionService):
             self._update_shared_states(session.app_name, session.user_id, deltas)
             return content
 
-        await self._write_under_locks(
-            place, session.app_name, session.user_id, deltas, build_version_with_event, title, must_exist=session.id
+        await self._write_version_under_locks(
+            harness_session_id,
+            session.app_name,
+            session.user_id,
+            deltas,
+            save_state_and_build_version,
+            title,
+            must_exist=session.id,
         )
         for outer_call in outer_calls:
             self._inner_calls.pop(outer_call, None)
@@ -298,7 +314,7 @@ class HarnessSessionService(BaseSessionService):
         return versions[-1]
 
     async def _try_append_to_known_session(
-        self, place: str, session: Session, content: VersionContent, title: str
+        self, harness_session_id: str, session: Session, content: VersionContent, title: str
     ) -> bool:
         """Append an event that changes no state to a session that nobody has written to since this service has.
 
@@ -309,41 +325,41 @@ class HarnessSessionService(BaseSessionService):
             return content if session._storage_update_marker == str(row.latest_version) else None
 
         def append_under_claims_lock() -> bool:
-            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
+            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(harness_session_id):
                 return durable_message_list.try_append_to_cached_session(
                     self.client.store,
-                    place,
+                    harness_session_id,
                     NewSessionFields(title, session.app_name, framework=FRAMEWORK_NAME),
                     build_version_with_event,
-                    {_FRAMEWORK: place},
+                    {_FRAMEWORK: harness_session_id},
                 )
 
         return await self.client.run_blocking(append_under_claims_lock)
 
-    def remember_inner_calls(self, place: str, call_id: str, inner_ids: Sequence[str]) -> None:
+    def remember_inner_calls_to_close(self, harness_session_id: str, call_id: str, inner_ids: Sequence[str]) -> None:
         """Remember the calls of an agent that a tool has run, whose messages are in no session of this service.
 
         They are closed together with the call of the tool: until then, the agent would run again after a crash, and
         its calls be replayed.
 
         Args:
-            place: Identifier of the session that has logged the calls.
+            harness_session_id: Identifier of the session that has logged the calls.
             call_id: Identifier of the call of the tool.
             inner_ids: Identifiers of the calls of the agent.
         """
         if inner_ids:
-            self._inner_calls[place, call_id] = list(inner_ids)
+            self._inner_calls[harness_session_id, call_id] = list(inner_ids)
 
-    def remember_node_call(self, place: str, node_path: str, call_id: str) -> None:
+    def remember_node_call_to_close(self, harness_session_id: str, node_path: str, call_id: str) -> None:
         """Remember the call of a tool that is a node of a workflow. The next event of the node, which has its output,
         closes the call: no event has the call and its result.
 
         Args:
-            place: Identifier of the session that has logged the call.
+            harness_session_id: Identifier of the session that has logged the call.
             node_path: Path of the node in its workflow.
             call_id: Identifier of the call.
         """
-        self._node_calls.setdefault((place, node_path), []).append(call_id)
+        self._node_calls.setdefault((harness_session_id, node_path), []).append(call_id)
 
     def require_newest_revision(self, session: Session) -> None:
         """Require that nobody has appended an event to a session since it was loaded.
@@ -354,27 +370,27 @@ class HarnessSessionService(BaseSessionService):
         Raises:
             StaleSessionError: Somebody has.
         """
-        place = build_place(session.app_name, session.user_id, session.id)
-        row = self._find_row(place)
+        harness_session_id = build_harness_session_id(session.app_name, session.user_id, session.id)
+        row = self._find_session_row(harness_session_id)
         if row is not None and row.latest_version and self._is_stale(session, row):
             raise StaleSessionError(
-                f"Another process has continued the session {place} since it was loaded. Nothing was done; load the "
-                "session again."
+                f"Another process has continued the session {harness_session_id} since it was loaded. Nothing was "
+                "done; load the session again."
             )
 
     # ---- database
 
     def _load_session(
-        self, place: str, app_name: str, user_id: str, session_id: str, config: GetSessionConfig
+        self, harness_session_id: str, app_name: str, user_id: str, session_id: str, config: GetSessionConfig
     ) -> Session | None:
         while True:
-            stored, row = self._load_document(place), self._find_row(place)
+            stored, row = self._load_document(harness_session_id), self._find_session_row(harness_session_id)
             if row is None:
                 return None
             # A date can only be found in the events, and the state of a fork only from all of them.
             reads_all = stored is None or bool(config.after_timestamp)
-            loaded = self._load_newest_version(place, None if reads_all else config.num_recent_events)
-            if self._load_document(place) == stored:  # nobody has changed the state between the reads
+            loaded = self._load_newest_version(harness_session_id, None if reads_all else config.num_recent_events)
+            if self._load_document(harness_session_id) == stored:  # nobody has changed the state between the reads
                 break
         events = event_conversion.decode_messages([] if loaded is None else loaded["transcript"])
         document = stored or _build_document_from_events(app_name, user_id, session_id, events)
@@ -387,27 +403,31 @@ class HarnessSessionService(BaseSessionService):
             app_name=app_name,
             user_id=user_id,
             id=session_id,
-            state=self._merge_states(app_name, user_id, document["state"]),
+            state=self._load_and_merge_shared_states(app_name, user_id, document["state"]),
             events=events,
             last_update_time=updated_at,
         )
         session._storage_update_marker = str(0 if loaded is None else loaded["version"])
         return session
 
-    def _load_newest_version(self, place: str, limit: int | None) -> dict[str, Any] | None:
+    def _load_newest_version(self, harness_session_id: str, limit: int | None) -> dict[str, Any] | None:
         """Load the newest version with its last messages, one at least: it has the time of the last event."""
         if limit is None:
-            return load_version.load_latest_version(self.client.store, place)
-        return load_version.load_latest_version_with_last_messages(self.client.store, place, max(limit, 1))
+            return load_version.load_latest_version(self.client.store, harness_session_id)
+        return load_version.load_latest_version_with_last_messages(self.client.store, harness_session_id, max(limit, 1))
 
     def _list_sessions(self, app_name: str, user_id: str | None) -> ListSessionsResponse:
-        prefix = _build_app_place(app_name) if user_id is None else _build_user_place(app_name, user_id)
+        prefix = (
+            _build_app_state_session_id(app_name)
+            if user_id is None
+            else _build_user_state_session_id(app_name, user_id)
+        )
         store = self.client.store
         rows = SessionRow.objects.using(store.using).filter(
             workspace=store.workspace_id, agent=NewSessionFields(agent=app_name).build_columns()["agent"]
         )
-        places = [row for row in rows if row.session_id.startswith(prefix) and not row.session_id.endswith("/")]
-        documents = [(self._load_document(row.session_id), row) for row in places]
+        adk_sessions = [row for row in rows if row.session_id.startswith(prefix) and not row.session_id.endswith("/")]
+        documents = [(self._load_document(row.session_id), row) for row in adk_sessions]
         found = sorted(
             (self._find_time_of_last_event(row), document["user_id"], document["id"], document["state"])
             for document, row in documents
@@ -419,7 +439,7 @@ class HarnessSessionService(BaseSessionService):
                     app_name=app_name,
                     user_id=owner,
                     id=session_id,
-                    state=self._merge_states(app_name, owner, state),
+                    state=self._load_and_merge_shared_states(app_name, owner, state),
                     last_update_time=updated_at,
                 )
                 for updated_at, owner, session_id, state in found
@@ -440,13 +460,13 @@ class HarnessSessionService(BaseSessionService):
         events = event_conversion.decode_messages(newest)
         return events[0].timestamp if events else row.created_at.timestamp()
 
-    def _load_newest_event_id(self, place: str) -> str | None:
-        newest = durable_message_list.list_messages_of_newest_version(self.client.store, place, 1)
+    def _load_newest_event_id(self, harness_session_id: str) -> str | None:
+        newest = durable_message_list.list_messages_of_newest_version(self.client.store, harness_session_id, 1)
         return event_conversion.decode_messages(newest)[0].id if newest else None
 
-    def _merge_states(self, app_name: str, user_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
-        of_app = self._load_shared_state(_build_app_place(app_name))
-        of_user = self._load_shared_state(_build_user_place(app_name, user_id))
+    def _load_and_merge_shared_states(self, app_name: str, user_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
+        of_app = self._load_shared_state(_build_app_state_session_id(app_name))
+        of_user = self._load_shared_state(_build_user_state_session_id(app_name, user_id))
         return {
             **own,
             **{State.APP_PREFIX + name: value for name, value in of_app.items()},
@@ -460,31 +480,35 @@ class HarnessSessionService(BaseSessionService):
         )
         return _build_document_from_events(session.app_name, session.user_id, session.id, events)
 
-    def _find_row(self, place: str) -> SessionRow | None:
+    def _find_session_row(self, harness_session_id: str) -> SessionRow | None:
         store = self.client.store
-        return SessionRow.objects.using(store.using).filter(workspace=store.workspace_id, session_id=place).first()
+        return (
+            SessionRow.objects.using(store.using)
+            .filter(workspace=store.workspace_id, session_id=harness_session_id)
+            .first()
+        )
 
-    def _load_document(self, place: str) -> dict[str, Any] | None:
-        found = session_documents.load_document(self.client.store, place, _FRAMEWORK, _SESSION)
+    def _load_document(self, harness_session_id: str) -> dict[str, Any] | None:
+        found = session_documents.load_document(self.client.store, harness_session_id, _FRAMEWORK, _SESSION)
         return None if found is None else dict(found)
 
     def _save_document(self, row: SessionRow, document: Mapping[str, Any]) -> None:
         session_documents.save_document(self.client.store, row, _FRAMEWORK, _SESSION, dict(document))
 
-    def _load_shared_state(self, place: str) -> dict[str, Any]:
-        return dict(session_documents.load_document(self.client.store, place, _FRAMEWORK, _SHARED) or {})
+    def _load_shared_state(self, harness_session_id: str) -> dict[str, Any]:
+        return dict(session_documents.load_document(self.client.store, harness_session_id, _FRAMEWORK, _SHARED) or {})
 
     def _update_shared_states(self, app_name: str, user_id: str, deltas: _StateDeltas) -> None:
         """Merge changes into the states that sessions share. The caller has locked the sessions that keep them."""
         store = self.client.store
-        for place, delta in _list_shared_deltas(app_name, user_id, deltas):
-            row = SessionRow.objects.using(store.using).get(workspace=store.workspace_id, session_id=place)
-            merged = {**self._load_shared_state(place), **delta}
+        for harness_session_id, delta in _list_session_ids_and_shared_deltas(app_name, user_id, deltas):
+            row = SessionRow.objects.using(store.using).get(workspace=store.workspace_id, session_id=harness_session_id)
+            merged = {**self._load_shared_state(harness_session_id), **delta}
             session_documents.save_document(store, row, _FRAMEWORK, _SHARED, merged)
 
-    async def _write_under_locks(
+    async def _write_version_under_locks(
         self,
-        place: str,
+        harness_session_id: str,
         app_name: str,
         user_id: str,
         deltas: _StateDeltas,
@@ -493,33 +517,35 @@ class HarnessSessionService(BaseSessionService):
         must_exist: str | None = None,
     ) -> None:
         """Change a session, and what it shares, in one transaction that locks all of it."""
-        shared = [shared_place for shared_place, _ in _list_shared_deltas(app_name, user_id, deltas)]
+        shared = [
+            state_session_id for state_session_id, _ in _list_session_ids_and_shared_deltas(app_name, user_id, deltas)
+        ]
 
-        def write_under_locks() -> None:
+        def create_shared_sessions_and_write_version() -> None:
             store = self.client.store
-            if must_exist is not None and self._find_row(place) is None:
+            if must_exist is not None and self._find_session_row(harness_session_id) is None:
                 raise SessionNotFoundError(f"Session {must_exist} not found.")
-            for shared_place in shared:
+            for state_session_id in shared:
                 description = NewSessionFields(
-                    title=_get_shared_title(shared_place), agent=app_name, framework=FRAMEWORK_NAME
+                    title=_get_title_of_shared_state_session(state_session_id), agent=app_name, framework=FRAMEWORK_NAME
                 )
-                create_finish_release.create_session_if_missing(store, shared_place, description)
+                create_finish_release.create_session_if_missing(store, state_session_id, description)
             claims = SessionClaims.get_for_client(self.client.sync)
-            with claims.lock_session_claims(place):
+            with claims.lock_session_claims(harness_session_id):
                 durable_message_list.write_next_version_built_by_callback(
                     store,
-                    place,
+                    harness_session_id,
                     NewSessionFields(title, app_name, framework=FRAMEWORK_NAME),
                     lambda row, _: build(row),
-                    facts={_FRAMEWORK: place},
-                    pairings=claims.find_call_pairings_and_mark_for_reload(place),
+                    facts={_FRAMEWORK: harness_session_id},
+                    pairings=claims.find_call_pairings_and_mark_for_reload(harness_session_id),
                     source_ids=shared,
                 )
 
-        await self.client.run_blocking(write_under_locks)
+        await self.client.run_blocking(create_shared_sessions_and_write_version)
 
 
-def build_place(app_name: str, user_id: str, session_id: str) -> str:
+def build_harness_session_id(app_name: str, user_id: str, session_id: str) -> str:
     """Build the identifier of the session of this library that has the events of a session of ADK.
 
     Args:
@@ -533,14 +559,16 @@ def build_place(app_name: str, user_id: str, session_id: str) -> str:
     Raises:
         InvalidInput: A name is empty, or all of them are longer than 255 characters.
     """
-    return validate_id("session id", _build_user_place(app_name, user_id) + _escape_name("session id", session_id))
+    return validate_id(
+        "session id", _build_user_state_session_id(app_name, user_id) + _escape_name("session id", session_id)
+    )
 
 
-def _build_user_place(app_name: str, user_id: str) -> str:
-    return f"{_build_app_place(app_name)}{_escape_name('user id', user_id)}/"
+def _build_user_state_session_id(app_name: str, user_id: str) -> str:
+    return f"{_build_app_state_session_id(app_name)}{_escape_name('user id', user_id)}/"
 
 
-def _build_app_place(app_name: str) -> str:
+def _build_app_state_session_id(app_name: str) -> str:
     return _escape_name("app name", app_name) + "/"
 
 
@@ -570,16 +598,21 @@ def _convert_to_json(name: str, value: Any) -> Any:
         return to_jsonable_python(value, fallback=repr)
 
 
-def _list_shared_deltas(app_name: str, user_id: str, deltas: _StateDeltas) -> list[tuple[str, dict[str, Any]]]:
+def _list_session_ids_and_shared_deltas(
+    app_name: str, user_id: str, deltas: _StateDeltas
+) -> list[tuple[str, dict[str, Any]]]:
     """List the sessions whose shared state changes, with the changes."""
-    places = ((_build_app_place(app_name), deltas.of_app), (_build_user_place(app_name, user_id), deltas.of_user))
-    return [(place, delta) for place, delta in places if delta]
+    deltas_by_session_id = (
+        (_build_app_state_session_id(app_name), deltas.of_app),
+        (_build_user_state_session_id(app_name, user_id), deltas.of_user),
+    )
+    return [(harness_session_id, delta) for harness_session_id, delta in deltas_by_session_id if delta]
 
 
-def _get_shared_title(place: str) -> str:
+def _get_title_of_shared_state_session(harness_session_id: str) -> str:
     return (
         "State that the sessions of this app share"
-        if place.count("/") == 1
+        if harness_session_id.count("/") == 1
         else "State that the sessions of this user share"
     )
 

@@ -29,7 +29,11 @@ from pydantic_core import to_jsonable_python
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.google_adk.event_conversion import CONFIRMATION_CALL
 from checkpoints.adapters.google_adk.open_confirmation_requests import find_open_requests
-from checkpoints.adapters.google_adk.session_service import FRAMEWORK_NAME, HarnessSessionService, build_place
+from checkpoints.adapters.google_adk.session_service import (
+    FRAMEWORK_NAME,
+    HarnessSessionService,
+    build_harness_session_id,
+)
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
@@ -60,14 +64,14 @@ class _OuterCall:
     """Call of a tool that runs an agent: the calls of that agent are logged in the session of the caller.
 
     Attributes:
-        place: Session that has the calls.
+        harness_session_id: Session that has the calls.
         description: Description of the session.
         call_ids: Identifiers of the calls of the agent.
         gate: Error of a call of the agent about which a person has to decide first. ADK gives the errors of some agents
             to the model; the calls around them raise this one again.
     """
 
-    place: str
+    harness_session_id: str
     description: NewSessionFields
     call_ids: list[str] = field(default_factory=list)
     gate: ReviewRequired | ApprovalRequired | None = None
@@ -142,8 +146,8 @@ class Harness(BasePlugin):
         )
         if not requests:
             return None
-        place = build_place(app_name, user_id, session_id)
-        pending = await self._client.run_blocking(lambda: self._client.sync.pending_tool_calls(place))
+        harness_session_id = build_harness_session_id(app_name, user_id, session_id)
+        pending = await self._client.run_blocking(lambda: self._client.sync.pending_tool_calls(harness_session_id))
         if any(call["status"] in _UNDECIDED_STATUSES for call in pending):
             return None
         waiting = {call["call_id"] for call in pending}
@@ -179,8 +183,8 @@ class Harness(BasePlugin):
 
     async def _release_session(self, invocation_context: InvocationContext) -> None:
         if _outer_call.get() is None:
-            place = _get_place(invocation_context.session)
-            await asyncio.shield(self._claims.release_session_when_idle(place))
+            harness_session_id = _get_harness_session_id(invocation_context.session)
+            await asyncio.shield(self._claims.release_session_when_idle(harness_session_id))
 
     # ---- calls
 
@@ -234,7 +238,9 @@ class Harness(BasePlugin):
             if outer.gate is not None:
                 raise outer.gate
             return result
-        outer = _OuterCall(_get_place(tool_context.session), _build_session_description(tool_context.session))
+        outer = _OuterCall(
+            _get_harness_session_id(tool_context.session), _build_session_description(tool_context.session)
+        )
         token = _outer_call.set(outer)
         try:
             result = await run(args=args, tool_context=tool_context)
@@ -243,7 +249,9 @@ class Harness(BasePlugin):
         if outer.gate is not None:
             raise outer.gate
         if tool_context.function_call_id:
-            self._service.remember_inner_calls(outer.place, tool_context.function_call_id, outer.call_ids)
+            self._service.remember_inner_calls_to_close(
+                outer.harness_session_id, tool_context.function_call_id, outer.call_ids
+            )
         return result
 
     async def _run_logged_call(
@@ -253,10 +261,10 @@ class Harness(BasePlugin):
         # A tool that a program runs itself, outside an answer of a model, has no identifier of its call.
         call_id = tool_context.function_call_id or f"harness-{uuid4()}"
         try:
-            async with self._hold_session(tool_context.session, call_id) as place:
+            async with self._claim_session_during_call(tool_context.session, call_id) as harness_session_id:
                 result = await aguard(
                     self._client.given,
-                    place,
+                    harness_session_id,
                     tool.name,
                     _convert_to_json(args),
                     call_id,
@@ -268,26 +276,26 @@ class Harness(BasePlugin):
         except _ToolPaused:
             return execution.result
         if _find_outer_call(tool_context.session) is None and _is_call_of_node(tool_context):
-            self._service.remember_node_call(place, tool_context.node_path, call_id)
+            self._service.remember_node_call_to_close(harness_session_id, tool_context.node_path, call_id)
         if execution.has_run:
             return execution.result
-        return _apply_replayed_value(result, tool_context)
+        return _apply_replayed_changes_and_get_result(result, tool_context)
 
     @asynccontextmanager
-    async def _hold_session(self, session: Session, call_id: str) -> AsyncIterator[str]:
+    async def _claim_session_during_call(self, session: Session, call_id: str) -> AsyncIterator[str]:
         """Hold the session that logs a call of a session of ADK."""
         outer = _find_outer_call(session)
         if outer is not None:
             outer.call_ids.append(call_id)
-        place, description = (
-            (_get_place(session), _build_session_description(session))
+        harness_session_id, description = (
+            (_get_harness_session_id(session), _build_session_description(session))
             if outer is None
-            else (outer.place, outer.description)
+            else (outer.harness_session_id, outer.description)
         )
-        async with self._claims.hold_session(place, description, release_after=False):
+        async with self._claims.claim_session_during_call(harness_session_id, description, release_after=False):
             if outer is None:
                 await self._client.run_blocking(partial(self._service.require_newest_revision, session))
-            yield place
+            yield harness_session_id
 
 
 def _is_control_tool(tool: BaseTool) -> bool:
@@ -342,7 +350,7 @@ class _Execution:
         return {"result": self.result, "state": dict(actions.state_delta), "actions": changes}
 
 
-def _apply_replayed_value(result: ToolResult, tool_context: ToolContext) -> Any:
+def _apply_replayed_changes_and_get_result(result: ToolResult, tool_context: ToolContext) -> Any:
     """Return a result of the log, and make the changes that the tool made when it ran."""
     value = result.value
     if not isinstance(value, dict):
@@ -392,8 +400,8 @@ def _format_value_as_text(value: dict[str, Any]) -> str:
 _CODEC: Final = ValueCodec(_encode_value, _decode_value, _format_value_as_text)
 
 
-def _get_place(session: Session) -> str:
-    return build_place(session.app_name, session.user_id, session.id)
+def _get_harness_session_id(session: Session) -> str:
+    return build_harness_session_id(session.app_name, session.user_id, session.id)
 
 
 def _is_call_of_node(tool_context: ToolContext) -> bool:
@@ -411,7 +419,7 @@ def _find_outer_call(session: Session) -> _OuterCall | None:
     """Return the call that runs the agent of a session; None if the agent runs in the session of the caller, as one
     with the mode `single_turn` does."""
     outer = _outer_call.get()
-    return None if outer is None or outer.place == _get_place(session) else outer
+    return None if outer is None or outer.harness_session_id == _get_harness_session_id(session) else outer
 
 
 def _build_session_description(session: Session) -> NewSessionFields:

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from checkpoints.versions.framework_value_blobs import EMPTY_LIST_NODES, Encoded, ListNodes, build_list_nodes
 
 #: Thread, namespace and channel of a list.
-Place = tuple[str, str, str]
+ChannelKey = tuple[str, str, str]
 #: Largest number of lists that are remembered.
 _MAX_LISTS = 64
 #: Types of values that a program cannot change in place.
@@ -240,33 +240,33 @@ def _copy_extra_fields(extra: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 class ListMemory:
-    """Saved lists of a saver, the newest of each place. Safe to use from many threads."""
+    """Saved lists of a saver, the newest of each channel. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lists: OrderedDict[Place, SavedList] = OrderedDict()
+        self._lists: OrderedDict[ChannelKey, SavedList] = OrderedDict()
         #: Messages that were written since the last state, by identity, and values that contain them as bytes.
         self._written: OrderedDict[tuple[str, str], dict[int, tuple[BaseMessage, Encoded]]] = OrderedDict()
         #: Digest of the newest transcript of each thread, and the digests of the messages that it shows.
         self._transcripts: OrderedDict[str, tuple[bytes, Sequence[str]]] = OrderedDict()
 
-    def find_list_saved_at(self, place: Place) -> SavedList | None:
-        """Return the list of a place."""
+    def find_saved_list_of_channel(self, channel_key: ChannelKey) -> SavedList | None:
+        """Return the saved list of a channel."""
         with self._lock:
-            return self._lists.get(place)
+            return self._lists.get(channel_key)
 
     def map_saved_lists_by_digest(self, thread_id: str, namespace: str) -> dict[str, SavedList]:
         """Return the lists of a thread and namespace, by their digests."""
         with self._lock:
-            found = [known for place, known in self._lists.items() if place[:2] == (thread_id, namespace)]
+            found = [known for key, known in self._lists.items() if key[:2] == (thread_id, namespace)]
         return {known.nodes.digest: known for known in found}
 
-    def remember_list(self, place: Place, known: SavedList | None) -> None:
+    def remember_or_forget_list(self, channel_key: ChannelKey, known: SavedList | None) -> None:
         """Remember a list; None forgets the one before it."""
         with self._lock:
-            self._lists.pop(place, None)
+            self._lists.pop(channel_key, None)
             if known is not None:
-                self._lists[place] = known
+                self._lists[channel_key] = known
                 while len(self._lists) > _MAX_LISTS:
                     self._lists.popitem(last=False)
 

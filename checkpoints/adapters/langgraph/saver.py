@@ -36,9 +36,9 @@ from checkpoints.adapters.langgraph import interrupt_and_decision_conversion, me
 from checkpoints.adapters.langgraph.message_list_cache import (
     EMPTY_LIST,
     CachedMessages,
+    ChannelKey,
     ListMemory,
     MessageFields,
-    Place,
     SavedList,
 )
 from checkpoints.adapters.session_claims import SessionClaims
@@ -219,11 +219,11 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                     fields = message_list_cache.copy_message_fields(values[name])
                     stored = message_list_cache.build_messages_to_copy_for_loads(values[name], fields)
                     saved = _build_saved_list(values[name], fields, value.digests, stored)
-                    self._memory.remember_list((thread_id, namespace, name), saved)
+                    self._memory.remember_or_forget_list((thread_id, namespace, name), saved)
             for name, root in loaded.known.items():
                 copied = known[root].copy_with_own_messages()
                 values[name] = list(copied.elements)
-                self._memory.remember_list((thread_id, namespace, name), copied)
+                self._memory.remember_or_forget_list((thread_id, namespace, name), copied)
         return found
 
     def list(
@@ -251,7 +251,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def _matches_metadata(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
         try:
-            stored = self._decode_mapping(metadata, "", "its metadata")
+            stored = self._decode_mapping_with_required_keys(metadata, "", "its metadata")
         except CheckpointCorrupted:
             return True  # building this state raises the error again, with its name
         return all(stored.get(key) == value for key, value in wanted.items())
@@ -259,7 +259,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _build_checkpoint_tuple(self, loaded: LoadedState) -> CheckpointTuple:
         values = {name: self._decode_value(value) for name, value in loaded.values.items()}
         name = f"the body of the state {loaded.state_id!r}"
-        stored = self._decode_mapping(loaded.body, loaded.session_id, name, _BODY_PARTS)
+        stored = self._decode_mapping_with_required_keys(loaded.body, loaded.session_id, name, _BODY_PARTS)
         if stored.get("id", loaded.state_id) != loaded.state_id:
             raise CheckpointCorrupted(loaded.session_id, name, f"it is that of the state {stored['id']!r}")
         checkpoint: Checkpoint = {
@@ -276,13 +276,17 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return CheckpointTuple(
             _build_checkpoint_config(loaded.session_id, loaded.namespace, loaded.state_id),
             checkpoint,
-            self._decode_mapping(loaded.metadata, loaded.session_id, f"the metadata of the state {loaded.state_id!r}"),
+            self._decode_mapping_with_required_keys(
+                loaded.metadata, loaded.session_id, f"the metadata of the state {loaded.state_id!r}"
+            ),
             parent,
             [(write.task_id, write.channel, self._decode_value(write.value)) for write in loaded.writes],
         )
 
-    def _decode_mapping(self, encoded: Encoded, session_id: str, name: str, parts: Collection[str] = ()) -> Any:
-        """Decode a mapping that has to have certain parts.
+    def _decode_mapping_with_required_keys(
+        self, encoded: Encoded, session_id: str, name: str, required_keys: Collection[str] = ()
+    ) -> Any:
+        """Decode a mapping that has to have certain keys.
 
         Without a key of seals, nothing but this notices that somebody has changed it.
         """
@@ -291,7 +295,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         except Exception as error:
             why = f"the serializer cannot read it: {type(error).__name__}: {error}"
             raise CheckpointCorrupted(session_id, name, why) from error
-        if not isinstance(value, dict) or not value.keys() >= set(parts):
+        if not isinstance(value, dict) or not value.keys() >= set(required_keys):
             raise CheckpointCorrupted(session_id, name, "the serializer reads something else")
         return value
 
@@ -326,16 +330,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         follows all of its interrupts.
         """
         try:
-            self._store_state(config, checkpoint, metadata, new_versions)
+            self._store_state_and_version(config, checkpoint, metadata, new_versions)
         except GrownListNotStored:  # another process has removed the state before it
             for name in new_versions:
-                self._memory.remember_list((*_get_thread_and_namespace(config), name), None)
-            self._store_state(config, checkpoint, metadata, new_versions)
+                self._memory.remember_or_forget_list((*_get_thread_and_namespace(config), name), None)
+            self._store_state_and_version(config, checkpoint, metadata, new_versions)
         place = (*_get_thread_and_namespace(config), checkpoint["id"])
         self._remember_or_forget_newest_state(*place, is_newest=True)
         return _build_checkpoint_config(*place)
 
-    def _store_state(
+    def _store_state_and_version(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
     ) -> None:
         thread_id, namespace = _get_thread_and_namespace(config)
@@ -343,7 +347,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         values = checkpoint["channel_values"]
         stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
         changed_values = {name: values[name] for name in versions if name in values}
-        encoded = self._encode_changed_values(thread_id, namespace, changed_values)
+        encoded = self._encode_values_and_remember_messages(thread_id, namespace, changed_values)
         new = NewState(
             namespace,
             checkpoint["id"],
@@ -357,7 +361,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             list(stored_metadata.get(_DELTA_KEY) or ()),
         )
         known = {name: saved for name, (_, saved) in encoded.items() if saved is not None}
-        said = known.get(self.transcript_channel) if not namespace else None
+        transcript_list = known.get(self.transcript_channel) if not namespace else None
 
         def build_version_content(row: Session) -> VersionContent | None:
             return self._build_version_content(
@@ -365,10 +369,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 values,
                 stored_metadata,
                 checkpoint["id"],
-                self._count_leading_messages_already_saved(row, said),
+                self._count_leading_messages_already_saved(row, transcript_list),
             )
 
-        def discard_interrupts_of_earlier_states(row: Session) -> None:
+        def discard_earlier_interrupts_or_activate_session(row: Session) -> None:
             # The tasks of subgraphs work on states that are later than that of the root graph.
             find_decisions_or_discard_interrupt_calls.discard_interrupts_before_state_or_activate_session(
                 self.sync_checkpointer.store, row, checkpoint["id"], INTERRUPT, self._list_interrupt_key_prefixes
@@ -383,14 +387,14 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 build_content=build_version_content if is_shown else None,
                 description=self._build_session_description(values),
                 must_own=self._must_own,
-                discard_interrupts=None if namespace else discard_interrupts_of_earlier_states,
+                discard_interrupts=None if namespace else discard_earlier_interrupts_or_activate_session,
             )
         for name, saved in known.items():
-            self._memory.remember_list((thread_id, namespace, name), saved)
-        if is_shown and said is not None:
-            self._memory.remember_transcript_digests(thread_id, chain, said.digests)
+            self._memory.remember_or_forget_list((thread_id, namespace, name), saved)
+        if is_shown and transcript_list is not None:
+            self._memory.remember_transcript_digests(thread_id, chain, transcript_list.digests)
 
-    def _encode_changed_values(
+    def _encode_values_and_remember_messages(
         self, thread_id: str, namespace: str, values: Mapping[str, Any]
     ) -> dict[str, tuple[NewValue, SavedList | None]]:
         """Encode the values of channels as `_encode_new_elements_and_describe_list` does, and remember the messages."""
@@ -407,13 +411,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return encoded
 
     def _encode_new_elements_and_describe_list(
-        self, place: Place, value: Any, written: Mapping[int, tuple[Any, Encoded]]
+        self, channel_key: ChannelKey, value: Any, written: Mapping[int, tuple[Any, Encoded]]
     ) -> tuple[NewValue, SavedList | None]:
         """Encode a value, of a list that begins as a saved one only what is new; and describe the new list."""
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
         elements = list(value)
-        known = self._memory.find_list_saved_at(place)
+        known = self._memory.find_saved_list_of_channel(channel_key)
         kept = 0 if known is None else known.count_unchanged_first_elements(elements)
         fields = message_list_cache.copy_message_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
@@ -429,13 +433,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         nodes = grown.kept.build_extended_nodes_and_blobs(added_digests)[0]
         return grown, known.build_extended_list(kept, elements, fields, stored, added_digests, nodes)
 
-    def _count_leading_messages_already_saved(self, row: Session, said: SavedList | None) -> int:
+    def _count_leading_messages_already_saved(self, row: Session, transcript_list: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
-        saved = self._memory.find_transcript_digests(row.session_id) if said is not None else None
-        if saved is None or said is None or saved[0] != bytes(row.head_chain):
+        saved = self._memory.find_transcript_digests(row.session_id) if transcript_list is not None else None
+        if saved is None or transcript_list is None or saved[0] != bytes(row.head_chain):
             return 0
         count = len(saved[1])
-        return count if list(said.digests[:count]) == list(saved[1]) else 0
+        return count if list(transcript_list.digests[:count]) == list(saved[1]) else 0
 
     def _build_session_description(self, values: Mapping[str, Any]) -> NewSessionFields:
         return NewSessionFields(

@@ -128,7 +128,7 @@ class ToolGuard:
         thread_id, config = _get_thread_id_and_config(request)
         while True:
             try:
-                async with self._async_claims.hold_session(
+                async with self._async_claims.claim_session_during_call(
                     thread_id, self._description, release_after=self._release_after_call
                 ):
                     pauses = self._iterate_sleeps_until_state_stored_and_newest(thread_id, config)

@@ -169,7 +169,7 @@ class AgentGuard:
         if tool._is_agent_tool and self._guards_inner_agents:
             return self._copy_agent_tool_with_guarded_agent(tool)
         if self._policies.logs_calls(tool.qualified_name):
-            return self._guard_tool(tool)
+            return self._copy_tool_with_guard(tool)
         return _copy_agent_tool_to_run_with_program_config(tool) if tool._is_agent_tool else tool
 
     def _copy_agent_tool_with_guarded_agent(self, tool: FunctionTool) -> FunctionTool:
@@ -189,7 +189,7 @@ class AgentGuard:
         copied._agent_instance = self._inner_guard.get_or_create_guarded_clone(tool._agent_instance)
         return copied
 
-    def _guard_tool(self, tool: FunctionTool) -> FunctionTool:
+    def _copy_tool_with_guard(self, tool: FunctionTool) -> FunctionTool:
         handles_errors = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
         tool_without_error_handler = copy.copy(tool)  # raises the errors that the other one describes to the model
         if handles_errors:

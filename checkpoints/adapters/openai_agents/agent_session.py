@@ -270,11 +270,11 @@ class RunContext:
         )
         self._set_own_run(run, items)
 
-    async def record_run_end(self, *, discard: bool = False) -> None:
+    async def record_run_end(self, *, discard_answer: bool = False) -> None:
         """Store that the run has ended.
 
         Args:
-            discard: Whether to remove an answer whose turn was not saved.
+            discard_answer: Whether to remove an answer whose turn was not saved.
         """
         if self.is_open:
             await self.session.run_under_session_claims_lock(
@@ -284,7 +284,7 @@ class RunContext:
                     self.session.session_id,
                     self.session.build_session_description(),
                     own=None if self.own is None else self.own.run,
-                    discard=discard,
+                    discard_answer=discard_answer,
                 )
             )
             self.is_open = False

@@ -302,7 +302,12 @@ def is_call_answered_by_other_run(store: Store, session_id: str, own: ContinuedR
 
 
 def record_open_run_end(
-    store: Store, session_id: str, description: NewSessionFields, *, own: OpenRun | None = None, discard: bool = False
+    store: Store,
+    session_id: str,
+    description: NewSessionFields,
+    *,
+    own: OpenRun | None = None,
+    discard_answer: bool = False,
 ) -> None:
     """Say that a run is not open any more.
 
@@ -311,7 +316,7 @@ def record_open_run_end(
         session_id: Identifier of the session.
         description: Description of the session if it does not exist.
         own: The run. None: the one that is open.
-        discard: Whether to remove an answer whose turn was not saved, such as one that a guardrail has blocked.
+        discard_answer: Whether to remove an answer whose turn was not saved, such as one that a guardrail has blocked.
 
     Raises:
         SessionFinished: The session has ended.
@@ -323,7 +328,7 @@ def record_open_run_end(
         found = _parse_open_run_and_drop_missing_answer(row, newest)
         run = own or found
         is_last = run is not None and run.count and row.message_count == run.first + run.count
-        keep = run.first if run is not None and discard and is_last else None
+        keep = run.first if run is not None and discard_answer and is_last else None
         is_other = found is not None and run is not None and not found.is_same_run(run)
         if keep is None and (found is None or is_other):
             return None

@@ -204,7 +204,7 @@ class HarnessRunner(AgentRunner):
             return returned
         except (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered):
             if not prepared.is_inner:
-                await run.record_run_end(discard=True)
+                await run.record_run_end(discard_answer=True)
             raise
         except UserError as error:
             if isinstance(error.__cause__, CheckpointsError):

@@ -147,7 +147,7 @@ class Harness(AbstractCapability[Any]):
 
         description = NewSessionFields(_get_prompt(ctx), self._agent_name, framework=FRAMEWORK_NAME)
         try:
-            async with self._claims.hold_session(session_id, description, release_after=False):
+            async with self._claims.claim_session_during_call(session_id, description, release_after=False):
                 await self._require_no_newer_save(ctx.run_id, session_id, call.tool_call_id)
                 result = await aguard(
                     self._store.checkpointer,

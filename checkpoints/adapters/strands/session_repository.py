@@ -74,7 +74,7 @@ class HarnessSessionRepository(SessionRepository):
         #: State of each agent as this repository has read or written it last.
         self._known: dict[str, dict[str, Any]] = {}
         #: Sessions that have had the messages of agents, by the identifiers of session and agent.
-        self._places: dict[tuple[str, str], str] = {}
+        self._agent_session_ids: dict[tuple[str, str], str] = {}
         #: Calls of finished invocations of agents whose messages are in no session, by agent.
         self._finished_calls: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
 
@@ -174,7 +174,7 @@ class HarnessSessionRepository(SessionRepository):
         """
         agent_id, record = _validate_identifier(session_agent.agent_id), session_agent.to_dict()
 
-        def note_first_agent_of_session(row: SessionRow) -> None:
+        def store_first_agent_of_session_if_unset(row: SessionRow) -> None:
             stored = self._get_session_document_or_raise(session_id)
             if stored["agent"] is None:
                 self._save_document(row, _SESSION, {**stored, "agent": agent_id})
@@ -188,28 +188,30 @@ class HarnessSessionRepository(SessionRepository):
                 rows.update(parent_session_id=session_id)
             self._save_document(row, _AGENT + agent_id, record)
 
-        self._write_session_change_under_lock(session_id, note_first_agent_of_session)
-        place = self.load_session_id_of_agent(session_id, agent_id)
-        self._write_session_change_under_lock(place, save_new_agent_document)
-        self._known[place] = record
+        self._write_session_change_under_lock(session_id, store_first_agent_of_session_if_unset)
+        agent_session_id = self.load_session_id_of_agent(session_id, agent_id)
+        self._write_session_change_under_lock(agent_session_id, save_new_agent_document)
+        self._known[agent_session_id] = record
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Read an agent. Returns None if there is none."""
-        place = self.load_session_id_of_agent(session_id, agent_id)
-        record = self._run_blocking(partial(self._load_document, place, _AGENT + _validate_identifier(agent_id)))
+        agent_session_id = self.load_session_id_of_agent(session_id, agent_id)
+        record = self._run_blocking(
+            partial(self._load_document, agent_session_id, _AGENT + _validate_identifier(agent_id))
+        )
         if record is None:
             return None
-        self._known[place] = record
+        self._known[agent_session_id] = record
         pending = _get_interrupt_state(record).get("pending_tool_execution")
-        if pending is not None and self._has_tool_results_in_newest_message(place):
+        if pending is not None and self._has_tool_results_in_newest_message(agent_session_id):
             record = _copy_without_interrupts(record)
         return SessionAgent.from_dict(record)
 
-    def _has_tool_results_in_newest_message(self, place: str) -> bool:
+    def _has_tool_results_in_newest_message(self, agent_session_id: str) -> bool:
         """Return whether the last message has results of tools. Then the calls of which an interrupt was are over,
         although the process died before it stored the state of the agent without the interrupt."""
         newest = durable_message_list.list_messages_of_newest_version
-        messages = self._run_blocking(lambda: newest(self.client.store, place, 1))
+        messages = self._run_blocking(lambda: newest(self.client.store, agent_session_id, 1))
         return any("toolResult" in block for message in messages for block in message["content"])
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
@@ -225,17 +227,17 @@ class HarnessSessionRepository(SessionRepository):
             SessionConflict: Another process has replaced the state since this repository has read or written it.
         """
         agent_id = _validate_identifier(session_agent.agent_id)
-        place = self.load_session_id_of_agent(session_id, agent_id)
+        agent_session_id = self.load_session_id_of_agent(session_id, agent_id)
 
         def replace_agent_document(row: SessionRow) -> None:
             stored = self._get_agent_document_or_raise(row.session_id, session_id, agent_id)
-            if self._known.get(place, stored) != stored:
+            if self._known.get(agent_session_id, stored) != stored:
                 raise SessionConflict(f"Another process has changed the agent {agent_id} of session {session_id}.")
             session_agent.created_at = stored["created_at"]
             self._save_document(row, _AGENT + agent_id, session_agent.to_dict())
 
-        self._write_session_change_under_lock(place, replace_agent_document)
-        self._known[place] = session_agent.to_dict()
+        self._write_session_change_under_lock(agent_session_id, replace_agent_document)
+        self._known[agent_session_id] = session_agent.to_dict()
 
     def load_session_id_of_agent(self, session_id: str, agent_id: str) -> str:
         """Return the identifier of the session that has the messages of an agent.
@@ -278,9 +280,9 @@ class HarnessSessionRepository(SessionRepository):
             parse_message_parts.find_first_user_text_or_empty([message]),
             {_FRAMEWORK: f"{session_id}/{agent_id}"},
         )
-        known_place = self._places.get((session_id, agent_id))
-        if known_place is not None and self._try_append_to_known_agent(
-            known_place, session_message.message_id, message, title, facts
+        known_session_id = self._agent_session_ids.get((session_id, agent_id))
+        if known_session_id is not None and self._try_append_to_known_agent(
+            known_session_id, session_message.message_id, message, title, facts
         ):
             return
 
@@ -293,12 +295,12 @@ class HarnessSessionRepository(SessionRepository):
                 )
             return VersionContent(None, added=[message])
 
-        place = self.load_session_id_of_agent(session_id, agent_id)
-        self._write_session_change_under_lock(place, build_version_with_message, title, facts)
-        self._places[session_id, agent_id] = place
+        agent_session_id = self.load_session_id_of_agent(session_id, agent_id)
+        self._write_session_change_under_lock(agent_session_id, build_version_with_message, title, facts)
+        self._agent_session_ids[session_id, agent_id] = agent_session_id
 
     def _try_append_to_known_agent(
-        self, place: str, number: int, message: dict[str, Any], title: str, facts: dict[str, str]
+        self, agent_session_id: str, number: int, message: dict[str, Any], title: str, facts: dict[str, str]
     ) -> bool:
         """Append a message to an agent that nobody has written to since this repository has. Returns whether it did."""
 
@@ -306,10 +308,10 @@ class HarnessSessionRepository(SessionRepository):
             return VersionContent(None, added=[message]) if number == row.message_count else None
 
         def append_under_claims_lock() -> bool:
-            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
+            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(agent_session_id):
                 return durable_message_list.try_append_to_cached_session(
                     self.client.store,
-                    place,
+                    agent_session_id,
                     NewSessionFields(title, self._agent_name, framework=FRAMEWORK_NAME),
                     build_version_with_message,
                     facts,
@@ -319,9 +321,9 @@ class HarnessSessionRepository(SessionRepository):
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
-        place = self.load_session_id_of_agent(session_id, agent_id)
+        agent_session_id = self.load_session_id_of_agent(session_id, agent_id)
         messages = self._run_blocking(
-            partial(durable_message_list.list_messages_of_newest_version, self.client.store, place)
+            partial(durable_message_list.list_messages_of_newest_version, self.client.store, agent_session_id)
         )
         known = 0 <= message_id < len(messages)
         return message_conversion.decode_message(messages[message_id], message_id) if known else None
@@ -374,11 +376,11 @@ class HarnessSessionRepository(SessionRepository):
             SessionException: There is no such agent.
             CheckpointCorrupted: A stored message cannot be read.
         """
-        place = self.load_session_id_of_agent(session_id, agent_id)
+        agent_session_id = self.load_session_id_of_agent(session_id, agent_id)
 
         def load_messages_of_agent() -> list[dict[str, Any]]:
-            self._get_agent_document_or_raise(place, session_id, agent_id)
-            return durable_message_list.list_messages_of_newest_version(self.client.store, place)
+            self._get_agent_document_or_raise(agent_session_id, session_id, agent_id)
+            return durable_message_list.list_messages_of_newest_version(self.client.store, agent_session_id)
 
         decoded = [
             message_conversion.decode_message(message, number)
@@ -390,7 +392,7 @@ class HarnessSessionRepository(SessionRepository):
 
     def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Store the state of a graph or a swarm. Raises `SessionException` without such a session."""
-        self._save_multi_agent(session_id, multi_agent, exists=False)
+        self._save_multi_agent(session_id, multi_agent, must_exist=False)
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
         """Read the state of a graph or a swarm. Returns None if there is none."""
@@ -400,7 +402,7 @@ class HarnessSessionRepository(SessionRepository):
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
-        self._save_multi_agent(session_id, multi_agent, exists=True)
+        self._save_multi_agent(session_id, multi_agent, must_exist=True)
 
     def remember_calls_to_close_with_node_state(self, agent: Any, call_ids: Sequence[str]) -> None:
         """Remember the calls of an agent of a graph or a swarm, whose messages are in no session.
@@ -414,14 +416,14 @@ class HarnessSessionRepository(SessionRepository):
         """
         self._finished_calls.setdefault(agent, []).extend(call_ids)
 
-    def _save_multi_agent(self, session_id: str, multi_agent: Any, *, exists: bool) -> None:
+    def _save_multi_agent(self, session_id: str, multi_agent: Any, *, must_exist: bool) -> None:
         agents = [each for each in _iterate_agents_of_completed_nodes(multi_agent) if each in self._finished_calls]
         closed = [call_id for agent in agents for call_id in self._finished_calls[agent]]
         name, state = _MULTI_AGENT + _validate_identifier(multi_agent.id), multi_agent.serialize_state()
 
         def save_multi_agent_document(row: SessionRow) -> VersionContent:
             self._get_session_document_or_raise(session_id)
-            if exists and self._load_document(session_id, name) is None:
+            if must_exist and self._load_document(session_id, name) is None:
                 raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
             self._save_document(row, name, state)
             return VersionContent(None, write_transcript_version.build_empty_call_results(closed))
@@ -444,15 +446,15 @@ class HarnessSessionRepository(SessionRepository):
             raise SessionException(f"Session {session_id} does not exist")
         return dict(stored)
 
-    def _get_agent_document_or_raise(self, place: str, session_id: str, agent_id: str) -> dict[str, Any]:
-        stored = self._load_document(place, _AGENT + agent_id)
+    def _get_agent_document_or_raise(self, agent_session_id: str, session_id: str, agent_id: str) -> dict[str, Any]:
+        stored = self._load_document(agent_session_id, _AGENT + agent_id)
         if stored is None:
             raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
         return dict(stored)
 
     def _write_session_change_under_lock(
         self,
-        place: str,
+        session_id: str,
         build: Callable[[SessionRow], VersionContent | None],
         title: str = "",
         facts: dict[str, str] | None = None,
@@ -462,14 +464,14 @@ class HarnessSessionRepository(SessionRepository):
 
         def write_change_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.client.sync)
-            with claims.lock_session_claims(place):
+            with claims.lock_session_claims(session_id):
                 durable_message_list.write_next_version_built_by_callback(
                     self.client.store,
-                    place,
+                    session_id,
                     description,
                     lambda row, _: build(row),
                     facts=facts,
-                    pairings=claims.find_call_pairings_and_mark_for_reload(place),
+                    pairings=claims.find_call_pairings_and_mark_for_reload(session_id),
                 )
 
         self._run_blocking(write_change_under_lock)

@@ -170,19 +170,21 @@ class Harness(Plugin):
 
     async def _run_logged_call(self, context: ExecuteToolContext, execution: _Execution) -> ToolResult | None:
         """Make a call through the log. Returns None if the tool itself has failed or interrupts the agent."""
-        place = await self._load_session_id_of_agent(context.agent)
+        agent_session_id = await self._load_session_id_of_agent(context.agent)
         is_direct = "event_loop_cycle_id" not in context.invocation_state
         try:
-            async with self._claims.hold_session(
-                place, self._build_session_description(context.agent), release_after=is_direct
+            async with self._claims.claim_session_during_call(
+                agent_session_id, self._build_session_description(context.agent), release_after=is_direct
             ):
                 if context.agent._session_manager is not None and not is_direct:
                     await self._client.run_blocking(
-                        partial(self._require_newest_message_has_call, place, str(context.tool_use["toolUseId"]))
+                        partial(
+                            self._require_newest_message_has_call, agent_session_id, str(context.tool_use["toolUseId"])
+                        )
                     )
                 return await aguard(
                     self._client.given,
-                    place,
+                    agent_session_id,
                     context.tool_use["name"],
                     context.tool_use["input"],
                     str(context.tool_use["toolUseId"]),
@@ -196,14 +198,14 @@ class Harness(Plugin):
                 raise
             return None
 
-    def _require_newest_message_has_call(self, place: str, call_id: str) -> None:
+    def _require_newest_message_has_call(self, agent_session_id: str, call_id: str) -> None:
         """Require that nobody has continued the session since the model made a call. Raises `SessionConflict`."""
-        newest = durable_message_list.list_messages_of_newest_version(self._client.store, place, 1)
+        newest = durable_message_list.list_messages_of_newest_version(self._client.store, agent_session_id, 1)
         blocks = [block for message in newest for block in message["content"] if "toolUse" in block]
         if newest and not any(block["toolUse"]["toolUseId"] == call_id for block in blocks):
             raise SessionConflict(
-                f"Another process has continued the session {place} since the model made the call {call_id}. "
-                "Nothing was done; create the agent again."
+                f"Another process has continued the session {agent_session_id} since the model made the call "
+                f"{call_id}. Nothing was done; create the agent again."
             )
 
     async def _raise_error_of_refused_call(self, event: AfterToolCallEvent[Any]) -> None:
@@ -217,8 +219,8 @@ class Harness(Plugin):
             self._repository.remember_calls_to_close_with_node_state(
                 event.agent, self._calls_without_session.pop(event.agent, [])
             )
-        place = await self._load_session_id_of_agent(event.agent)
-        await asyncio.shield(self._claims.release_session_when_idle(place))
+        agent_session_id = await self._load_session_id_of_agent(event.agent)
+        await asyncio.shield(self._claims.release_session_when_idle(agent_session_id))
 
     async def _load_session_id_of_agent(self, agent: Any) -> str:
         return await self._client.run_blocking(partial(self._load_session_id_of_agent_blocking, str(agent.agent_id)))
@@ -246,14 +248,16 @@ class Harness(Plugin):
         open_ids = [call_id for call_id in results if call_id not in self._answered]
         if not open_ids:
             return
-        place = await self._load_session_id_of_agent(event.agent)
+        agent_session_id = await self._load_session_id_of_agent(event.agent)
         try:
-            calls = await self._client.run_blocking(partial(self._find_latest_attempts, place, open_ids))
+            calls = await self._client.run_blocking(partial(self._find_latest_attempts, agent_session_id, open_ids))
             if any(call.status in {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES} for call in calls):
-                async with self._claims.hold_session(
-                    place, self._build_session_description(event.agent), release_after=True
+                async with self._claims.claim_session_during_call(
+                    agent_session_id, self._build_session_description(event.agent), release_after=True
                 ):
-                    calls = await self._client.run_blocking(partial(self._find_latest_attempts, place, open_ids))
+                    calls = await self._client.run_blocking(
+                        partial(self._find_latest_attempts, agent_session_id, open_ids)
+                    )
         except CheckpointsError:
             event.agent.messages.pop()
             raise
@@ -262,11 +266,11 @@ class Harness(Plugin):
                 status = "success" if call.status == CallStatus.COMPLETED else "error"
                 results[call.call_id].update(status=status, content=[{"text": call.result_text}])
 
-    def _find_latest_attempts(self, place: str, call_ids: list[str]) -> list[ToolCall]:
+    def _find_latest_attempts(self, agent_session_id: str, call_ids: list[str]) -> list[ToolCall]:
         store, found = self._client.store, list[ToolCall]()
         with database_operation(store.using, writes=False):
             try:
-                row = look_up_and_lock_rows.get_session(store, place)
+                row = look_up_and_lock_rows.get_session(store, agent_session_id)
             except SessionNotFound:
                 return []
             for call_id in call_ids:

@@ -79,7 +79,7 @@ def test_a_program_with_hooks_stores_nothing_behind_the_lines_of_another_one(
     overtaken = HarnessSessionStore(open_checkpointer())
     policies = ToolPolicies({"mcp__shop__refund": {}})
     for each in (store, overtaken):
-        each.add_policies(policies)
+        each.exclude_calls_logged_by_hooks(policies)
     mirror(store, [{**text, "uuid": "u1"}])
     for uuid in ("u2", "u3"):
         with pytest.raises(VersionConflict):
