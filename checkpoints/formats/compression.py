@@ -151,7 +151,7 @@ def _get_window_of_base(base: bytes, start: int) -> bytes:
     return base[max(0, start - _MARGIN) : start + _CHUNK_SIZE + _MARGIN]
 
 
-def build_base_from_message(type_: str, body: str) -> bytes:
+def build_compression_base_from_message(type_: str, body: str) -> bytes:
     """Return the bytes that a value with the content of a message resembles.
 
     Args:

@@ -78,36 +78,40 @@ class _Reader:
             raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
         self._depth += 1
         try:
-            return self._read_value_with_head(self._take_bytes(1)[0])
+            return self._read_value_with_first_byte(self._take_bytes(1)[0])
         finally:
             self._depth -= 1
 
-    def _read_value_with_head(self, head: int) -> Any:
-        if head <= 0x7F:
-            return head
-        if head >= 0xE0:
-            return head - 0x100
-        if head in _CONSTANTS:
-            return _CONSTANTS[head]
-        if head in _FIXED_NUMBERS:
-            return _to_json_number_or_text(self._unpack_number(_FIXED_NUMBERS[head]))
-        if head in _FIXED_EXTENSIONS or head in _EXTENSION_LENGTHS:
-            return self._read_extension(head)
-        return self._read_length_prefixed_value(head)
+    def _read_value_with_first_byte(self, first_byte: int) -> Any:
+        if first_byte <= 0x7F:
+            return first_byte
+        if first_byte >= 0xE0:
+            return first_byte - 0x100
+        if first_byte in _CONSTANTS:
+            return _CONSTANTS[first_byte]
+        if first_byte in _FIXED_NUMBERS:
+            return _to_json_number_or_text(self._unpack_number(_FIXED_NUMBERS[first_byte]))
+        if first_byte in _FIXED_EXTENSIONS or first_byte in _EXTENSION_LENGTHS:
+            return self._read_extension(first_byte)
+        return self._read_length_prefixed_value(first_byte)
 
-    def _read_length_prefixed_value(self, head: int) -> Any:
-        if head in _BYTES_LENGTHS:
+    def _read_length_prefixed_value(self, first_byte: int) -> Any:
+        if first_byte in _BYTES_LENGTHS:
             return _convert_bytes_to_base64_dict_or_size_text(
-                self._take_bytes(self._unpack_number(_BYTES_LENGTHS[head]))
+                self._take_bytes(self._unpack_number(_BYTES_LENGTHS[first_byte]))
             )
-        if 0xA0 <= head <= 0xBF or head in _TEXT_LENGTHS:
-            length = head & 0x1F if head <= 0xBF else self._unpack_number(_TEXT_LENGTHS[head])
+        if 0xA0 <= first_byte <= 0xBF or first_byte in _TEXT_LENGTHS:
+            length = first_byte & 0x1F if first_byte <= 0xBF else self._unpack_number(_TEXT_LENGTHS[first_byte])
             return bytes(self._take_bytes(length)).decode("utf-8", "replace")
-        if 0x90 <= head <= 0x9F or head in _ARRAY_LENGTHS:
-            return self._read_array(head & 0x0F if head <= 0x9F else self._unpack_number(_ARRAY_LENGTHS[head]))
-        if 0x80 <= head <= 0x8F or head in _MAP_LENGTHS:
-            return self._read_map(head & 0x0F if head <= 0x8F else self._unpack_number(_MAP_LENGTHS[head]))
-        raise ValueError(f"byte {head:#04x} begins no value")
+        if 0x90 <= first_byte <= 0x9F or first_byte in _ARRAY_LENGTHS:
+            return self._read_array(
+                first_byte & 0x0F if first_byte <= 0x9F else self._unpack_number(_ARRAY_LENGTHS[first_byte])
+            )
+        if 0x80 <= first_byte <= 0x8F or first_byte in _MAP_LENGTHS:
+            return self._read_map(
+                first_byte & 0x0F if first_byte <= 0x8F else self._unpack_number(_MAP_LENGTHS[first_byte])
+            )
+        raise ValueError(f"byte {first_byte:#04x} begins no value")
 
     def _read_array(self, length: int) -> list[Any]:
         self._require_bytes_left(length)
@@ -121,9 +125,9 @@ class _Reader:
             value[key if isinstance(key, str) else repr(key)] = self.read_value()
         return value
 
-    def _read_extension(self, head: int) -> Any:
-        length = _FIXED_EXTENSIONS.get(head)
-        length = self._unpack_number(_EXTENSION_LENGTHS[head]) if length is None else length
+    def _read_extension(self, first_byte: int) -> Any:
+        length = _FIXED_EXTENSIONS.get(first_byte)
+        length = self._unpack_number(_EXTENSION_LENGTHS[first_byte]) if length is None else length
         (code,) = struct.unpack(">b", self._take_bytes(1))
         content = bytes(self._take_bytes(length))
         if code in _NAMED_EXTENSIONS or code in (_ARRAY_EXTENSION, _SNAPSHOT_EXTENSION):

@@ -134,14 +134,14 @@ def _parse_counts_beside_models(usage: Mapping[str, Any]) -> TokenCounts:
     return TokenCounts(*counts, max(totals, default=None))
 
 
-def _sum_counts(models: Sequence[TokenCounts]) -> TokenCounts:
+def _sum_counts(counts: Sequence[TokenCounts]) -> TokenCounts:
     """Add the counts that are known; a total that is too large to be one of tokens is unknown."""
-    total = _sum_known(tuple(model.total for model in models))
+    total = _sum_known(tuple(each.total for each in counts))
     return TokenCounts(
-        _sum_known(tuple(model.input for model in models)),
-        _sum_known(tuple(model.output for model in models)),
-        _sum_known(tuple(model.cache_read for model in models)),
-        _sum_known(tuple(model.cache_write for model in models)),
+        _sum_known(tuple(each.input for each in counts)),
+        _sum_known(tuple(each.output for each in counts)),
+        _sum_known(tuple(each.cache_read for each in counts)),
+        _sum_known(tuple(each.cache_write for each in counts)),
         total if is_token_count(total) else None,
     )
 

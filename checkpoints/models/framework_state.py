@@ -58,7 +58,9 @@ def _decode_and_verify_content(row: Any, base: str | None) -> bytes:
         raise ValueError("its content is not bytes")
     content = bytes(row.content)
     if base is not None:
-        content = compression.decompress_difference(content, compression.build_base_from_message(row.type, base))
+        content = compression.decompress_difference(
+            content, compression.build_compression_base_from_message(row.type, base)
+        )
     elif row.compressed:
         content = compression.decompress(content)
     if digests.digest_blob(row.type, content) != row.digest:

@@ -50,7 +50,7 @@ def build_content_columns(type_: str, content: bytes, messages: Sequence[StoredM
         raise TooLarge(f"A value of the format {type_!r}", len(content), MAX_VALUE_BYTES)
     if len(content) >= compression.MIN_COMPRESSED_SIZE:
         for message in messages:
-            base = compression.build_base_from_message(type_, message.body)
+            base = compression.build_compression_base_from_message(type_, message.body)
             if not _contains_samples_of_base(content, base):
                 continue
             difference = compression.compress_difference(content, base)
