@@ -25,7 +25,7 @@ def discard_all_undecided_calls(store: Store, session_id: str) -> None:
 def discard_undecided_calls_of_task(
     store: Store,
     row: Session,
-    place: tuple[str, str, str],
+    task_key: tuple[str, str, str],
     position: int,
     list_interrupt_keys: Callable[[Sequence[EncodedValue]], Collection[str]],
 ) -> None:
@@ -34,13 +34,13 @@ def discard_undecided_calls_of_task(
     Args:
         store: State of the client.
         row: Session, locked.
-        place: Namespace, identifier of the state, and identifier of the task.
+        task_key: Namespace, identifier of the state, and identifier of the task.
         position: Position at which tasks write their interrupts.
         list_interrupt_keys: Function that lists the beginnings of the keys of the calls that such writes ask about.
 
     Raises what `state_store.save_state_and_transcript_version` raises.
     """
-    value = state_store.load_value_of_task_write(store, row, *place, position)
+    value = state_store.load_value_of_task_write(store, row, *task_key, position)
     keys = [] if value is None else list_interrupt_keys([value])
     if keys:
         framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, keys=keys)

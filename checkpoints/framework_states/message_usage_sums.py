@@ -45,7 +45,7 @@ def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, An
         if "usage" in message and (counts := parse_token_counts(message["usage"])).total
     ]
     usage = parse_json(before) if before else {}
-    if not added or not _is_sum_with_models(usage):
+    if not added or not _has_only_token_sums_and_models(usage):
         return UNCHANGED
     by_model = dict(usage.get(_BY_MODEL, {}))
     for model, counts in added:
@@ -55,15 +55,19 @@ def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, An
     return {**usage, **({_BY_MODEL: by_model} if by_model else {})}
 
 
-def _is_sum_with_models(usage: Any) -> TypeGuard[dict[str, Any]]:
+def _has_only_token_sums_and_models(usage: Any) -> TypeGuard[dict[str, Any]]:
     if not isinstance(usage, dict):
         return False
     by_model = usage.get(_BY_MODEL, {})
     sums = {name: count for name, count in usage.items() if name != _BY_MODEL}
-    return _is_sum(sums) and isinstance(by_model, dict) and all(_is_sum(model) for model in by_model.values())
+    return (
+        _has_only_token_sums(sums)
+        and isinstance(by_model, dict)
+        and all(_has_only_token_sums(model) for model in by_model.values())
+    )
 
 
-def _is_sum(counts: Any) -> bool:
+def _has_only_token_sums(counts: Any) -> bool:
     return (
         isinstance(counts, dict)
         and counts.keys() <= _SUM_NAMES

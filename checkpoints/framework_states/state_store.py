@@ -172,7 +172,7 @@ def lock_or_create_session(
         for source_id in sorted(source_ids):
             if source_id > session_id:
                 look_up_and_lock_rows.lock_session(store, source_id)
-        _require_writable_by_framework(store, row, description)
+        _mark_framework_and_require_unfinished(store, row, description)
         save_version.require_session_ends_with_newest_version(store.using, row)
         owned_session = store.find_owned_session(session_id)
         if owned_session is None:
@@ -188,7 +188,7 @@ def lock_or_create_session(
     store.remember_session_use(session_id)
 
 
-def _require_writable_by_framework(store: Store, row: Session, description: NewSessionFields | None) -> None:
+def _mark_framework_and_require_unfinished(store: Store, row: Session, description: NewSessionFields | None) -> None:
     """Require that a locked session has not ended, and is not one of another framework than the description's."""
     if description is not None:
         session_framework.mark_or_require_session_of_framework(store, row, description.framework)
@@ -472,14 +472,14 @@ def save_task_writes_and_interrupt_calls(
     _validate_namespace_and_ids(namespace, state_id)
     writer = BlobWriter()
     by_position = {write.position: _add_value_and_build_write_columns(write, writer) for write in writes}
-    place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
+    task_columns = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
         known = write_cached_session_in_one_statement.find_cached_session_writable_without_run(
             store, session_id, description
         )
         has_undecided_calls = known is not None and known.row.status == SessionStatus.NEEDS_REVIEW
         if (withdraw_calls is None or not has_undecided_calls) and _try_save_writes_of_cached_session(
-            store, known, place, task_path, by_position, writer
+            store, known, task_columns, task_path, by_position, writer
         ):
             return
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=True) as (
@@ -487,14 +487,14 @@ def save_task_writes_and_interrupt_calls(
         owned_session,
     ):
         writer.insert_blobs(store.using, row)
-        stored = state_rows.read_task_writes_to_replace_or_keep(store.using, row, **place, positions=by_position)
+        stored = state_rows.read_task_writes_to_replace_or_keep(store.using, row, **task_columns, positions=by_position)
         for position, write in stored.items():
             columns = by_position[position]
             if position < 0 and (write.channel, write.digest) != (columns["channel"], columns["digest"]):
                 rows = FrameworkWrite.objects.using(store.using).filter(pk=write.pk)
                 rows.update(task_path=task_path, **columns)
         added = [
-            {"position": position, "task_path": task_path, **place, **columns}
+            {"position": position, "task_path": task_path, **task_columns, **columns}
             for position, columns in sorted(by_position.items(), key=itemgetter(0))
             if position not in stored
         ]
@@ -515,7 +515,7 @@ def save_task_writes_and_interrupt_calls(
 def _try_save_writes_of_cached_session(
     store: Store,
     known: CachedSession | None,
-    place: Mapping[str, str],
+    task_columns: Mapping[str, str],
     task_path: str,
     by_position: Mapping[int, Mapping[str, Any]],
     writer: BlobWriter,
@@ -524,7 +524,7 @@ def _try_save_writes_of_cached_session(
     if known is None or not by_position or min(by_position) < 0:
         return False
     writes = [
-        {"position": position, "task_path": task_path, **place, **columns}
+        {"position": position, "task_path": task_path, **task_columns, **columns}
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
     rows = [state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_blob_rows()]

@@ -175,8 +175,8 @@ def try_write_rows_of_cached_session(
     return _build_and_cache_changed_session(store, session_id, known, status=status)
 
 
-def _count_rows_to_write(beside: Sequence[NewRows | ChangedRow]) -> int:
-    return sum(len(each.rows) if isinstance(each, NewRows) else 1 for each in beside)
+def _count_rows_to_write(rows: Sequence[NewRows | ChangedRow]) -> int:
+    return sum(len(each.rows) if isinstance(each, NewRows) else 1 for each in rows)
 
 
 def try_write_append_only_version_of_cached_session(

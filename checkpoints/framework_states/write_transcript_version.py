@@ -105,7 +105,7 @@ def write_version_of_content_or_none_if_unchanged(
     head, end = _branch_head_if_needed_and_build_end(store, row, head_before, operations, content)
     usage = message_usage_sums.add_usage_of_messages(
         save_version.parse_version_state(row.session_id, newest).usage,
-        [*_list_messages_not_repeated(store, head_before, end), *content.list_usage_beside_messages()],
+        [*_list_new_messages_with_usage(store, head_before, end), *content.list_usage_beside_messages()],
     )
     change = VersionChange(payload=content.payload, usage=usage)
     return write_version_and_answered_calls_if_changed(
@@ -235,7 +235,9 @@ def build_next_version_if_append_only(
     return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
 
 
-def _list_messages_not_repeated(store: Store, head_before: TranscriptHead, end: TranscriptEnd) -> list[dict[str, Any]]:
+def _list_new_messages_with_usage(
+    store: Store, head_before: TranscriptHead, end: TranscriptEnd
+) -> list[dict[str, Any]]:
     """List the new messages that state a usage, without those that were in the transcript before it was rewritten."""
     new = [(row.body, message) for row, message in zip(end.new, end.said, strict=False) if "usage" in message]
     first = end.length - len(end.new)
@@ -271,7 +273,7 @@ def _branch_head_if_needed_and_build_end(
     if content.transcript is None:
         kept = head
         if content.keep is not None and content.keep < head.length:
-            head = _branch_transcript(store, row, head, content.keep)
+            head = _create_branch_segment_and_move_head(store, row, head, content.keep)
             kept = replace(head, length=content.keep, chain=_read_chain_at_length(store, head, content.keep))
         end = save_version.build_transcript_end_with_added_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
@@ -282,7 +284,7 @@ def _branch_head_if_needed_and_build_end(
         repeated = save_version.count_results_repeated_after_edit(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
-        head = _branch_transcript(store, row, head, keep)
+        head = _create_branch_segment_and_move_head(store, row, head, keep)
     end = save_version.build_transcript_end_after_kept_messages(prepared, keep, None)
     return head, replace(end, said=[*end.said, *content.answers], repeated=repeated)
 
@@ -297,7 +299,7 @@ def _read_chain_at_length(store: Store, head: TranscriptHead, length: int) -> by
     return bytes(chain)
 
 
-def _branch_transcript(store: Store, row: Session, head: TranscriptHead, keep: int) -> TranscriptHead:
+def _create_branch_segment_and_move_head(store: Store, row: Session, head: TranscriptHead, keep: int) -> TranscriptHead:
     return move_head_to_segment(
         store, row, head, new_messages_and_segments.create_branch_segment(store.using, row.pk, head, keep)
     )
