@@ -98,7 +98,7 @@ class CodexReader:
             agent, labels = (f"codex/{role}", ("codex", "subagent")) if role else ("", ())
             session_id = self._context.choose_session_id(header.get("id"))
             self._builder = self._context.open_builder(
-                session_id, agent=agent, labels=labels, by_place=False, begins_alike=True
+                session_id, agent=agent, labels=labels, has_positional_keys=False, requires_same_first_message=True
             )
             self._id, self._copied = header.get("id"), CopiedHistory(line, header)
             if self._copied.parent_id and role:

@@ -103,12 +103,12 @@ def read_subagent_role_or_empty(meta: Body) -> str:
     return next((name for name in (*names, own_kind) if name), "subagent")
 
 
-def find_started_session_and_call_ids_or_empty(event: Body, call_ids: Mapping[str, str]) -> tuple[str, str]:
+def find_started_session_and_call_ids_or_empty(event: Body, tools_by_call_id: Mapping[str, str]) -> tuple[str, str]:
     """Return the session that a call has started as a subagent, and the call; empty texts for another event.
 
     Args:
         event: An event, or the item with the result of a call.
-        call_ids: Names of the tools of the calls so far, by the id of the call.
+        tools_by_call_id: Names of the tools of the calls so far, by the id of the call.
     """
     kind = get_text_field_or_empty(event, "type")
     if kind == "sub_agent_activity" and event.get("kind") == "started":
@@ -116,7 +116,7 @@ def find_started_session_and_call_ids_or_empty(event: Body, call_ids: Mapping[st
     if kind == "collab_agent_spawn_end":
         return get_text_field_or_empty(event, "new_thread_id"), get_text_field_or_empty(event, "call_id")
     call_id = get_text_field_or_empty(event, "call_id")
-    if kind == "function_call_output" and call_ids.get(call_id) == "spawn_agent":
+    if kind == "function_call_output" and tools_by_call_id.get(call_id) == "spawn_agent":
         return get_text_field_or_empty(_parse_json_object_or_empty(event.get("output")), "agent_id"), call_id
     return "", ""
 

@@ -85,7 +85,7 @@ class GeminiReader:
             session_id = self._context.choose_session_id(header.get("sessionId"))
             is_subagent = header.get("kind") == "subagent"
             agent, labels = ("gemini-cli/subagent", ("gemini-cli", "subagent")) if is_subagent else ("", ())
-            builder = self._context.open_builder(session_id, agent=agent, labels=labels, by_place=False)
+            builder = self._context.open_builder(session_id, agent=agent, labels=labels, has_positional_keys=False)
             folder = self._context.path.parent if self._context.path is not None else None
             if is_subagent and folder is not None and folder.parent.name == "chats":  # chats/<parent>/<subagent>.jsonl
                 builder.origin.parent_session_id = self._context.choose_session_id(folder.name)

@@ -79,8 +79,10 @@ def import_transcripts(
     report.refused += map(build_unreadable_folder_refusal, unreadable)
     if session_id is not None and not path.is_file():
         raise InvalidInput("A session_id names one file; a folder's sessions are called like its files.")
-    folder = IncrementalFileImport(checkpointer.store, options, report)
-    import_files_unless_unchanged(folder, path, files, progress, skip_unchanged=skip_unchanged, workers=workers)
+    incremental_import = IncrementalFileImport(checkpointer.store, options, report)
+    import_files_unless_unchanged(
+        incremental_import, path, files, progress, skip_unchanged=skip_unchanged, workers=workers
+    )
     return report
 
 
@@ -99,7 +101,7 @@ def _import_values_from_memory(
 
 
 def import_files_unless_unchanged(
-    folder: IncrementalFileImport,
+    incremental_import: IncrementalFileImport,
     path: Path,
     files: Sequence[SourceFile],
     progress: Progress | None,
@@ -108,17 +110,19 @@ def import_files_unless_unchanged(
     workers: int | None = 1,
 ) -> None:
     """Import the files of `path`, by several processes if there are several; raise what refuses the only one."""
-    unchanged = folder.collect_paths_of_unchanged_files(files) if skip_unchanged else set[Path]()
-    folder.report.unchanged = len(unchanged)
+    unchanged = incremental_import.collect_paths_of_unchanged_files(files) if skip_unchanged else set[Path]()
+    incremental_import.report.unchanged = len(unchanged)
     changed = [file for file in files if file.path not in unchanged]
-    import_files_in_processes_or_one_by_one(folder, changed, progress, is_single=path.is_file(), workers=workers)
-    report = folder.report
+    import_files_in_processes_or_one_by_one(
+        incremental_import, changed, progress, is_single=path.is_file(), workers=workers
+    )
+    report = incremental_import.report
     if not (report.sessions or report.refused or report.unchanged or report.files):
         raise NothingToImport(path, "no file in it is a transcript of a known format")
 
 
 def import_files_in_processes_or_one_by_one(
-    folder: IncrementalFileImport,
+    incremental_import: IncrementalFileImport,
     changed: Sequence[SourceFile],
     progress: Progress | None,
     *,
@@ -126,14 +130,19 @@ def import_files_in_processes_or_one_by_one(
     workers: int | None,
 ) -> None:
     """Import files without asking whether they have changed, by several processes if there are several."""
-    using = folder.store.using
+    using = incremental_import.store.using
     number = choose_number_of_workers(using, changed) if workers is None else workers
     try:
         if number > 1 and len(changed) > 1 and can_forked_processes_use_database(using):
             close_connections_and_import_in_processes(
-                folder.store, folder.options, folder.report, changed, progress, workers=number
+                incremental_import.store,
+                incremental_import.options,
+                incremental_import.report,
+                changed,
+                progress,
+                workers=number,
             )
         else:
-            folder.import_files_in_this_process(changed, progress, is_single=is_single)
+            incremental_import.import_files_in_this_process(changed, progress, is_single=is_single)
     finally:
-        folder.save_queued_imported_file_rows()
+        incremental_import.save_queued_imported_file_rows()

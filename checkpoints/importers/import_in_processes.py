@@ -279,23 +279,23 @@ def _import_files_in_one_transaction(
     opened: dict[int, tuple[IncrementalFileImport, FileImport]] = {}
     batch = NewSessionBatch(store)
     for number, file in enumerate(files):
-        folder = IncrementalFileImport(store, options, ImportReport(), batch=batch)
+        incremental_import = IncrementalFileImport(store, options, ImportReport(), batch=batch)
         if not is_internal_subagent_file(file.path):
             with suppress(*UNEXPECTED_CONTENT), batch.collect_file_sessions_or_roll_back(number):
-                opened[number] = folder, folder.read_into_file_import(file)
+                opened[number] = incremental_import, incremental_import.read_into_file_import(file)
     reports: dict[int, ImportReport] = {}
     rows: list[ImportedFile] = []
     with database_operation(store.using), transaction.atomic(using=store.using):
-        for number, (folder, file_import) in opened.items():
+        for number, (incremental_import, file_import) in opened.items():
             try:
                 with batch.collect_file_sessions_or_roll_back(number):
-                    folder.flush_and_queue_imported_file_row(file_import)
+                    incremental_import.flush_and_queue_imported_file_row(file_import)
             except UNEXPECTED_CONTENT:
                 if transaction.get_rollback(using=store.using):
                     raise
             else:
-                rows += folder.take_queued_imported_file_rows()
-                reports[number] = folder.report
+                rows += incremental_import.take_queued_imported_file_rows()
+                reports[number] = incremental_import.report
         batch.insert_sessions()
         save_imported_file_rows(store, rows)
     return reports
@@ -307,13 +307,15 @@ def _import_single_file_with_retries(
     """Import one file, again if another process is in the way. `read_before` is the number of bytes read before it."""
     refused = ImportReport()
     for _ in range(_ATTEMPTS):
-        folder = IncrementalFileImport(store, options, ImportReport(), obstacles=_OBSTACLES)
+        incremental_import = IncrementalFileImport(store, options, ImportReport(), obstacles=_OBSTACLES)
         try:
-            folder.import_file_or_report_refusal(file, lambda offset: on_read(read_before + offset), is_single=False)
+            incremental_import.import_file_or_report_refusal(
+                file, lambda offset: on_read(read_before + offset), is_single=False
+            )
         except _OBSTACLES as error:
             refused.refused = [RefusedFile(file.path_text, str(error), is_temporary=True)]
         else:
             with suppress(StorageError):  # then the file is read again next time, which changes nothing
-                folder.save_queued_imported_file_rows()
-            return folder.report
+                incremental_import.save_queued_imported_file_rows()
+            return incremental_import.report
     return refused

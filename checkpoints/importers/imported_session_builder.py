@@ -34,7 +34,7 @@ from checkpoints.importers.imported_session_rows import (
 )
 from checkpoints.importers.path_text import format_path
 from checkpoints.importers.price_table import PriceTable
-from checkpoints.importers.prompt_title import build_title_from_prompt
+from checkpoints.importers.prompt_title import build_title_and_detect_instructions
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
 from checkpoints.store.database_client_state import Store
@@ -137,8 +137,8 @@ class ImportContext:
         *,
         agent: str = "",
         labels: tuple[str, ...] = (),
-        by_place: bool = True,
-        begins_alike: bool | None = None,
+        has_positional_keys: bool = True,
+        requires_same_first_message: bool | None = None,
     ) -> TranscriptBuilder:
         """Open the builder of a session; for the last two options see `TranscriptRecorder`. Raises `ImportRefused`.
 
@@ -159,8 +159,10 @@ class ImportContext:
             self.report,
             otherwise=self.modified_at,
             live=self.live,
-            by_place=by_place,
-            begins_alike=by_place if begins_alike is None else begins_alike,
+            has_positional_keys=has_positional_keys,
+            requires_same_first_message=has_positional_keys
+            if requires_same_first_message is None
+            else requires_same_first_message,
             prices=self.prices,
             open_writer=self.open_writer,
         )
@@ -218,7 +220,7 @@ class TranscriptBuilder:
         if not isinstance(title, str) or source in self._titles:
             return
         if source in {"prompt", "answer"}:
-            title, is_instruction = build_title_from_prompt(title)
+            title, is_instruction = build_title_and_detect_instructions(title)
             source = "instruction" if is_instruction and source == "prompt" else source
         if source == "answer" and len(title.split()) < _MIN_WORDS_OF_ANSWER:
             return

@@ -81,9 +81,9 @@ class SessionEnd:
     cost: Cost
 
 
-def make_valid_session_id(told: str, *parts: str) -> str:
+def make_valid_session_id(own_name: str, *parts: str) -> str:
     """Make a session id from a transcript's own name; if that is not a valid one, from a digest of it."""
-    name = "/".join([told, *parts])
+    name = "/".join([own_name, *parts])
     try:
         return validate_id("session id", name)
     except InvalidIdentifier:

@@ -90,9 +90,9 @@ class OpenTelemetryReader:
         """Write everything read so far. Spans that follow belong to the same traces, so these are kept."""
         spans = [replace(span) for span in self._spans.values()]
         spans += [
-            _build_model_span_from_log_events(place, events)
-            for place, events in self._logged.events.items()
-            if place not in self._spans
+            _build_model_span_from_log_events(ids, events)
+            for ids, events in self._logged.events.items()
+            if ids not in self._spans
         ]
         for span in spans:
             _set_missing_messages_from_log_events(span, self._logged.events.get((span.trace, span.id), ()))
@@ -222,10 +222,12 @@ def _set_missing_messages_from_events(span: Span, events: list[tuple[str, Body]]
         span.outputs = [{"role": "assistant", **choice} if isinstance(choice, dict) else choice for choice in choices]
 
 
-def _build_model_span_from_log_events(place: tuple[str, str], events: Sequence[LogEvent]) -> Span:
+def _build_model_span_from_log_events(trace_and_span_ids: tuple[str, str], events: Sequence[LogEvent]) -> Span:
     """Build the request to a model whose span is not in the file, from the attributes of its events."""
     times = [event.at for event in events if event.at is not None]
-    span = _read_span({"traceId": place[0], "spanId": place[1], "name": events[-1].name}, events[0].resource)
+    span = _read_span(
+        {"traceId": trace_and_span_ids[0], "spanId": trace_and_span_ids[1], "name": events[-1].name}, events[0].resource
+    )
     attributes = {name: value for event in events for name, value in event.attributes.items()}
     span.kind, span.start, span.end = "model", min(times, default=None), max(times, default=None)
     span.model, span.tokens = str(find_fact_in_attributes(attributes, "model") or ""), read_token_counts(attributes)

@@ -94,7 +94,9 @@ class PiReader:
     def _get_or_open_builder(self, entry: Body) -> TranscriptBuilder:
         if self._builder is None:
             own_id = entry.get("id") if entry.get("type") == "session" else ""
-            self._builder = self._context.open_builder(self._context.choose_session_id(own_id), by_place=False)
+            self._builder = self._context.open_builder(
+                self._context.choose_session_id(own_id), has_positional_keys=False
+            )
         return self._builder
 
     def _add_entry_message_after_parent(self, builder: TranscriptBuilder, entry: Body, body: Body, **facts: Any) -> str:

@@ -46,12 +46,12 @@ _GENERATED_NAME: Final = re.compile(
 )
 
 
-def is_chosen_span_name(name: str) -> bool:
+def is_custom_span_name(name: str) -> bool:
     """Return whether somebody chose a name for a trace or its span, instead of the program that wrote it."""
     return _GENERATED_NAME.fullmatch(name.strip()) is None
 
 
-def build_title_from_prompt(text: str) -> tuple[str, bool]:
+def build_title_and_detect_instructions(text: str) -> tuple[str, bool]:
     """Build the title of a session from a prompt: its first sentence without markup, cut at a word.
 
     Args:
@@ -63,11 +63,11 @@ def build_title_from_prompt(text: str) -> tuple[str, bool]:
     """
     written = _remove_program_elements(text[:_MAX_TEXT_LENGTH]).strip()
     if any(pattern.match(written) for pattern in (_PERSON_MARK, _OTHER_MARK, _INSTRUCTIONS)):
-        written = _get_first_words_of_person(written) or written
+        written = _extract_first_message_of_person(written) or written
     return _shorten_to_first_sentence(written), bool(_INSTRUCTIONS.match(written))
 
 
-def _get_first_words_of_person(conversation: str) -> str:
+def _extract_first_message_of_person(conversation: str) -> str:
     """Return what follows the first name of a person in a conversation of one text; empty if there is none."""
     mark = _PERSON_MARK.search(conversation)
     if mark is None:

@@ -16,7 +16,7 @@ from checkpoints.formats import parse_message_parts
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 from checkpoints.importers.normalized_span import Span
-from checkpoints.importers.prompt_title import is_chosen_span_name
+from checkpoints.importers.prompt_title import is_custom_span_name
 from checkpoints.importers.span_messages import build_message_fingerprint, parse_span_messages
 from checkpoints.importers.tool_span_search import ToolSpanSearch
 
@@ -239,10 +239,10 @@ def import_span_sessions(
         agent = next((span.agent for span in members if span.agent), "")
         builder = context.open_builder(session_id, agent=agent)
         if title := titles.get(trace):
-            builder.note_title_candidate(title, "given" if is_chosen_span_name(title) else "operation")
+            builder.note_title_candidate(title, "given" if is_custom_span_name(title) else "operation")
         for span in members:
             if not span.parent and span.kind != "tool":
-                builder.note_title_candidate(span.name, "span" if is_chosen_span_name(span.name) else "operation")
+                builder.note_title_candidate(span.name, "span" if is_custom_span_name(span.name) else "operation")
         builder.facts |= facts.get(trace, {})
         SpanSession(builder, members).add_all_spans_and_flush()
 

@@ -34,8 +34,9 @@ _LONGEST_PAUSE: Final = timedelta(hours=1)
 class TranscriptRecorder:
     """Recorder of one imported session. Existing messages are recognised by their keys and not written again.
 
-    `by_place`: keys stand for a position in the transcript, so that only those in its current form count as known.
-    `begins_alike`: another file of the session has to begin with the same message, or it is refused.
+    `has_positional_keys`: keys stand for a position in the transcript, so that only those in its current form count as
+    known.
+    `requires_same_first_message`: another file of the session has to begin with the same message, or it is refused.
     `otherwise` is the time of a transcript that has no times. Raises `ImportRefused` if the session is not one that an
     import may extend, and `ImportOvertaken` if another process writes to it meanwhile.
     """
@@ -48,8 +49,8 @@ class TranscriptRecorder:
         *,
         otherwise: datetime,
         live: bool = False,
-        by_place: bool = False,
-        begins_alike: bool = False,
+        has_positional_keys: bool = False,
+        requires_same_first_message: bool = False,
         prices: PriceTable | None = None,
         open_writer: Callable[[Store, TranscriptOrigin], ImportWriter] = ImportWriter,
     ) -> None:
@@ -61,9 +62,13 @@ class TranscriptRecorder:
         self._writer.load_existing_transcript(self._calls)
         self.path = self._writer.path
         self._index = {place.key: number for number, place in enumerate(self.path)}
-        self._elsewhere = set[str]() if by_place else self._writer.known
+        self._elsewhere = set[str]() if has_positional_keys else self._writer.known
         self._turn, self._turns = ImportedTurn(), list[ImportedTurn]()
-        self._by_place, self._begins_alike, self._live = by_place, begins_alike, live
+        self._has_positional_keys, self._requires_same_first_message, self._live = (
+            has_positional_keys,
+            requires_same_first_message,
+            live,
+        )
         self._otherwise = otherwise
         self._first: datetime | None = None
         self._newest: datetime | None = None
@@ -170,7 +175,7 @@ class TranscriptRecorder:
     def _require_same_source_file(self, message: ImportedMessage) -> None:
         """Refuse another file of the same name: its transcript begins differently."""
         origin, path = self.origin, self._writer.source_path
-        if not self._begins_alike or not self.path or self.has_message(message.key):
+        if not self._requires_same_first_message or not self.path or self.has_message(message.key):
             return
         if path and origin.source_path and path != origin.source_path:
             raise ImportRefused(origin.session_id, f"it was imported from {path}, which begins differently")
@@ -193,7 +198,7 @@ class TranscriptRecorder:
             self._end_turn_and_write_batch_if_full()
             for place in self.path[keep:]:
                 del self._index[place.key]
-                if not self._by_place:
+                if not self._has_positional_keys:
                     self._elsewhere.add(place.key)
             del self.path[keep:]
             self._turn.keep = keep

@@ -57,7 +57,7 @@ class FolderWatch:
         self._workers = workers
         self.path = Path(path).expanduser()
         self.report = ImportReport()
-        self._folder = IncrementalFileImport(checkpointer.store, options or ImportOptions(), self.report)
+        self._incremental_import = IncrementalFileImport(checkpointer.store, options or ImportOptions(), self.report)
         self._known: dict[Path, tuple[int, int]] = {}
         self._open: OrderedDict[Path, FileImport] = OrderedDict()
         self._live: set[Path] = set()
@@ -87,7 +87,7 @@ class FolderWatch:
         try:
             with self._report_failures_and_retry_files_later(files):
                 import_files_unless_unchanged(
-                    self._folder, self.path, files, progress, skip_unchanged=True, workers=self._workers
+                    self._incremental_import, self.path, files, progress, skip_unchanged=True, workers=self._workers
                 )
         except NothingToImport:
             pass  # the files may get their first lines later
@@ -125,7 +125,9 @@ class FolderWatch:
     def _import_many_files(self, files: Sequence[SourceFile]) -> None:
         """Import many files at once, by several processes if they are worth it."""
         with self._report_failures_and_retry_files_later(files):
-            import_files_in_processes_or_one_by_one(self._folder, files, None, is_single=False, workers=self._workers)
+            import_files_in_processes_or_one_by_one(
+                self._incremental_import, files, None, is_single=False, workers=self._workers
+            )
         now = clock.now()
         self._live |= {file.path for file in files if file.was_changed_recently(now)}
 
@@ -176,9 +178,11 @@ class FolderWatch:
             ):
                 opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
                 sessions = opened.import_unread_values()
-                self._folder.queue_row_of_imported_file(file, opened.format.name, sessions, live=opened.is_live)
+                self._incremental_import.queue_row_of_imported_file(
+                    file, opened.format.name, sessions, live=opened.is_live
+                )
             else:
-                opened = self._folder.import_file_or_raise(file)
+                opened = self._incremental_import.import_file_or_raise(file)
         except FormatRefused:
             return  # a new file may have no line yet; it is tried again when it grows
         except TEMPORARY_ERRORS:
@@ -186,7 +190,7 @@ class FolderWatch:
         except UNEXPECTED_CONTENT as error:
             self.report.refused.append(RefusedFile(file.path_text, str(error)))
             return
-        self._folder.save_queued_imported_file_rows()
+        self._incremental_import.save_queued_imported_file_rows()
         (self._live.add if opened.is_live else self._live.discard)(file.path)
         if opened.is_live:
             self._open[file.path] = opened

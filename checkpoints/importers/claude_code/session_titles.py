@@ -7,7 +7,7 @@ from collections.abc import Container
 from checkpoints.importers.claude_code import parse_line
 from checkpoints.importers.claude_code.parse_line import Line
 from checkpoints.importers.imported_session_builder import TranscriptBuilder
-from checkpoints.importers.prompt_title import build_title_from_prompt
+from checkpoints.importers.prompt_title import build_title_and_detect_instructions
 
 _MAX_TEXT_LENGTH = 4000
 _MAX_SUMMARIES = 20
@@ -37,7 +37,9 @@ class SessionTitles:
                 ("command", parse_line.extract_slash_command_or_empty(content)),
             ):
                 if name not in self._titles and (title := parse_line.remove_inserted_elements(text[:_MAX_TEXT_LENGTH])):
-                    self._titles[name] = build_title_from_prompt(title)[0] or title if name == "prompt" else title
+                    self._titles[name] = (
+                        build_title_and_detect_instructions(title)[0] or title if name == "prompt" else title
+                    )
 
     def choose_and_set_title(self, builder: TranscriptBuilder, keys: Container[str]) -> None:
         """Set the title of the session; `keys` are those of its lines.

@@ -94,8 +94,8 @@ class ClaudeCodeReader:
 
     def _get_or_start_conversation(self, name: str) -> ConversationImport:
         if name not in self._conversations:
-            side = f"{_AGENT_PREFIX}{self._agent_id}" if self._agent_id else name
-            self._conversations[name] = self._start_conversation_import(side)
+            subagent_name = f"{_AGENT_PREFIX}{self._agent_id}" if self._agent_id else name
+            self._conversations[name] = self._start_conversation_import(subagent_name)
         return self._conversations[name]
 
     def _get_main_session_id_of_file(self) -> str:
@@ -105,34 +105,36 @@ class ClaudeCodeReader:
             return folders[0].parent.name if folders else self._session_id
         return self._path.stem if _UUID_PATTERN.fullmatch(self._path.stem) else self._session_id
 
-    def _start_conversation_import(self, side: str) -> ConversationImport:
+    def _start_conversation_import(self, subagent_name: str) -> ConversationImport:
         context, parent_id = self._context, self._get_main_session_id_of_file()
-        if not side:
-            builder = context.open_builder(context.choose_session_id(parent_id), labels=(AGENT_NAME,), by_place=False)
+        if not subagent_name:
+            builder = context.open_builder(
+                context.choose_session_id(parent_id), labels=(AGENT_NAME,), has_positional_keys=False
+            )
             builder.facts["project"] = self._path.parent.name
             return ConversationImport(builder, SessionTitles())
         kind = parse_line.get_text_or_empty(self._about.get("agentType")) or "subagent"
         builder = context.open_builder(
-            context.choose_session_id(parent_id, side),
+            context.choose_session_id(parent_id, subagent_name),
             agent=f"{AGENT_NAME}/{kind}",
             labels=(AGENT_NAME, "subagent"),
-            by_place=False,
+            has_positional_keys=False,
         )
         builder.origin.parent_session_id = context.choose_session_id(parent_id)
-        builder.facts |= {"project": self._path.parent.name, "subagent": self._about or {"id": side}}
+        builder.facts |= {"project": self._path.parent.name, "subagent": self._about or {"id": subagent_name}}
         return ConversationImport(builder, SessionTitles(parse_line.get_text_or_empty(self._about.get("description"))))
 
     def _note_call_that_started_subagent(self, line: Line) -> None:
         """Note which call started which subagent, in the metadata of the parent."""
         result, call_id = line.get("toolUseResult"), parse_line.get_first_result_call_id_or_empty(line)
         agent = result.get("agentId") if isinstance(result, dict) else None
-        side = f"{_AGENT_PREFIX}{agent}" if isinstance(agent, str) and agent else ""
-        if not side and isinstance(line.get("parentToolUseId"), str):
-            side, call_id = f"{_AGENT_PREFIX}{line['agentId']}", line["parentToolUseId"]
-        if not side or not call_id or self._agent_id:
+        subagent_name = f"{_AGENT_PREFIX}{agent}" if isinstance(agent, str) and agent else ""
+        if not subagent_name and isinstance(line.get("parentToolUseId"), str):
+            subagent_name, call_id = f"{_AGENT_PREFIX}{line['agentId']}", line["parentToolUseId"]
+        if not subagent_name or not call_id or self._agent_id:
             return
         links = self._get_or_start_conversation("").builder.facts.setdefault("subagents", {})
-        links.setdefault(self._context.choose_session_id(self._get_main_session_id_of_file(), side), call_id)
+        links.setdefault(self._context.choose_session_id(self._get_main_session_id_of_file(), subagent_name), call_id)
 
     @property
     def conversations(self) -> Collection[ConversationImport]:

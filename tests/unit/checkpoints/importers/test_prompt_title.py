@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkpoints.importers.prompt_title import build_title_from_prompt, is_chosen_span_name
+from checkpoints.importers.prompt_title import build_title_and_detect_instructions, is_custom_span_name
 
 ENVIRONMENT = "<environment_context>\n<cwd>/srv</cwd>\n</environment_context>"
 
@@ -33,17 +33,17 @@ ENVIRONMENT = "<environment_context>\n<cwd>/srv</cwd>\n</environment_context>"
     ],
 )
 def test_title_of_a_prompt_is_its_first_sentence(prompt: str, title: str) -> None:
-    assert build_title_from_prompt(prompt) == (title, False)
+    assert build_title_and_detect_instructions(prompt) == (title, False)
 
 
 def test_prompt_that_tells_the_model_who_it_is_says_so() -> None:
     prompt = "You are a helpful assistant that knows the weather. Be brief."
-    assert build_title_from_prompt(prompt) == ("You are a helpful assistant that knows the weather.", True)
+    assert build_title_and_detect_instructions(prompt) == ("You are a helpful assistant that knows the weather.", True)
 
 
 @pytest.mark.parametrize("name", ["Refund", "joke-generator", "Answer the customer", "Chat with Ann"])
 def test_name_that_somebody_chose_is_recognised(name: str) -> None:
-    assert is_chosen_span_name(name)
+    assert is_custom_span_name(name)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_name_that_somebody_chose_is_recognised(name: str) -> None:
     ],
 )
 def test_name_that_a_program_gives_to_all_spans_is_recognised(name: str) -> None:
-    assert not is_chosen_span_name(name)
+    assert not is_custom_span_name(name)
