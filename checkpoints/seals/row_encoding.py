@@ -69,14 +69,14 @@ _KINDS_OF_FIELDS: Final[dict[type[models.Field[Any, Any]], str]] = {
 }
 
 
-def _refuse_value(value: Any) -> str:
+def _raise_type_error_for_value(value: Any) -> str:
     raise TypeError(type(value).__name__)
 
 
 _GLOBALS: Final[dict[str, Any]] = {
     "encode_integer": int.__repr__,
     "count": str.__len__,
-    "refuse": _refuse_value,
+    "refuse": _raise_type_error_for_value,
     "EPOCH": _EPOCH,
     "MICROSECOND": _MICROSECOND,
     "TYPE_ERRORS": _TYPE_ERRORS,

@@ -53,7 +53,7 @@ class SealingQuerySet(CheckedInsertQuerySet[SomeModel]):
             _lock_sessions_of_rows(self, keys)
             changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
             for session_pk, seal in self.order_by().values_list("session_id", "row_seal"):
-                changes[session_pk].add(self.model, seal, None)
+                changes[session_pk].add_row_change(self.model, seal, None)
             deleted = super().delete()
             session_heads.apply_row_changes_to_heads(self.db, changes, keys)
         return deleted
@@ -206,7 +206,7 @@ def _add_rows_to_heads(model: type[models.Model], using: str, rows: Sequence[Any
         return
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     for row in rows:
-        changes[row.session_id].add(model, None, row.row_seal)
+        changes[row.session_id].add_row_change(model, None, row.row_seal)
     session_heads.apply_row_changes_to_heads(using, changes, keys)
 
 
@@ -262,7 +262,7 @@ def _seal_rows_and_update_heads(
     if model is session_heads.get_session_model():
         sessions = list(_select_rows_with_plain_queryset(model, using, pks))
         _require_values_stored(sessions, written)
-        return {row.pk: _write_next_session_head(row, using, keys) for row in sessions}
+        return {row.pk: _write_next_session_head_and_get_seal(row, using, keys) for row in sessions}
     seals = {}
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     is_counted = counted and _is_counted_in_session_head(model)
@@ -271,7 +271,7 @@ def _seal_rows_and_update_heads(
     for row in rows:
         seals[row.pk] = row_seals.compute_row_seal(keys, row)
         if is_counted:
-            changes[row.session_id].add(model, row.row_seal, seals[row.pk])
+            changes[row.session_id].add_row_change(model, row.row_seal, seals[row.pk])
         row.row_seal = seals[row.pk]
     models.QuerySet(model, using=using).bulk_update(rows, ["row_seal"], batch_size=_SEALS_PER_STATEMENT)
     session_heads.apply_row_changes_to_heads(using, changes, keys)
@@ -311,7 +311,7 @@ def _convert_buffer_to_bytes(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
 
 
-def _write_next_session_head(row: Any, using: str, keys: SealKeys) -> bytes:
+def _write_next_session_head_and_get_seal(row: Any, using: str, keys: SealKeys) -> bytes:
     head = session_heads.build_unverified_head(row, keys)
     newest_seal = session_heads.find_newest_version_seal_after_change(using, head, RowChanges())
     head = head.compute_next_head(keys, 0, {"newest_seal": newest_seal})

@@ -104,11 +104,11 @@ class RowChanges:
     removed: list[CountedRow] = field(default_factory=list)
     added: list[CountedRow] = field(default_factory=list)
 
-    def add(self, model: type[models.Model], old: bytes | None, new: bytes | None) -> None:
-        if old:
-            self.removed.append((model, bytes(old)))
-        if new:
-            self.added.append((model, bytes(new)))
+    def add_row_change(self, model: type[models.Model], old_seal: bytes | None, new_seal: bytes | None) -> None:
+        if old_seal:
+            self.removed.append((model, bytes(old_seal)))
+        if new_seal:
+            self.added.append((model, bytes(new_seal)))
 
     def compute_difference(self, keys: SealKeys) -> int:
         """Return what the write adds to the sum of rows."""

@@ -154,18 +154,18 @@ class FileWitness:
         except OSError as error:
             raise WitnessMissing(str(self.path), type(error).__name__) from error
         end = content.rfind(b"\n") + 1  # a line whose process was stopped while it wrote announced no commit
-        place = self._read_to
+        offset = self._read_to
         for line in content[:end].splitlines(keepends=True):
-            self._apply_line(line, place)
-            place += len(line)
-        self._read_to = place
+            self._apply_line(line, offset)
+            offset += len(line)
+        self._read_to = offset
 
-    def _apply_line(self, line: bytes, place: int) -> None:
-        """Take the line at byte `place` into account."""
+    def _apply_line(self, line: bytes, offset: int) -> None:
+        """Take the line at byte `offset` into account."""
         try:
             record = parse_and_verify_record(line)
         except ValueError as error:
-            raise WitnessDamaged(str(self.path), place) from error
+            raise WitnessDamaged(str(self.path), offset) from error
         if record is not None:
             kind, head = record
             self._sessions.setdefault(head.name, WitnessedSession()).apply_record(kind, head)

@@ -79,21 +79,21 @@ class FolderWitness:
 
     def list_session_names(self) -> list[str]:
         self._require_mark_file()
-        matches = (_SESSION_FOLDER.fullmatch(place.name) for place in self.path.iterdir() if place.is_dir())
+        matches = (_SESSION_FOLDER.fullmatch(folder.name) for folder in self.path.iterdir() if folder.is_dir())
         return [f"{match[1]}:{match[2]}" for match in matches if match]
 
     def _write_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         self._require_mark_file()
-        content, place = encode_record_with_mac(kind, head), self._get_session_folder_path(head.name)
+        content, folder = encode_record_with_mac(kind, head), self._get_session_folder_path(head.name)
         with self._lock:
             known = self._read_and_apply_new_files(head.name)
             try:
-                place.mkdir(mode=0o700, exist_ok=True)
-                number = _write_next_record_file(place, known.read, content, sync=sync)
+                folder.mkdir(mode=0o700, exist_ok=True)
+                number = _write_next_record_file(folder, known.read, content, sync=sync)
             except FileNotFoundError as error:
-                raise WitnessMissing(str(place), type(error).__name__) from error
+                raise WitnessMissing(str(folder), type(error).__name__) from error
             except OSError as error:
-                raise WitnessUnreachable(str(place), error.strerror or type(error).__name__) from error
+                raise WitnessUnreachable(str(folder), error.strerror or type(error).__name__) from error
             if number == known.read:
                 known.session.apply_record(kind, head)
                 known.read += 1
@@ -107,24 +107,24 @@ class FolderWitness:
 
     def _read_and_apply_new_files(self, name: str) -> _SessionFolder:
         """Read what was noted of a session since the last time, and verify it. The files are numbered without gaps."""
-        known, place = self._folders.setdefault(name, _SessionFolder()), self._get_session_folder_path(name)
+        known, folder = self._folders.setdefault(name, _SessionFolder()), self._get_session_folder_path(name)
         try:
-            if known.read and not _get_record_path(place, known.read - 1).exists():
-                raise WitnessTruncated(str(place), known.read, _count_record_files(place), "files")
-            while (content := _read_record_file(place, known.read)) is not None:
+            if known.read and not _get_record_path(folder, known.read - 1).exists():
+                raise WitnessTruncated(str(folder), known.read, _count_record_files(folder), "files")
+            while (content := _read_record_file(folder, known.read)) is not None:
                 if (
-                    not self._apply_record_file_if_whole(known, place, name, content)
-                    and _read_record_file(place, known.read + 1) is None
+                    not self._apply_record_file_if_whole(known, folder, name, content)
+                    and _read_record_file(folder, known.read + 1) is None
                 ):
                     break  # another process may still be writing it
                 known.read += 1
         except OSError as error:
-            raise WitnessMissing(str(place), type(error).__name__) from error
+            raise WitnessMissing(str(folder), type(error).__name__) from error
         return known
 
-    def _apply_record_file_if_whole(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
+    def _apply_record_file_if_whole(self, known: _SessionFolder, folder: Path, name: str, content: bytes) -> bool:
         """Take a file into account. Returns False for one that is not whole, whose writer announced no commit by it."""
-        file = _get_record_path(place, known.read)
+        file = _get_record_path(folder, known.read)
         try:
             record = parse_and_verify_record(content)
         except ValueError as error:
@@ -138,26 +138,26 @@ class FolderWitness:
         return True
 
 
-def _get_record_path(place: Path, number: int) -> Path:
-    return place / f"{number:0{_NUMBER_DIGITS}}"
+def _get_record_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:0{_NUMBER_DIGITS}}"
 
 
-def _count_record_files(place: Path) -> int:
-    return len(list(place.iterdir())) if place.exists() else 0
+def _count_record_files(folder: Path) -> int:
+    return len(list(folder.iterdir())) if folder.exists() else 0
 
 
-def _read_record_file(place: Path, number: int) -> bytes | None:
+def _read_record_file(folder: Path, number: int) -> bytes | None:
     try:
-        return _get_record_path(place, number).read_bytes()
+        return _get_record_path(folder, number).read_bytes()
     except FileNotFoundError:
         return None
 
 
-def _write_next_record_file(place: Path, number: int, content: bytes, *, sync: bool) -> int:
+def _write_next_record_file(folder: Path, number: int, content: bytes, *, sync: bool) -> int:
     """Make the file `number`, or the next one that another process has not made. Returns its number."""
     while True:
         try:
-            _create_file_exclusively(_get_record_path(place, number), content, sync=sync)
+            _create_file_exclusively(_get_record_path(folder, number), content, sync=sync)
         except FileExistsError:
             number += 1
         else:

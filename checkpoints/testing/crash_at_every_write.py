@@ -106,25 +106,31 @@ class CrashPoints:
             raise Diverged(f"Two plays without a crash do not come to the same end: {_format_difference(*ends)}")
         self.boundaries, self._longest, self.expected = second_trial.passed, second_trial.longest, ends[1]
 
-    def _run_trials_and_raise_differences(self, hazards: dict[str, FaultSchedule]) -> None:
-        trials = [Trial(self._fresh()) for _ in hazards]
-        differences = self._threads.map(self._run_trial_and_describe_difference, hazards, hazards.values(), trials)
+    def _run_trials_and_raise_differences(self, fault_schedules: dict[str, FaultSchedule]) -> None:
+        trials = [Trial(self._fresh()) for _ in fault_schedules]
+        differences = self._threads.map(
+            self._run_trial_and_describe_difference, fault_schedules, fault_schedules.values(), trials
+        )
         failures = [failure for failure in differences if failure is not None]
         if failures:
             raise Diverged("\n\n".join([f"{len(failures)} trials did not end as expected.", *failures]))
 
-    def _run_trial_and_describe_difference(self, what: str, hazard: FaultSchedule, trial: Trial) -> str | None:
+    def _run_trial_and_describe_difference(self, what: str, fault_schedule: FaultSchedule, trial: Trial) -> str | None:
         """Run a trial and describe its wrong result; None if it is right."""
         try:
-            self._restart_agent_with_faults_until_done(trial, hazard)
-            if isinstance(hazard, FaultOnceAtBoundary) and not trial.kills and len(trial.passed) < hazard.number:
+            self._restart_agent_with_faults_until_done(trial, fault_schedule)
+            if (
+                isinstance(fault_schedule, FaultOnceAtBoundary)
+                and not trial.kills
+                and len(trial.passed) < fault_schedule.number
+            ):
                 raise Diverged("That boundary was not reached.")
             observed = self._run_observer_and_get_result(trial)
         except Diverged as error:
             return f"{what}: {error}"
         return None if observed == self.expected else f"{what}: {_format_difference(self.expected, observed)}"
 
-    def _restart_agent_with_faults_until_done(self, trial: Trial, hazard: FaultSchedule) -> None:
+    def _restart_agent_with_faults_until_done(self, trial: Trial, fault_schedule: FaultSchedule) -> None:
         """Start processes until the agent is done."""
         function: Callable[..., object] | None = self.script.agent
         while function is not None:
@@ -132,7 +138,7 @@ class CrashPoints:
             if trial.lives > MAX_EXTRA_PROCESSES + 2 * len(self.boundaries):
                 raise Diverged(f"After {trial.lives - 1} processes the agent is not done.")
             with self._borrow_launcher() as processes:
-                life = processes.run(function, trial.arguments, **hazard.plan_fault(trial))
+                life = processes.run(function, trial.arguments, **fault_schedule.plan_fault(trial))
             trial.add_process_outcome(life)
             function = get_next_function_after_process_ended(self.script, function, life)
 

@@ -43,7 +43,7 @@ def main() -> None:
     sys.path[:] = json.loads(sys.stdin.readline())
     for line in sys.stdin:
         order = json.loads(line)
-        function = _import_function(order["function"])
+        function = _import_function_and_preload_modules(order["function"])
         gc.freeze()  # keeps memory shared: garbage collection in the forks does not write to these objects
         pid = os.fork()
         if pid == 0:
@@ -51,7 +51,7 @@ def main() -> None:
         _write_report(sys.stdout, ended=_wait_for_or_kill_child(pid, order["kill_after"]))
 
 
-def _import_function(name: str) -> Callable[..., Any]:
+def _import_function_and_preload_modules(name: str) -> Callable[..., Any]:
     module, _, qualified = name.partition(":")
     target: Any = importlib.import_module(module)
     _preload_modules()
