@@ -340,7 +340,7 @@ class Checkpointer:
             SchemaFromFuture: A newer version of this library wrote the journal; no step runs.
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
-        step_log = await self.run_blocking(partial(self.backend.open_step_log, session_id, workflow_id))
+        step_log = await self.run_blocking(partial(self.backend.open_or_create_step_log, session_id, workflow_id))
         return Workflow(self.client_state, step_log, session_id, workflow_id, self.run_blocking)
 
     # ---- other agents

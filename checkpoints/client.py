@@ -923,7 +923,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
         return SyncWorkflow(
-            self.client_state, self.backend.open_step_log(session_id, workflow_id), session_id, workflow_id
+            self.client_state, self.backend.open_or_create_step_log(session_id, workflow_id), session_id, workflow_id
         )
 
 

@@ -215,7 +215,7 @@ class ClientBackend(Protocol):
         self, *, agent: str | None, after: int | None, limit: int
     ) -> list[dict[str, Any]]: ...
 
-    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+    def open_or_create_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         """Open the journal of a workflow, or create it."""
 
     # decisions

@@ -20,7 +20,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import database_url, migrations
 from checkpoints.constants import DEFAULT_WORKSPACE
-from checkpoints.db.connection import ensure_server_reachable, get_connection
+from checkpoints.db.connection import ensure_server_reachable, get_supported_connection
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.db.model_router import put_library_router_first
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
@@ -47,7 +47,7 @@ def open_database_and_get_alias(url: str | Path, *, migrate: bool | None = None)
     server refuses the connection.
     """
     alias = database_url.get_or_register_connection_alias(str(url))
-    connection = get_connection(alias)
+    connection = get_supported_connection(alias)
     put_library_router_first()
     if connection.vendor == "postgresql":
         _require_server_reachable(connection)

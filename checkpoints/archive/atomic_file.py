@@ -86,10 +86,16 @@ def _remove_abandoned_temp_files(path: Path) -> None:
                 file.unlink()
 
 
-def _is_temp_file_abandoned(file: Path, writer: list[str]) -> bool:
+def _is_temp_file_abandoned(file: Path, name_parts: list[str]) -> bool:
     process = process_identity_and_liveness.get_identity_of_this_process()
-    if len(writer) == 4 and writer[0] == _digest_host_identity(process.host_identity) and writer[1].isdecimal():
-        return process_identity_and_liveness.is_process_known_dead(process.host_identity, int(writer[1]), writer[2])
+    if (
+        len(name_parts) == 4
+        and name_parts[0] == _digest_host_identity(process.host_identity)
+        and name_parts[1].isdecimal()
+    ):
+        return process_identity_and_liveness.is_process_known_dead(
+            process.host_identity, int(name_parts[1]), name_parts[2]
+        )
     try:
         return time.time() - file.stat().st_mtime > ABANDONED_AFTER_SECONDS
     except OSError:

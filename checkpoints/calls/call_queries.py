@@ -99,13 +99,13 @@ def find_calls_if_all_decided(
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 
 
-def list_unanswered_calls_matched_by_arguments(store: Store, session_pk: int) -> list[ToolCall]:
+def list_unanswered_tool_calls(store: Store, session_pk: int) -> list[ToolCall]:
     """List the calls of a session's tools that no saved version has answered, oldest first.
 
     Their texts are not read, unless there is a key of seals. Raises `IntegrityError` for a call that does not match its
     seal.
     """
-    calls = _select_unanswered_calls_matched_by_arguments(session_pk).using(store.using)
+    calls = _select_unanswered_tool_calls(session_pk).using(store.using)
     with database_operation(store.using, writes=False):
         if get_seal_keys() is None:
             return list(calls.defer("args", "result", "error_message", "sentence"))
@@ -120,11 +120,11 @@ def list_unanswered_calls_and_require_complete_log(store: Store, session_pk: int
     """
     keys = get_seal_keys()
     if keys is None:
-        return list_unanswered_calls_matched_by_arguments(store, session_pk)
+        return list_unanswered_tool_calls(store, session_pk)
     with database_operation(store.using, writes=False):
         calls = ToolCall.objects.using(store.using).filter(session=session_pk)
         return missing_call_detection.require_no_row_missing_and_list_wanted_rows(
-            calls, session_pk, keys, _is_unanswered_call_matched_by_arguments
+            calls, session_pk, keys, _is_unanswered_tool_call
         )
 
 
@@ -135,7 +135,7 @@ def filter_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: I
         return set(calls.filter(answered_version__isnull=False).values_list("call_id", flat=True))
 
 
-def _select_unanswered_calls_matched_by_arguments(session: int) -> QuerySet[ToolCall]:
+def _select_unanswered_tool_calls(session: int) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.filter(
         session=session,
         key_policy__in=sorted(POLICIES_MATCHING_ARGUMENTS),
@@ -145,8 +145,8 @@ def _select_unanswered_calls_matched_by_arguments(session: int) -> QuerySet[Tool
     return calls.order_by("pk")
 
 
-def _is_unanswered_call_matched_by_arguments(call: ToolCall) -> bool:
-    """Return whether `_select_unanswered_calls_matched_by_arguments` selects a call of its session."""
+def _is_unanswered_tool_call(call: ToolCall) -> bool:
+    """Return whether `_select_unanswered_tool_calls` selects a call of its session."""
     is_matched = call.key_policy in POLICIES_MATCHING_ARGUMENTS and call.key_scope == KeyScope.SESSION
     return is_matched and call.answered_version is None
 

@@ -35,7 +35,9 @@ from checkpoints.store.database_client_state import Store
 _WAITING_STATUSES = UNDECIDED_CALL_STATUSES | {CallStatus.APPROVED, CallStatus.RERUN_APPROVED}
 
 
-def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
+def insert_or_update_interrupt_calls(
+    store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]
+) -> None:
     """Log the calls of an interrupt that people have to decide about.
 
     Of those that are logged already, the ones that await a decision get the decisions that are allowed now.
@@ -89,18 +91,18 @@ def discard_undecided_interrupt_calls(
     store: Store,
     row: Session,
     *,
-    keys: Collection[str] | None = None,
+    key_prefixes: Collection[str] | None = None,
     call_ids: Collection[str] | None = None,
-    kept_keys: Collection[str] = (),
+    kept_key_prefixes: Collection[str] = (),
 ) -> int:
     """Discard the calls that still await a decision, because the framework continues without it.
 
     Args:
         store: State of the client.
         row: Session, locked.
-        keys: Beginnings of their keys. None: any.
+        key_prefixes: Beginnings of their keys. None: any.
         call_ids: Identifiers of the calls. None: any.
-        kept_keys: Beginnings of the keys of calls that stay.
+        kept_key_prefixes: Beginnings of the keys of calls that stay.
 
     Returns:
         The number of discarded calls.
@@ -109,9 +111,9 @@ def discard_undecided_interrupt_calls(
     calls = [
         call
         for call in awaiting
-        if (keys is None or call.idempotency_key.startswith(tuple(keys)))
+        if (key_prefixes is None or call.idempotency_key.startswith(tuple(key_prefixes)))
         and (call_ids is None or call.call_id in call_ids)
-        and not call.idempotency_key.startswith(tuple(kept_keys))
+        and not call.idempotency_key.startswith(tuple(kept_key_prefixes))
     ]
     for call in calls:
         awaiting.filter(pk=call.pk).update(

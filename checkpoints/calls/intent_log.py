@@ -116,14 +116,14 @@ def _insert_call_sealed_if_enabled(
         place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
         call = call_seals.build_new_sealed_call(keys, place, values)
         values["row_seal"] = call.seal
-        head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(
+        head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(
             store.using, owned_session
         )
         if head is None:  # the session was deleted
             return None
         status = hot_statements.STATUSES_WHILE_ISSUING[under_review]
         changes = {} if head.columns["status"] == status else {"status": status}
-        after = optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, call.term, changes)
+        after = optimistic_lock_on_sealed_heads.compute_and_record_expected_head(head, call.term, changes)
     row = hot_statements.insert_call_if_fence_holds(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=after
     )
@@ -240,7 +240,9 @@ def _issue_call_under_session_lock(
         if live_call is not None and live_call.status == call_transitions_by_agent_or_system.BEGIN.before:
             return _consume_approval_and_issue_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
-            return _log_call_awaiting_approval_or_find_rival(store, owned_session, session, intent, step, attempt)
+            return _insert_call_awaiting_approval_or_find_live_call(
+                store, owned_session, session, intent, step, attempt
+            )
         return _insert_attempt_and_consume_rerun_approval(
             store, owned_session, session, intent, live_call, (step, attempt)
         )
@@ -349,7 +351,7 @@ def _matches_intent(store: Store, call: ToolCall, intent: CallIntent) -> bool:
     )
 
 
-def _log_call_awaiting_approval_or_find_rival(
+def _insert_call_awaiting_approval_or_find_live_call(
     store: Store, owned_session: OwnedSession, session: Session, intent: CallIntent, step: int, attempt: int
 ) -> ToolCall:
     """Log a call that a person has to approve before it runs; the session waits for that."""
@@ -405,7 +407,7 @@ def _consume_approval_and_issue_call(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
-    _use_up_approval(
+    _update_approved_call_or_raise_if_changed(
         store,
         approved,
         status=call_transitions_by_agent_or_system.BEGIN.after,
@@ -420,7 +422,7 @@ def _build_issued_call_with_args(call: ToolCall) -> IssuedCall:
     return IssuedCall(call.pk, call.tool, call.call_id, call.step, call.attempt, call.args)
 
 
-def _use_up_approval(store: Store, approved: ToolCall, **changes: Any) -> None:
+def _update_approved_call_or_raise_if_changed(store: Store, approved: ToolCall, **changes: Any) -> None:
     """Change a call that waits to run, in a session that is locked. Raises `IntegrityError` if it does not wait."""
     unused_call = ToolCall.objects.using(store.using).filter(
         pk=approved.pk, status=approved.status, revision=approved.revision
@@ -455,7 +457,9 @@ def _consume_rerun_approval_and_build_intent(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
     signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
-    _use_up_approval(store, approved, status=call_transitions_by_agent_or_system.RERUN.after, settled_at=Now())
+    _update_approved_call_or_raise_if_changed(
+        store, approved, status=call_transitions_by_agent_or_system.RERUN.after, settled_at=Now()
+    )
     return replace(
         intent,
         args=approved.args,
@@ -502,7 +506,7 @@ def _try_count_replay_with_known_head(
     call_seals.forget_sealed_calls(owned_session, [call.pk])
     if call.session_id != owned_session.pk or call.row_seal is None:
         return False
-    head = optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(connection.alias, owned_session)
+    head = optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(connection.alias, owned_session)
     if head is None:
         return False
     seal_before, counted = bytes(call.row_seal), copy(call)
@@ -510,7 +514,7 @@ def _try_count_replay_with_known_head(
     seal = row_seals.compute_row_seal(keys, counted)
     difference = session_heads.compute_row_sum_term(keys, ToolCall, seal)
     difference -= session_heads.compute_row_sum_term(keys, ToolCall, seal_before)
-    after = optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, difference, {})
+    after = optimistic_lock_on_sealed_heads.compute_and_record_expected_head(head, difference, {})
     is_counted = after is not None and hot_statements.update_replay_count_and_head_if_unchanged(
         connection,
         owned_session.pk,

@@ -143,14 +143,14 @@ def _try_write_sealed_outcome(
 ) -> bool:
     using = connection.alias
     call = call_seals.pop_remembered_or_load_issued_call(using, owned_session, keys, call_pk)
-    head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(
+    head = owned_session.sealed_head or optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(
         using, owned_session
     )
     if call is None or head is None:
         return False
     sealed_values, difference, call_after = call_seals.build_sealed_outcome(keys, call_pk, call, values)
     changes = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after = optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, difference, changes)
+    after = optimistic_lock_on_sealed_heads.compute_and_record_expected_head(head, difference, changes)
     is_settled = hot_statements.update_call_outcome_if_still_issued(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, sealed_values, after
     )

@@ -24,7 +24,7 @@ from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.database_backend.database_workflow_step_log import DatabaseStepLog
 from checkpoints.db import clock
-from checkpoints.db.connection import get_connection
+from checkpoints.db.connection import get_supported_connection
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.decisions import decide, decision_withdrawal, record_verify_hook_answers
 from checkpoints.decisions.actors import Actor, to_actor
@@ -114,7 +114,7 @@ class DatabaseBackend:
     def create_thread_pool(self, opened: list[Closable]) -> ThreadPoolExecutor:
         using = self.client_state.using
         return ThreadPoolExecutor(
-            WORKERS[get_connection(using).vendor],
+            WORKERS[get_supported_connection(using).vendor],
             thread_name_prefix="harness",
             initializer=_share_and_collect_worker_connection,
             initargs=(using, opened),
@@ -350,9 +350,9 @@ class DatabaseBackend:
                 self.client_state, agent=agent, after=after, limit=limit
             )
 
-    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+    def open_or_create_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         with quarantine.quarantine_on_integrity_error(self.client_state, session_id):
-            return DatabaseStepLog.open(self.client_state, session_id, workflow_id)
+            return DatabaseStepLog.open_or_create(self.client_state, session_id, workflow_id)
 
     # decisions
 
@@ -433,7 +433,7 @@ class DatabaseBackend:
         )
 
     def sweep_deadlines(self, *, limit: int) -> Swept:
-        return extend_and_sweep_agent_deadlines.sweep_deadlines(self.client_state, limit=limit)
+        return extend_and_sweep_agent_deadlines.expire_overdue_calls_and_early_responses(self.client_state, limit=limit)
 
     def list_paused(self, *, ready: bool | None, agent: str | None, limit: int) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_error_of_any_session(self.client_state):

@@ -37,7 +37,7 @@ class DatabaseStepLog:
         self._row = workflow
 
     @classmethod
-    def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
+    def open_or_create(cls, store: Store, session_id: str, workflow_id: str) -> Self:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
         owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
         return cls(

@@ -112,7 +112,7 @@ class WriteGuard:
 
         Raises `GuardedWriteRefused`.
         """
-        with self._permit_own_write(), connection.cursor() as cursor:
+        with self._permit_own_write_or_refuse_conflict(), connection.cursor() as cursor:
             cursor.execute(sql, [*self._condition_values, *params, *self._insert_values])
             row = cursor.fetchone()
         if row is None:
@@ -124,7 +124,7 @@ class WriteGuard:
     @contextmanager
     def open_guarded_transaction(self, connection: BaseDatabaseWrapper) -> Iterator[CursorWrapper]:
         """Open a transaction that has checked the condition and inserted the row. Raises `GuardedWriteRefused`."""
-        with self._permit_own_write():
+        with self._permit_own_write_or_refuse_conflict():
             with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
                 cache_converted_sql_of_cursor(cursor)
                 cursor.execute(self.sql.condition, self._condition_values)
@@ -138,7 +138,7 @@ class WriteGuard:
             self.row = row
 
     @contextmanager
-    def _permit_own_write(self) -> Iterator[None]:
+    def _permit_own_write_or_refuse_conflict(self) -> Iterator[None]:
         self._is_writing = True
         try:
             yield

@@ -43,7 +43,7 @@ _reached_servers: set[tuple[str, ...]] = set()
 _inherited: list[Any] = []
 
 
-def get_connection(using: str) -> BaseDatabaseWrapper:
+def get_supported_connection(using: str) -> BaseDatabaseWrapper:
     """Return this thread's connection of the alias `using`, opened or not.
 
     Raises `DatabaseNotConfigured` if Django has no SQLite or PostgreSQL database under that alias, `DriverMissing` if

@@ -14,7 +14,7 @@ from django.db.utils import ProgrammingError
 from checkpoints.db.connection import (
     close_broken_connections,
     ensure_connected_if_postgresql,
-    get_connection,
+    get_supported_connection,
     has_pool,
     mark_library_transactions,
     require_no_caller_transaction,
@@ -38,7 +38,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
     next operation opens a new one. Raises subclasses of `StorageError`; `InsideTransaction` if it writes and the commit
     belongs to the caller; `BlockingCallInAsyncCode` on the thread of an event loop.
     """
-    connection = get_connection(using)
+    connection = get_supported_connection(using)
     opened_before = connection.connection is not None
     handled_before = sys.exception()
     with mark_library_transactions(connection):
@@ -61,7 +61,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
 
 def require_no_caller_transaction_of_alias(using: str) -> None:
     """Raise `InsideTransaction` if a write would, for work that has to be done before it."""
-    require_no_caller_transaction(get_connection(using))
+    require_no_caller_transaction(get_supported_connection(using))
 
 
 @contextmanager

@@ -162,7 +162,7 @@ def save_versions_if_session_unchanged(
     head: SessionHead | None = None,
     *,
     revision: int | None = None,
-    beside: Sequence[NewRows | ChangedRow] = (),
+    additional_rows: Sequence[NewRows | ChangedRow] = (),
 ) -> int | None:
     """Append versions and their messages to the segment of `base`, and move the session's head.
 
@@ -191,7 +191,7 @@ def save_versions_if_session_unchanged(
     guard = authenticated_idempotent_write_guard.find_guard_of_next_write(connection)
     is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
     is_one_statement = connection.vendor == "postgresql" and is_short
-    if beside and not is_one_statement:
+    if additional_rows and not is_one_statement:
         raise ValueError("Rows are written beside one version, on PostgreSQL.")
     head_move = _HeadMove(
         connection.vendor,
@@ -203,7 +203,7 @@ def save_versions_if_session_unchanged(
     )
     params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, known)]
     if is_one_statement:
-        return _save_versions_in_one_statement(connection, head_move, params, versions[0], beside, guard)
+        return _save_versions_in_one_statement(connection, head_move, params, versions[0], additional_rows, guard)
     return _save_versions_in_several_statements(connection, head_move, params, base, versions, guard)
 
 
@@ -212,7 +212,7 @@ def _save_versions_in_one_statement(
     head_move: _HeadMove,
     params: list[Any],
     version: NewVersion,
-    beside: Sequence[NewRows | ChangedRow],
+    additional_rows: Sequence[NewRows | ChangedRow],
     guard: WriteGuard | None,
 ) -> int | None:
     messages, checkpoint_values, answered, message_seals = version
@@ -226,7 +226,7 @@ def _save_versions_in_one_statement(
                 params += message
     if answered:
         params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
-    params += _list_params_of_rows_beside(connection, beside)
+    params += _list_params_of_additional_rows(connection, additional_rows)
     params += convert_values(connection, Checkpoint, checkpoint_values)
     sql = _build_save_version_sql(
         head_move,
@@ -234,7 +234,7 @@ def _save_versions_in_one_statement(
         bool(message_seals),
         tuple(checkpoint_values),
         bool(answered),
-        _list_sql_shapes_of_rows_beside(beside),
+        _list_sql_shapes_of_additional_rows(additional_rows),
         None if guard is None else guard.sql,
     )
     row = _execute_and_fetch_row(connection, guard, sql, params)
@@ -424,24 +424,26 @@ class _ChangeShape(NamedTuple):
     changes: tuple[str, ...]
 
 
-#: What the SQL of rows beside a statement depends on.
+#: What the SQL of the additional rows of a statement depends on.
 _RowsShape = _InsertShape | _ChangeShape
 
 
-def _list_sql_shapes_of_rows_beside(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsShape, ...]:
+def _list_sql_shapes_of_additional_rows(additional_rows: Sequence[NewRows | ChangedRow]) -> tuple[_RowsShape, ...]:
     return tuple(
         _ChangeShape(rows.model, tuple(rows.place), tuple(rows.changes))
         if isinstance(rows, ChangedRow)
         else _InsertShape(rows.model, rows.fields, rows.on_conflict, len(rows.rows) == 1)
-        for rows in beside
+        for rows in additional_rows
         if isinstance(rows, ChangedRow) or rows.rows
     )
 
 
-def _list_params_of_rows_beside(connection: BaseDatabaseWrapper, beside: Sequence[NewRows | ChangedRow]) -> list[Any]:
+def _list_params_of_additional_rows(
+    connection: BaseDatabaseWrapper, additional_rows: Sequence[NewRows | ChangedRow]
+) -> list[Any]:
     """List the parameters of rows: the values of a single one, or an array for each field."""
     params: list[Any] = []
-    for rows in beside:
+    for rows in additional_rows:
         if isinstance(rows, ChangedRow):
             params += convert_values(connection, rows.model, rows.changes)
             params += convert_values(connection, rows.model, rows.place)
@@ -452,16 +454,18 @@ def _list_params_of_rows_beside(connection: BaseDatabaseWrapper, beside: Sequenc
 
 
 @cache
-def _build_ctes_of_rows_beside_sql(shapes: tuple[_RowsShape, ...]) -> str:
-    """SQL of the rows beside a statement, for the session of its `head`."""
+def _build_ctes_of_additional_rows_sql(shapes: tuple[_RowsShape, ...]) -> str:
+    """SQL of the additional rows of a statement, for the session of its `head`."""
     statements = (
-        _build_update_row_beside_sql(shape) if isinstance(shape, _ChangeShape) else _build_insert_rows_beside_sql(shape)
+        _build_update_additional_row_sql(shape)
+        if isinstance(shape, _ChangeShape)
+        else _build_insert_additional_rows_sql(shape)
         for shape in shapes
     )
-    return "".join(f", beside_{number} AS ({statement})" for number, statement in enumerate(statements))
+    return "".join(f", additional_{number} AS ({statement})" for number, statement in enumerate(statements))
 
 
-def _build_insert_rows_beside_sql(shape: _InsertShape) -> str:
+def _build_insert_additional_rows_sql(shape: _InsertShape) -> str:
     types = [_get_postgresql_type_of_field(shape.model, field) for field in shape.fields]
     values = ", ".join(f"%s::{each}" if shape.is_single else f"%s::{each}[]" for each in types)
     new = f"(VALUES ({values}))" if shape.is_single else f"UNNEST({values})"
@@ -471,7 +475,7 @@ def _build_insert_rows_beside_sql(shape: _InsertShape) -> str:
     )
 
 
-def _build_update_row_beside_sql(shape: _ChangeShape) -> str:
+def _build_update_additional_row_sql(shape: _ChangeShape) -> str:
     model, place, changes = shape
     table, session = quote_table(model), quote_column(model, "session")
     sets = ", ".join(f"{quote_column(model, field)} = %s" for field in changes)
@@ -502,8 +506,8 @@ def write_rows_if_session_unchanged(
     Returns the status of the session; None if it is not as described, and nothing was written. Only on PostgreSQL.
     """
     with connection.cursor() as cursor:
-        sql = _build_write_rows_if_unchanged_sql(_list_sql_shapes_of_rows_beside(rows))
-        cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_rows_beside(connection, rows)])
+        sql = _build_write_rows_if_unchanged_sql(_list_sql_shapes_of_additional_rows(rows))
+        cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_additional_rows(connection, rows)])
         row = cursor.fetchone()
     return None if row is None else str(row[0])
 
@@ -516,7 +520,7 @@ def _build_write_rows_if_unchanged_sql(shapes: tuple[_RowsShape, ...]) -> str:
         f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('revision')} = %s "
         f"AND {_quote_session_column('row_seal')} IS NULL "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('status')} AS status)"
-        f"{_build_ctes_of_rows_beside_sql(shapes)} SELECT head.status FROM head"
+        f"{_build_ctes_of_additional_rows_sql(shapes)} SELECT head.status FROM head"
     )
 
 
@@ -527,7 +531,7 @@ def _build_save_version_sql(
     is_sealed: bool,
     checkpoint_fields: tuple[str, ...],
     answers: bool,
-    beside: tuple[_RowsShape, ...],
+    additional_rows: tuple[_RowsShape, ...],
     guard_sql: GuardSql | None,
 ) -> str:
     insert_messages = ""
@@ -555,7 +559,8 @@ def _build_save_version_sql(
         f"RETURNING {quote_column(Checkpoint, 'version')}"
     )
     ctes = (
-        f"head AS ({_build_move_session_head_sql(head_move)}){insert_messages}{_build_ctes_of_rows_beside_sql(beside)}"
+        f"head AS ({_build_move_session_head_sql(head_move)}){insert_messages}"
+        f"{_build_ctes_of_additional_rows_sql(additional_rows)}"
     )
     return _build_guarded_statement_with_ctes_sql(ctes, insert_version, guard_sql)
 

@@ -88,7 +88,9 @@ def withdraw_decision(
         raise InvalidInput(f"{target.revision!r} is not a revision.")
     with lock_session_and_get_call(store, target) as (session, call):
         withdrawn = (
-            _get_open_vote_to_withdraw(session, call, actor) if call.undecided else _get_unused_decision(session, call)
+            _get_open_vote_to_withdraw(session, call, actor)
+            if call.undecided
+            else _get_decision_or_raise_used(session, call)
         )
         if call.revision != target.revision:
             raise StaleRevision(session.session_id, call.call_id, target.revision, call.revision)
@@ -103,9 +105,9 @@ def withdraw_decision(
         _record_withdrawal_in_audit_trail(store, session, call, withdrawn, actor)
 
 
-def _get_unused_decision(session: Session, call: ToolCall) -> Decision:
+def _get_decision_or_raise_used(session: Session, call: ToolCall) -> Decision:
     """Return the decision that is in force. Raises `NothingToWithdraw`, `DecisionUsed`."""
-    decision = require_withdrawable_decision(call)
+    decision = get_withdrawable_decision_or_raise(call)
     if has_run_used_decision(call, decision):
         raise _build_decision_used_error(session, call, decision)
     return decision
@@ -126,7 +128,7 @@ def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -
     return own[-1]
 
 
-def require_withdrawable_decision(call: ToolCall) -> Decision:
+def get_withdrawable_decision_or_raise(call: ToolCall) -> Decision:
     """Return the decision of a person that is in force, used or not. Raises `NothingToWithdraw`."""
     decisions = signed_decisions.select_decisions_joined_for_signatures(str(call._state.db)).filter(
         tool_call=call, final=True, kind__in=sorted(DECIDING_KINDS)

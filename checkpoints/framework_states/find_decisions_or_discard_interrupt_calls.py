@@ -43,7 +43,7 @@ def discard_undecided_calls_of_task(
     value = state_store.load_value_of_task_write(store, row, *task_key, position)
     keys = [] if value is None else list_interrupt_keys([value])
     if keys:
-        framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, keys=keys)
+        framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, key_prefixes=keys)
 
 
 def discard_interrupts_before_state_or_activate_session(
@@ -70,7 +70,7 @@ def discard_interrupts_before_state_or_activate_session(
     values = state_store.load_values_of_channel_writes_since_state(store, row, channel, state_id)
     if row.status == SessionStatus.NEEDS_REVIEW:
         kept = list_interrupt_keys(values)
-        framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, kept_keys=kept)
+        framework_interrupt_calls.discard_undecided_interrupt_calls(store, row, kept_key_prefixes=kept)
     elif not values:
         framework_interrupt_calls.activate_session_if_no_approval_unused(store, row)
 

@@ -54,7 +54,7 @@ from checkpoints.versions.framework_value_blobs import (
     EncodedValue,
     GrownList,
     NewValue,
-    decode_contents_stored_in_writes,
+    load_encoded_contents_of_writes,
     load_values_by_digest,
 )
 from checkpoints.versions.opaque_bytes_as_differences import ContentColumns
@@ -500,7 +500,7 @@ def save_task_writes_and_interrupt_calls(
         ]
         state_rows.insert_rows_of_states_or_writes(store.using, row, FrameworkWrite, added)
         if requests:
-            framework_interrupt_calls.log_interrupt_calls(
+            framework_interrupt_calls.insert_or_update_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_interrupt(store, row, owned_session)
             )
         if withdraw_calls is not None and row.status == SessionStatus.NEEDS_REVIEW:
@@ -562,7 +562,7 @@ def load_value_of_task_write(
         return None
     write.session = row
     row_seals.verify_row(write)
-    known = decode_contents_stored_in_writes(store.using, row, [write])
+    known = load_encoded_contents_of_writes(store.using, row, [write])
     return load_values_by_digest(store.using, row, [write.digest], known)[write.digest]
 
 
@@ -582,7 +582,7 @@ def load_values_of_channel_writes_since_state(
     for write in writes:
         write.session = row
         row_seals.verify_row(write)
-    known = decode_contents_stored_in_writes(store.using, row, writes)
+    known = load_encoded_contents_of_writes(store.using, row, writes)
     values = load_values_by_digest(store.using, row, [write.digest for write in writes], known)
     return [values[write.digest] for write in writes]
 
@@ -775,7 +775,7 @@ def _load_states_of_rows(
             )
         }
         own_writes = [write for row in rows if row.session_id == session.pk for write in writes[row.pk]]
-        stored = decode_contents_stored_in_writes(store.using, session, own_writes)
+        stored = load_encoded_contents_of_writes(store.using, session, own_writes)
         values[session.pk] = load_values_by_digest(store.using, session, wanted, stored)
     return [_build_loaded_state(row, channels[row.pk], writes[row.pk], values[row.session_id]) for row in rows]
 

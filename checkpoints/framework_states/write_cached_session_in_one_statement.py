@@ -247,7 +247,7 @@ def try_write_version_of_cached_session(
     with database_operation(store.using):
         try:
             version, _ = save_version.write_versions_if_session_at_base(
-                store.using, base, [content], run_id, None, revision=row.revision, beside=rows
+                store.using, base, [content], run_id, None, revision=row.revision, additional_rows=rows
             )
         except IntegrityError:
             return None

@@ -157,7 +157,7 @@ def write_version_and_answered_calls_if_changed(
     answered_rows: list[int] = []
     if end.new_result_counts:
         answered_rows = operations.list_row_keys_answered_by_results(
-            end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+            end.new_result_counts, lambda: call_queries.list_unanswered_tool_calls(store, row.pk)
         )
         framework_interrupt_calls.complete_approved_interrupt_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)

@@ -158,12 +158,12 @@ def quarantine_and_skip_altered_session(using: str, session_pk: int) -> Iterator
         )
         if not is_error_about_one_session(typed):
             raise
-        log_skipped_sessions(f"The session with the key {session_pk} was skipped: {typed}")
+        log_skipped_sessions_at_most_hourly(f"The session with the key {session_pk} was skipped: {typed}")
         if isinstance(typed, IntegrityError) and typed.is_alteration:
             try_quarantine_session_if_altered(session_pk if typed.session_pk is None else typed.session_pk, using=using)
 
 
-def log_skipped_sessions(message: str) -> None:
+def log_skipped_sessions_at_most_hourly(message: str) -> None:
     """Log that a sweep has skipped sessions: the same message once in an hour of this process."""
     now = time.monotonic()
     if now - _skip_logged_at.get(message, -math.inf) < _SKIP_REPEATED_AFTER:

@@ -59,7 +59,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
         return call.deadline
 
 
-def sweep_deadlines(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
+def expire_overdue_calls_and_early_responses(store: Store, *, limit: int = BATCH_LIMIT) -> Swept:
     """Expire the calls of this workspace whose deadline has passed, and delete early responses that no pause adopted.
 
     Any number of processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a

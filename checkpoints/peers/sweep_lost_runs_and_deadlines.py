@@ -33,7 +33,7 @@ def sweep_lost_runs_and_deadlines_of_workspaces(
     for slug in _list_workspace_slugs(using) if workspace is None else [workspace]:
         store = Store(using, slug)
         session_ids = sweep_lost_runs.sweep_lost_runs(store, limit=limit)
-        expiry = extend_and_sweep_agent_deadlines.sweep_deadlines(store, limit=limit)
+        expiry = extend_and_sweep_agent_deadlines.expire_overdue_calls_and_early_responses(store, limit=limit)
         total = SweepRound(
             (*total.lost, *session_ids), (*total.expired, *expiry.expired), (*total.complete, *expiry.complete)
         )

@@ -56,7 +56,7 @@ def take_paused_task_or_release_session(
 ) -> TakenTask:
     """Take the task for the run that has passed the gate at `point`. After an error the session is released."""
     try:
-        taken_rows = _mark_task_and_joins_taken(store, session_id)
+        taken_rows = _mark_task_taken_and_load_results(store, session_id)
     except OwnershipLost:
         raise
     except BaseException:
@@ -112,7 +112,7 @@ def _get_and_verify_newest_paused_task(store: Store, row: Session) -> PausedTask
     return task
 
 
-def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
+def _mark_task_taken_and_load_results(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
     owned_session = look_up_and_lock_rows.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):

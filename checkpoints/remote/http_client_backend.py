@@ -262,7 +262,7 @@ class RemoteBackend(SingleRequests):
             result=point["result"],
         )
 
-    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+    def open_or_create_step_log(self, session_id: str, workflow_id: str) -> StepLog:
         return RemoteStepLog(self.client_state, session_id, validate_id("workflow id", workflow_id))
 
     def get_session_id_of_run(self, run_id: object) -> str:

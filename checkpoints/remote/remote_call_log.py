@@ -74,7 +74,7 @@ class RemoteCallLog:
         while True:
             try:
                 answer: Mapping[str, Any] = yield Transact(
-                    partial(self._post_call_with_taken_results, held, fields, args, key)
+                    partial(self._post_call_and_report_replayed_results, held, fields, args, key)
                 )
             except InvalidArguments as error:
                 return ToolResult(request.call_id, str(error), is_error=True)
@@ -120,7 +120,9 @@ class RemoteCallLog:
             fields["continues_open_calls"] = True
         return fields
 
-    def _post_call_with_taken_results(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
+    def _post_call_and_report_replayed_results(
+        self, held: OwnedSession, fields: dict[str, Any], args: str, key: str
+    ) -> Any:
         taken = list(self.store.taken.get(self.session_id, ()))
         path = f"/sessions/{escape_identifier(self.session_id)}/calls"
         if taken:

@@ -45,7 +45,7 @@ def load_latest_version_and_run_position(
     """Load and check the latest version, before anything is changed."""
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         latest = load_version.load_latest_version(store, owned_session.session_id) or dict(EMPTY_VERSION)
-    return latest, load_run_position_and_snapshot.load_pending_response_and_phase(
+    return latest, load_run_position_and_snapshot.load_run_position_after_version(
         store, owned_session.session_id, owned_session.pk, latest
     )
 

@@ -57,7 +57,7 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             load_version.load_latest_version_with_last_messages(store, session_id, PREVIEW_MESSAGE_COUNT)
             or EMPTY_VERSION
         )
-        position = load_run_position_and_snapshot.load_pending_response_and_phase(store, session_id, session.pk, latest)
+        position = load_run_position_and_snapshot.load_run_position_after_version(store, session_id, session.pk, latest)
         first = latest.get("message_count", 0) - len(latest["transcript"])
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending, first))
         owned_session.open_calls = dict(plan.open)

@@ -74,7 +74,7 @@ def pass_gate_or_require_decisions_flow(
             calls = ((call.tool, call.call_id) for call in undecided_calls)
             log_wait_for_decisions(owned_session.session_id, calls)
             is_logged = True
-        yield Transact(lambda: set_waiting_status_of_owned_run(store, owned_session))
+        yield Transact(lambda: mark_run_waiting_and_record_event(store, owned_session))
         since = max(call.interrupted_at or call.issued_at for call in undecided_calls)
         yield Sleep(compute_decision_poll_interval((clock.now() - since).total_seconds()))
 
@@ -146,7 +146,7 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
     return True
 
 
-def set_waiting_status_of_owned_run(store: Store, owned_session: OwnedSession) -> None:
+def mark_run_waiting_and_record_event(store: Store, owned_session: OwnedSession) -> None:
     """Mark the run, once, as waiting for a person."""
     if owned_session.run.status == RunStatus.WAITING:
         return

@@ -25,7 +25,7 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
         session = look_up_and_lock_rows.get_session(store, session_id)
         latest = load_version.load_latest_version_with_last_messages(store, session_id, PREVIEW_MESSAGE_COUNT)
         position = (
-            load_run_position_and_snapshot.load_pending_response_and_phase(store, session_id, session.pk, latest)
+            load_run_position_and_snapshot.load_run_position_after_version(store, session_id, session.pk, latest)
             if latest
             else RunPosition()
         )

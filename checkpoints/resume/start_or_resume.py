@@ -121,7 +121,7 @@ def take_and_resume_or_list_undecided_calls(
         while True:
             undecided_calls = resume_gate.list_calls_holding_run(store, owned_session)
             if undecided_calls:
-                resume_gate.set_waiting_status_of_owned_run(store, owned_session)
+                resume_gate.mark_run_waiting_and_record_event(store, owned_session)
                 return undecided_calls
             if resume_gate.try_activate_session_after_decisions(store, owned_session):
                 return build_resume_point.prepare_or_finish_run_and_build_resume_point(

@@ -34,7 +34,7 @@ def list_recent_agents_and_labels(workspace_id: int) -> SessionFacets:
 
     The transcripts of imported sessions are often older than the newest sessions.
     """
-    rows = list(_select_recent_sessions(workspace_id))
+    rows = list(_select_agents_and_labels_of_recent_sessions(workspace_id))
     labels = {
         label for label_text in {label_text for _, label_text in rows} for label in deserialize_labels(label_text)
     }
@@ -46,12 +46,12 @@ def list_recent_agents_and_labels(workspace_id: int) -> SessionFacets:
 def _list_agents_of_finished_sessions(workspace_id: int) -> list[Any]:
     """List the agents of the sessions that are not active with one look into their index for each agent."""
     with connections[Session.objects.db].cursor() as cursor:
-        cursor.execute(_build_agents_sql(), [workspace_id, workspace_id, _MAX_AGENTS])
+        cursor.execute(_build_agents_of_finished_sessions_sql(), [workspace_id, workspace_id, _MAX_AGENTS])
         return [agent for (agent,) in cursor.fetchall()]
 
 
 @cache
-def _build_agents_sql() -> str:
+def _build_agents_of_finished_sessions_sql() -> str:
     agent = quote_column(Session, "agent")
     finished = (
         f"SELECT MIN({agent}) FROM {quote_table(Session)} WHERE {quote_column(Session, 'workspace')} = %s"
@@ -66,7 +66,7 @@ def _build_agents_sql() -> str:
         SELECT name FROM agents WHERE name IS NOT NULL LIMIT %s"""
 
 
-def _select_recent_sessions(workspace_id: int) -> QuerySet[Session, tuple[str, str]]:
+def _select_agents_and_labels_of_recent_sessions(workspace_id: int) -> QuerySet[Session, tuple[str, str]]:
     return (
         select_sessions_of_workspace(workspace_id)
         .order_by("-updated_at", "-pk")

@@ -148,7 +148,7 @@ class _AppendAttempt:
         operations = OpenOperations()  # no run has requested calls, so they are matched by the ids of the log
         answered_rows = (
             operations.list_row_keys_answered_by_results(
-                end.new_result_counts, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+                end.new_result_counts, lambda: call_queries.list_unanswered_tool_calls(store, row.pk)
             )
             if end.new_result_counts
             else []

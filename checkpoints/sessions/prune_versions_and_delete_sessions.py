@@ -112,7 +112,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
         newest = versions.latest("version")
         if version == newest.version:
             _require_session_deletable(store, row)
-            _move_head_to_newest_remaining_version(store, row, versions.exclude(version=version))
+            _move_head_back_and_mark_calls_unanswered(store, row, versions.exclude(version=version))
         else:
             snapshot_version = load_run_position_and_snapshot.find_earlier_version_with_valid_snapshot(
                 store, session_id, newest
@@ -122,7 +122,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
         return _remove_versions_or_roll_back_dry_run(store, row, [version], dry_run=False)
 
 
-def _move_head_to_newest_remaining_version(store: Store, row: Session, remaining: QuerySet[Checkpoint]) -> None:
+def _move_head_back_and_mark_calls_unanswered(store: Store, row: Session, remaining: QuerySet[Checkpoint]) -> None:
     newest = remaining.order_by("-version").first()
     if newest is None:
         raise StillNeeded(row.session_id, "this is its only version")

@@ -42,7 +42,7 @@ def mark_or_require_session_of_framework(store: Store, row: Session, framework: 
         return
     sessions = Session.objects.using(store.using)
     # Of two frameworks that begin a session at the same time, one finds other metadata than it has read.
-    if _has_calls(store, row) or not _try_mark(sessions, row, framework):
+    if _has_calls(store, row) or not _try_write_framework_mark(sessions, row, framework):
         _raise_if_marked_for_other_framework(sessions.get(pk=row.pk), framework)
 
 
@@ -50,7 +50,7 @@ def _has_calls(store: Store, row: Session) -> bool:
     return ToolCall.objects.using(store.using).filter(session=row).exists()
 
 
-def _try_mark(sessions: QuerySet[Session], row: Session, framework: str) -> bool:
+def _try_write_framework_mark(sessions: QuerySet[Session], row: Session, framework: str) -> bool:
     """Mark a session without a version, unless somebody has changed it since it was read. Returns whether it did."""
     described = parse_json_or_return_text(row.metadata)
     mark = {FRAMEWORK_MARK: framework}

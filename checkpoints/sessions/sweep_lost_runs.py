@@ -40,9 +40,7 @@ def sweep_lost_runs(store: Store, *, limit: int = BATCH_LIMIT) -> list[str]:
     """
     with database_operation(store.using):
         lost: list[str] = []
-        for pk in _iterate_session_pks_with_verifiable_seals(
-            store.using, _iterate_session_keys_of_lost_runs(store, limit)
-        ):
+        for pk in _skip_and_log_unverifiable_sessions(store.using, _iterate_session_keys_of_lost_runs(store, limit)):
             if len(lost) >= limit:
                 break
             with quarantine.quarantine_and_skip_altered_session(store.using, pk):
@@ -65,7 +63,7 @@ def _iterate_session_keys_of_lost_runs(store: Store, max_dead_processes: int) ->
         yield from iterate_distinct_session_pks(unexpired, by="lease_expires_at")
 
 
-def _iterate_session_pks_with_verifiable_seals(using: str, session_pks: Iterator[int]) -> Iterator[int]:
+def _skip_and_log_unverifiable_sessions(using: str, session_pks: Iterator[int]) -> Iterator[int]:
     """Iterate over the keys of sessions, without those whose rows have no seal or one by a key that is not configured.
 
     They would be skipped anyway, after statements for each of them. Raises `SealKeyMissing` if there is no key at all.
@@ -81,7 +79,7 @@ def _iterate_session_pks_with_verifiable_seals(using: str, session_pks: Iterator
                     skipped[pk] = error
         if skipped:
             first = min(skipped)
-            quarantine.log_skipped_sessions(
+            quarantine.log_skipped_sessions_at_most_hourly(
                 f"{len(skipped)} sessions were skipped, one of them with the key {first}: {skipped[first]}"
             )
         yield from (pk for pk in batch if pk not in skipped)

@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.models import QuerySet
 
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
-from checkpoints.db.connection import get_connection
+from checkpoints.db.connection import get_supported_connection
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.db.model_router import put_library_router_first
 from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
@@ -65,7 +65,7 @@ class Store(ClientState):
         """
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
-        get_connection(using)
+        get_supported_connection(using)
         put_library_router_first()
         self.using = using
         self.workspace = workspace

@@ -24,7 +24,7 @@ from checkpoints.store.client_state import OwnedSession
 Outcome = TypeVar("Outcome")
 
 
-def get_or_load_expected_head_sealed(using: str, owned_session: OwnedSession) -> SessionHead | None:
+def get_or_load_head_and_seal_if_unsealed(using: str, owned_session: OwnedSession) -> SessionHead | None:
     """Return the head that the next statement has to expect; None if sealing is off. Raises `IntegrityError`."""
     keys = get_seal_keys()
     if keys is None:
@@ -141,7 +141,7 @@ def record_written_head(
         witness.record_written_head_on_commit(connection.alias, head.to_witnessed_head())
 
 
-def compute_and_expect_next_head(
+def compute_and_record_expected_head(
     head: SessionHead | None, difference: int, changes: Mapping[str, Any]
 ) -> SessionHead | None:
     """Return the head that a statement has to write; None if sealing is off.

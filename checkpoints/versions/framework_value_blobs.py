@@ -246,7 +246,7 @@ def load_values_by_digest(
         raise CheckpointCorrupted(session.session_id, "a patched value", str(error)) from error
 
 
-def decode_contents_stored_in_writes(
+def load_encoded_contents_of_writes(
     using: str, session: Session, writes: Sequence[FrameworkWrite]
 ) -> dict[str, Encoded]:
     """Load the values of writes that are stored with them, by digest. Raises `CheckpointCorrupted`."""
@@ -335,7 +335,7 @@ def find_blob_digests_needed_by_writes(using: str, session: Session) -> set[str]
     rows = FrameworkWrite.objects.using(using).filter(session=session)
     found = set(rows.filter(content=None).values_list("digest", flat=True))
     lists = list(rows.filter(content__isnull=False, type__in=_REFERRING_TYPES))
-    for type_, content in decode_contents_stored_in_writes(using, session, lists).values():
+    for type_, content in load_encoded_contents_of_writes(using, session, lists).values():
         found.update(_list_digests_referenced_by_blob(type_, content))
     return found
 

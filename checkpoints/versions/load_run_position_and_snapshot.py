@@ -31,7 +31,7 @@ class RunPosition:
         return self.details if isinstance(self.details, RunTerminal) else None
 
 
-def load_pending_response_and_phase(
+def load_run_position_after_version(
     store: Store, session_id: str, session_pk: int, latest: dict[str, Any]
 ) -> RunPosition:
     """Load the position of a run after the version `latest`, a dict as `load_latest_version` returns it.
@@ -93,7 +93,7 @@ def load_run_position_at_version(store: Store, session_id: str, row: Checkpoint)
         "usage": None,
         "budget_spent_usd": 0,
     }
-    return load_pending_response_and_phase(store, session_id, row.session_id, latest)
+    return load_run_position_after_version(store, session_id, row.session_id, latest)
 
 
 def iterate_phases_and_payloads_before_version(

@@ -43,12 +43,12 @@ def load_latest_version_with_last_messages(store: Store, session_id: str, count:
     Returns None if there is no version.
     """
 
-    def read_tail(row: Checkpoint) -> dict[str, Any]:
+    def build_version_dict_with_last_messages(row: Checkpoint) -> dict[str, Any]:
         tail = load_transcript_and_build_version_dict(store, session_id, row, first=max(0, row.length - count))
         return {**tail, "message_count": row.length}
 
     with database_operation(store.using, writes=False):
-        return _read_newest_version_with_retry(store, session_id, read_tail)
+        return _read_newest_version_with_retry(store, session_id, build_version_dict_with_last_messages)
 
 
 def _read_newest_version_with_retry(

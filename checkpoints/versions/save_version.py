@@ -379,7 +379,7 @@ def count_results_repeated_after_edit(
     edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
     results = _count_results_by_call_id(edited)
     call_ids = operations.filter_paired_call_ids(
-        results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, session_pk)
+        results, lambda: call_queries.list_unanswered_tool_calls(store, session_pk)
     )
     if not call_ids:
         return Counter()
@@ -413,7 +413,7 @@ def execute_save_statement_if_at_head(
     results = end.new_result_counts
     answered_rows = (
         owned_session.operations.list_row_keys_answered_by_results(
-            results, lambda: call_queries.list_unanswered_calls_matched_by_arguments(store, owned_session.pk)
+            results, lambda: call_queries.list_unanswered_tool_calls(store, owned_session.pk)
         )
         if results
         else []
@@ -423,7 +423,7 @@ def execute_save_statement_if_at_head(
 
     def write_version_at_known_head() -> int | None:
         answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed(store.using, owned_session)
+        sealed_head = optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed(store.using, owned_session)
         content = VersionToWrite(end, state, answered)
         return write_versions_if_session_at_base(
             store.using, base, [content], owned_session.run_id, sealed_head, owned_session=owned_session
@@ -466,12 +466,12 @@ def write_version_if_session_at_base(
     sealed_head: SessionHead | None,
     *,
     revision: int | None = None,
-    beside: Sequence[NewRows | ChangedRow] = (),
+    additional_rows: Sequence[NewRows | ChangedRow] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write the version that continues from `base` to `end`, as `write_versions_if_session_at_base` does."""
     content = VersionToWrite(end, state, answered)
     return write_versions_if_session_at_base(
-        using, base, [content], run_id, sealed_head, revision=revision, beside=beside
+        using, base, [content], run_id, sealed_head, revision=revision, additional_rows=additional_rows
     )
 
 
@@ -485,7 +485,7 @@ def write_versions_if_session_at_base(
     owned_session: OwnedSession | None = None,
     updated_at: datetime | None = None,
     revision: int | None = None,
-    beside: Sequence[NewRows | ChangedRow] = (),
+    additional_rows: Sequence[NewRows | ChangedRow] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write versions that continue from `base` one after the other, for a run or for none.
 
@@ -498,7 +498,7 @@ def write_versions_if_session_at_base(
         owned_session: Session of the run, which remembers its head after the last one; None if there is no run.
         updated_at: Time of the session's newest activity; None stands for that of the database.
         revision: Expected revision of the session; None: any.
-        beside: Other rows to insert, only with one version and on PostgreSQL.
+        additional_rows: Other rows to insert, only with one version and on PostgreSQL.
 
     Returns:
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
@@ -516,7 +516,7 @@ def write_versions_if_session_at_base(
         prepared.versions,
         prepared.head,
         revision=revision,
-        beside=beside,
+        additional_rows=additional_rows,
     )
     after = None if version is None else prepared.head
     optimistic_lock_on_sealed_heads.record_written_head(connection, after, owned_session)
@@ -546,7 +546,7 @@ def prepare_versions_and_record_expected_head(
         difference += content.answered.difference
     return PreparedVersions(
         versions,
-        version_seals.compute_and_expect_head_after_versions(sealed_head, base.version, versions, difference),
+        version_seals.compute_and_record_head_expected_after_versions(sealed_head, base.version, versions, difference),
     )
 
 

@@ -53,7 +53,7 @@ def build_version_with_seals(
     return NewVersion(messages, values, answered, message_seals)
 
 
-def compute_and_expect_head_after_versions(
+def compute_and_record_head_expected_after_versions(
     head: SessionHead | None, number: int, versions: Sequence[NewVersion], difference: int
 ) -> SessionHead | None:
     """Return the head of a session after new versions, which the save has to write; None if sealing is off.
@@ -73,7 +73,7 @@ def compute_and_expect_head_after_versions(
         "latest_version": number + len(versions),
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
-    return optimistic_lock_on_sealed_heads.compute_and_expect_next_head(head, difference, newest)
+    return optimistic_lock_on_sealed_heads.compute_and_record_expected_head(head, difference, newest)
 
 
 def require_version_is_newest_and_ends_transcript(session: Session, newest: Checkpoint | None) -> None:

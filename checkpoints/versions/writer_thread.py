@@ -190,10 +190,10 @@ class BackgroundWriter:
         if self._closed:
             raise CheckpointerClosed
 
-    def _release_held_back_entries(self, lines: Iterable[str]) -> None:
-        for key in lines:
-            self._lines[key].kept_back = False
-            self._lines[key].turns = 0
+    def _release_held_back_entries(self, session_ids: Iterable[str]) -> None:
+        for session_id in session_ids:
+            self._lines[session_id].kept_back = False
+            self._lines[session_id].turns = 0
         self._changed.notify_all()
 
     def _raise_stored_error_if_any(self, session_id: str) -> None:

@@ -75,7 +75,7 @@ def open_workflow(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     get_or_reattach_owned_session(checkpointer, session_id, body.fence)
-    step_log = DatabaseStepLog.open(checkpointer.store, session_id, workflow_id)
+    step_log = DatabaseStepLog.open_or_create(checkpointer.store, session_id, workflow_id)
     return build_json_response({"workflow_id": workflow_id, "steps": step_log.list_steps()})
 
 

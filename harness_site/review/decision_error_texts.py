@@ -131,7 +131,7 @@ def _build_already_decided_problem(
 
 def _is_decision_withdrawable(call: ToolCall) -> bool:
     try:
-        decision = decision_withdrawal.require_withdrawable_decision(call)
+        decision = decision_withdrawal.get_withdrawable_decision_or_raise(call)
     except NothingToWithdraw:
         return False
     return not decision_withdrawal.has_run_used_decision(call, decision)

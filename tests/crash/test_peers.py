@@ -11,7 +11,7 @@ WRITING = {
     "peers.cancel_paused_session.cancel_paused_session",
     "peers.extend_and_sweep_agent_deadlines._expire_overdue_calls_and_complete_joins",
     "peers.pause_run_for_agent_calls._pause_run_in_transaction",
-    "peers.take_paused_task._mark_task_and_joins_taken",
+    "peers.take_paused_task._mark_task_taken_and_load_results",
     "peers.agent_notice_outbox._claim_calls_with_due_notices",
     "peers.agent_notice_outbox._delete_notice",
 }

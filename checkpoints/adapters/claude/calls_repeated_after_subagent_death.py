@@ -129,9 +129,7 @@ class SubagentSessionClaims:
             found = list(sessions.order_by("pk").distinct().values_list("pk", "session_id"))
         for pk, session_id in found:
             is_owned = store.find_owned_session(session_id) is not None  # by a subagent of this process
-            if is_owned or not any(
-                call.mutates for call in call_queries.list_unanswered_calls_matched_by_arguments(store, pk)
-            ):
+            if is_owned or not any(call.mutates for call in call_queries.list_unanswered_tool_calls(store, pk)):
                 continue
             try:
                 with self._claims.claim_session_for_block(session_id):
@@ -140,7 +138,7 @@ class SubagentSessionClaims:
                 continue
             finally:
                 self._claims.release_session_when_idle(session_id)
-            for call in call_queries.list_unanswered_calls_matched_by_arguments(store, pk):
+            for call in call_queries.list_unanswered_tool_calls(store, pk):
                 if call.status in _CONTINUED_STATUSES:
                     open_calls[get_call_fingerprint(call)].append((session_id, call.call_id))
         return open_calls

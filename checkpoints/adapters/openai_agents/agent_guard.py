@@ -297,7 +297,7 @@ class AgentGuard:
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         newest = {
             call.idempotency_key: call
-            for call in call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+            for call in call_queries.list_unanswered_tool_calls(store, row.pk)
             if call.tool == name
         }
         calls = [call for call in newest.values() if call.status != CallStatus.FAILED]
@@ -350,7 +350,7 @@ class AgentGuard:
         row = look_up_and_lock_rows.get_session(store, self._session.session_id)
         if unfinished_call_queries.list_verified_undecided_calls_of_session(store, row):
             return None
-        calls = call_queries.list_unanswered_calls_matched_by_arguments(store, row.pk)
+        calls = call_queries.list_unanswered_tool_calls(store, row.pk)
         return next((call for call in reversed(calls) if call.call_id == call_id), None)
 
     def _was_call_approved(self, call: ToolCall) -> bool:

@@ -198,7 +198,7 @@ def test_head_that_another_thread_of_the_run_replaces_after_it_was_read_is_no_fo
 
     build = session_heads.verify_session_row_and_build_head
     monkeypatch.setattr(session_heads, "verify_session_row_and_build_head", build_head_before_another_write)
-    head = optimistic_lock_on_sealed_heads.get_or_load_expected_head_sealed("default", owned_session)
+    head = optimistic_lock_on_sealed_heads.get_or_load_head_and_seal_if_unsealed("default", owned_session)
     assert head is not None
     assert head.number == owned_session.newest_head[0] - 1
 
