@@ -69,17 +69,17 @@ class CallToDecideRow:
     details: str = ""
 
     @property
-    def number(self) -> int:
+    def call_count(self) -> int:
         return len(self.call_pks)
 
     @property
-    def place_in_queue(self) -> tuple[bool, bool, bool, datetime]:
+    def queue_sort_key(self) -> tuple[bool, bool, bool, datetime]:
         """Sort key of the queue: what was handed over, what is due within a day, outages, what has waited longest."""
         is_due = self.deadline is not None
         return not self.is_handed, not is_due, not is_due and self.call is not None, self.deadline or self.since
 
     @property
-    def later_deadline(self) -> datetime | None:
+    def deadline_more_than_day_ahead(self) -> datetime | None:
         """Deadline of a call that is not due within a day; None without one."""
         return None if self.call is None or self.deadline is not None else self.call.deadline
 
@@ -149,17 +149,17 @@ def load_calls_to_decide_first(
     own, of_others = [row for row in rows if row.is_own], [row for row in rows if not row.is_own]
     ordered = [*_order_rows_as_in_queue(own), *_order_rows_as_in_queue(of_others)]
     return CallsToDecideFirst(
-        _add_details_to_rows_alike(_add_agents(ordered[:limit])),
+        _add_titles_and_differing_arguments(_add_agents(ordered[:limit])),
         BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT),
     )
 
 
 def _order_rows_as_in_queue(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
     """Order the rows as the first tab of the queue does."""
-    return sorted(rows, key=lambda row: row.place_in_queue)
+    return sorted(rows, key=lambda row: row.queue_sort_key)
 
 
-def _add_details_to_rows_alike(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
+def _add_titles_and_differing_arguments(rows: Sequence[CallToDecideRow]) -> list[CallToDecideRow]:
     """Add the sentences of calls, and the arguments in which calls with the same sentence differ."""
     sentences = [row.title if row.call is None else format_call_sentence(row.call) for row in rows]
     args = [None if row.call is None else parse_json_or_text(row.call.args_json_in_caller_order) for row in rows]
@@ -170,13 +170,15 @@ def _add_details_to_rows_alike(rows: Sequence[CallToDecideRow]) -> list[CallToDe
         else replace(
             row,
             title=sentence,
-            details=_describe_differences(own, sentence, [each for said, each in calls if said == sentence]),
+            details=_describe_arguments_unlike_alike_calls(
+                own, sentence, [each for said, each in calls if said == sentence]
+            ),
         )
         for row, own, sentence in zip(rows, args, sentences, strict=True)
     ]
 
 
-def _describe_differences(own: Any, sentence: str, alike: Sequence[Any]) -> str:
+def _describe_arguments_unlike_alike_calls(own: Any, sentence: str, alike: Sequence[Any]) -> str:
     if not sentence or len(alike) < 2:
         return ""
     return describe_differing_arguments(

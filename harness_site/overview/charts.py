@@ -156,10 +156,10 @@ class Chart:
     @property
     def is_empty(self) -> bool:
         """Whether no step has a value."""
-        return not self.kinds
+        return not self.piece_kinds
 
     @property
-    def kinds(self) -> set[str]:
+    def piece_kinds(self) -> set[str]:
         """The kinds of the pieces that are drawn, which the legend names."""
         return {piece.kind for bar in self.bars for piece in bar.pieces}
 

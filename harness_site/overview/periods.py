@@ -95,7 +95,7 @@ class Period:
         return str(self.zone)
 
     @property
-    def time_of_first_hour(self) -> str:
+    def day_start_time_unless_midnight(self) -> str:
         """The time at which days begin, such as 00:30; empty if that is midnight."""
         return "" if self._is_midnight(self.end) else f"{self.end.astimezone(self.zone):%H:%M}"
 
@@ -242,7 +242,7 @@ def _build_period(key: str, now: datetime) -> Period:
 def _find_current_day(now: datetime, zone: tzinfo) -> date:
     """Find the day of a moment; half an hour after midnight may still be the day before."""
     day = now.astimezone(zone).date()
-    return day if _compute_start_of_day(day, zone) <= now else day - _DAY
+    return day if _compute_first_utc_hour_of_day(day, zone) <= now else day - _DAY
 
 
 def _build_period_from_first_to_last_day(key: str, first: date, last: date, zone: tzinfo) -> Period:
@@ -251,10 +251,10 @@ def _build_period_from_first_to_last_day(key: str, first: date, last: date, zone
     # Rounded up, so that the first step may begin with `first`, in the middle of a week.
     starts = [max(first, last + _DAY - index * length * _DAY) for index in range(-(-number // length), 0, -1)]
     days = (first - number * _DAY, *starts, last + _DAY)
-    return Period(key, tuple(_compute_start_of_day(day, zone) for day in days), length, zone)
+    return Period(key, tuple(_compute_first_utc_hour_of_day(day, zone) for day in days), length, zone)
 
 
-def _compute_start_of_day(day: date, zone: tzinfo) -> datetime:
+def _compute_first_utc_hour_of_day(day: date, zone: tzinfo) -> datetime:
     """Return the first full hour of UTC in a day."""
     midnight = compute_midnight(day, zone)
     hour = midnight.replace(minute=0, second=0, microsecond=0)

@@ -127,7 +127,7 @@ def _build_first_calls_context(first_calls: CallsToDecideFirst, undecided: int) 
         "has_handed_first": any(row.is_handed for row in rows),
         "has_due_first": any(row.deadline is not None for row in rows),
         "has_outages_first": any(row.call is None for row in rows),
-        "more_undecided": undecided > sum(row.number for row in rows),
+        "more_undecided": undecided > sum(row.call_count for row in rows),
         "overdue": first_calls.overdue,
     }
 
@@ -202,8 +202,8 @@ def _describe_period(period: Period) -> str:
     is_this_year = period.first_day.year == period.last_day.year == clock.now().year
     format_ = format_day if is_this_year else format_date_with_weekday_and_year
     values = {"first": format_(period.first_day), "last": format_(period.last_day), "zone": period.zone_name}
-    if period.time_of_first_hour:
-        values["time"] = period.time_of_first_hour
+    if period.day_start_time_unless_midnight:
+        values["time"] = period.day_start_time_unless_midnight
         return _("%(first)s to %(last)s, each day from %(time)s in %(zone)s") % values
     if period.first_day == period.last_day:
         return _("%(first)s in %(zone)s") % values

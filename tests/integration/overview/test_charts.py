@@ -109,7 +109,7 @@ def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: 
     make_session(status=SessionStatus.NEEDS_REVIEW)
     hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
-    assert page.context["charts"]["sessions"].kinds == {"cancelled", "wait"}
+    assert page.context["charts"]["sessions"].piece_kinds == {"cancelled", "wait"}
     assert "1 cancelled; 0 running, paused or idle" in page.content.decode()
     assert page.context["sums"].total.other_sessions == 0
 
@@ -153,7 +153,7 @@ def test_parts_of_a_cut_bar_have_the_proportions_of_the_whole_bar() -> None:
     assert shares == pytest.approx([15 / 91, 62 / 91, 14 / 91], abs=0.001)
     assert [piece.y + piece.height for piece in bar.pieces] == pytest.approx([160, *[p.y for p in bar.pieces[:-1]]])
     assert bar.pieces[-1].y == -18
-    assert chart.kinds == {"ok", "wait", "run"}  # the legend names each kind that the table counts
+    assert chart.piece_kinds == {"ok", "wait", "run"}  # the legend names each kind that the table counts
 
 
 @pytest.mark.parametrize("completed", [8, 5_000])

@@ -77,7 +77,7 @@ def test_days_of_a_zone_begin_with_its_first_full_hour() -> None:
     with timezone.override("Asia/Kolkata"):
         period, _problem = periods.parse_period_and_problem(QueryDict("period=7d"), now)
     assert (period.first_day.isoformat(), period.last_day.isoformat()) == ("2026-02-24", "2026-03-02")
-    assert period.time_of_first_hour == "00:30"
+    assert period.day_start_time_unless_midnight == "00:30"
     step = period.step_starts[0]
     assert period.build_query_string_of_chart_step(step) == (
         "first=2026-02-24T00:30&last=2026-02-25T00:30&zone=Asia/Kolkata"
