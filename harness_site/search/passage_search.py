@@ -143,6 +143,10 @@ class SearchPage:
     cut_sessions: frozenset[int] = frozenset()
     secrets: Mapping[int, frozenset[str]] = field(default_factory=dict, repr=False)
 
+    def list_session_pks(self) -> list[int]:
+        """List the sessions of the passages, each once."""
+        return list(dict.fromkeys(passage.session_id for passage in self.passages))
+
 
 def search_sessions(
     workspace: int,
@@ -269,7 +273,9 @@ class _SearchScope:
         passages = passages if self.kind is None else passages.filter(kind=self.kind)
         return passages if self.sessions is None else passages.filter(session__in=self.sessions)
 
-    def query_matches_of_session(self, newest: int | None, *, times: TimeRange | None = None) -> QuerySet[Passage, Any]:
+    def build_session_matches_subquery(
+        self, newest: int | None, *, times: TimeRange | None = None
+    ) -> QuerySet[Passage, Any]:
         """Query the keys of the matches of a session up to the key `newest`, newest first.
 
         They are read backwards from the newest text, so that the first ones of many cost no more.
@@ -312,21 +318,21 @@ def _collect_page_of_sessions(
         candidates = _filter_sessions_not_on_earlier_pages(
             scope, sorted(newest_of_round, key=newest_of_round.__getitem__, reverse=True), cursor
         )
-        missing = PAGE + 1 - len(_list_sessions(page)) - len(waiting)
+        missing = PAGE + 1 - len(page.list_session_pks()) - len(waiting)
         if len(candidates) > missing:
             candidates, more = candidates[:missing], True
             last = newest_of_round[candidates[-1]]
         examined |= {session for session, pk in newest_of_round.items() if pk >= last}
         newest_matches |= newest_of_round
         waiting += candidates
-        if more and len(_list_sessions(page)) + len(waiting) <= PAGE:
+        if more and len(page.list_session_pks()) + len(waiting) <= PAGE:
             continue
         page = _append_search_page(page, _load_newest_matches_of_sessions(scope, waiting, newest))
         waiting = []
-        if not more or len(_list_sessions(page)) > PAGE:
+        if not more or len(page.list_session_pks()) > PAGE:
             break
     page = _append_search_page(page, _load_newest_matches_of_sessions(scope, waiting, newest))
-    if len(found := _list_sessions(page)) > PAGE:
+    if len(found := page.list_session_pks()) > PAGE:
         more, last = True, newest_matches[found[PAGE - 1]]
         page = replace(page, passages=tuple(passage for passage in page.passages if passage.session_id != found[PAGE]))
     partly = not more and limits.key is not None and not scope.query.has_term_findable_by_index
@@ -350,10 +356,6 @@ def _count_visible_sessions(scope: _SearchScope, first: int | None) -> int:
     return len(_build_masked_search_page(list(passages), scope.query).passages) + (first is not None)
 
 
-def _list_sessions(page: SearchPage) -> list[int]:
-    return list(dict.fromkeys(passage.session_id for passage in page.passages))
-
-
 def _append_search_page(page: SearchPage, added: SearchPage) -> SearchPage:
     return replace(
         page,
@@ -373,7 +375,7 @@ def _filter_sessions_not_on_earlier_pages(
     if cursor is None:
         kept = set(matching.values_list("pk", flat=True))
     else:
-        newest_match = Subquery(scope.query_matches_of_session(cursor.newest)[:1])
+        newest_match = Subquery(scope.build_session_matches_subquery(cursor.newest)[:1])
         rows = matching.annotate(match=newest_match).values_list("pk", "match")
         kept = {session for session, match in rows if match is not None and match < cursor.last}
     return [session for session in sessions if session in kept]
@@ -383,7 +385,7 @@ def _load_newest_matches_of_sessions(scope: _SearchScope, sessions: Sequence[int
     """Load the newest matches of each of a few sessions up to the key `newest`, in the order of the sessions."""
     if not sessions:
         return SearchPage(())
-    matches = scope.query_matches_of_session(newest, times=scope.times)
+    matches = scope.build_session_matches_subquery(newest, times=scope.times)
     numbers = {f"match_{number}": Subquery(matches[number : number + 1]) for number in range(PER_SESSION)}
     rows = Session.objects.filter(pk__in=sessions).annotate(**numbers).values_list("pk", *numbers)
     keys = {session: [pk for pk in pks if pk is not None] for session, *pks in rows}

@@ -123,7 +123,7 @@ class SearchQuery:
         return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
 
 
-def is_match_telling(query: SearchQuery, text: str) -> bool:
+def do_terms_occur_outside_of_ids(query: SearchQuery, text: str) -> bool:
     """Return whether every term occurs in `text` other than as a part of a longer hash or id.
 
     A short term has to begin where a word or a part of a name begins, so that “oder” is not told by “coder”.

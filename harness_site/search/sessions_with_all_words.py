@@ -66,12 +66,12 @@ def search_sessions_with_all_words(
         if not page.slow:
             pages.append((term, page))
     counts = tuple(
-        WordCount(SearchQuery((term,)), len(_list_sessions(page)), page.next is not None) for term, page in pages
+        WordCount(SearchQuery((term,)), len(page.list_session_pks()), page.next is not None) for term, page in pages
     )
     if is_one_slow and all(count.sessions or count.is_more for count in counts):
         return None
-    _rarest, rarest_page = min(pages, key=lambda entry: (entry[1].next is not None, len(_list_sessions(entry[1]))))
-    common = _list_sessions(rarest_page)
+    _rarest, rarest_page = min(pages, key=lambda entry: (entry[1].next is not None, len(entry[1].list_session_pks())))
+    common = rarest_page.list_session_pks()
     matching: list[tuple[SearchQuery, SearchPage]] = []
     for term, page in pages:
         if not common:
@@ -81,12 +81,8 @@ def search_sessions_with_all_words(
             page = passage_search.search_sessions(workspace, word, sessions=common, times=times)
             if page.slow:
                 return None
-        having = set(_list_sessions(page))
+        having = set(page.list_session_pks())
         common = [session for session in common if session in having]
         matching.append((word, page))
     is_complete = rarest_page.next is None
     return WordMatches(tuple(common), tuple(matching) if common else (), counts, is_complete)
-
-
-def _list_sessions(page: SearchPage) -> list[int]:
-    return list(dict.fromkeys(passage.session_id for passage in page.passages))

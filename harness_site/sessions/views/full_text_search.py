@@ -23,7 +23,7 @@ from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_
 from harness_site.search.load_search_hits import SearchHit, load_search_hits_by_session
 from harness_site.search.models import Kind
 from harness_site.search.passage_search import OrderedSearchCursor, SearchCursor, SearchPage
-from harness_site.search.query_terms import SearchQuery, is_match_telling
+from harness_site.search.query_terms import SearchQuery, do_terms_occur_outside_of_ids
 from harness_site.search.sessions_with_all_words import WordMatches, search_sessions_with_all_words
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import session_list_pages, session_rows
@@ -89,7 +89,7 @@ def show_hits_or_redirect_to_correction(
     )
     apart: WordMatches | None = None
     if not pks and not found.slow and found.next is None and _is_first_page_of_all_sessions(request, cursor):
-        other = _find_correction_or_search_words_apart(request, query, wanted)
+        other = _find_correction_or_words_in_different_texts(request, query, wanted)
         if isinstance(other, SearchQuery):
             return redirect(_build_suggestion_url(request, other))
         apart = other
@@ -100,15 +100,15 @@ def show_hits_or_redirect_to_correction(
     secrets = _load_secrets_of_sessions(pks, found, apart)
     line_sort = order if isinstance(order, Sort) else Sort.UPDATED
     lines = session_row_display.build_session_list_lines(rows, secrets, sort=line_sort, since="", query=request.GET)
-    telling = {passage.pk for passage in found.passages if is_match_telling(query, passage.text)}
+    telling = {passage.pk for passage in found.passages if do_terms_occur_outside_of_ids(query, passage.text)}
     limit = None if within is not None else SHOWN
     groups = (
-        _build_groups_of_words_apart(lines, apart, query)
+        _build_groups_of_words_in_different_texts(lines, apart, query)
         if apart
         else [_build_result_group(line, hits.get(line.pk, []), limit, query, found, telling) for line in lines]
     )
     if not (order or apart or is_reload or within is not None):
-        groups = _sort_most_telling_first(groups, hits, rows, query, telling)
+        groups = _sort_title_matches_first(groups, hits, rows, query, telling)
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
     excerpt_pks = (group.row.pk for group in groups if group.passages)
     mark_excerpts_shown_in_response(request, "search", excerpt_pks)
@@ -120,7 +120,7 @@ def show_hits_or_redirect_to_correction(
         "secrets": secrets,
         "session_links": SessionLinks(),
         "found": found,
-        **_build_place_among_all_results_context(request, found, cursor, number),
+        **_build_result_numbers_and_links_context(request, found, cursor, number),
         "index_status": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
@@ -155,7 +155,7 @@ def _search_or_refresh_displayed_sessions(
     times = _parse_times_of_passages(request, wanted)
     if within is not None:
         found = passage_search.search_passages_of_session(
-            workspace, query, within, cursor=_get_cursor_of_newest_match(cursor), newest=newest, times=times
+            workspace, query, within, cursor=_get_search_cursor_or_none(cursor), newest=newest, times=times
         )
         return found, (within,) if found.passages else (), True
     if displayed_pks := parse_displayed_session_keys(request):
@@ -169,18 +169,18 @@ def _search_or_refresh_displayed_sessions(
         search = search_best_matching_sessions if order == BEST_MATCH else search_sessions_in_order_of_column
         ordered = search(OrderedSearch(workspace, query, wanted, sessions=few, times=times, cursor=cursor))
         if ordered is not None and (ordered.passages or ordered.next or cursor):
-            return ordered, _list_sessions_of_passages(ordered), True
-    newest_first = _get_cursor_of_newest_match(cursor)
+            return ordered, tuple(ordered.list_session_pks()), True
+    newest_first = _get_search_cursor_or_none(cursor)
     found = passage_search.search_sessions(
         workspace, query, cursor=newest_first, wanted=wanted, sessions=few, first=exact_match, times=times
     )
-    pks = _list_sessions_of_passages(found)
+    pks = tuple(found.list_session_pks())
     if exact_match is not None and newest_first is None:
         pks = tuple(dict.fromkeys((exact_match, *pks)))
     return found, pks, not order or len(pks) < 2
 
 
-def _build_place_among_all_results_context(
+def _build_result_numbers_and_links_context(
     request: HttpRequest, found: SearchPage, cursor: SearchCursor | OrderedSearchCursor | None, number: int
 ) -> dict[str, Any]:
     """Build which ones of all results a page with so many of them has, and the links to the other pages."""
@@ -205,12 +205,8 @@ def _parse_cursor(token: str) -> SearchCursor | OrderedSearchCursor | None:
     return SearchCursor.parse(token) or OrderedSearchCursor.parse(token)
 
 
-def _get_cursor_of_newest_match(cursor: SearchCursor | OrderedSearchCursor | None) -> SearchCursor | None:
+def _get_search_cursor_or_none(cursor: SearchCursor | OrderedSearchCursor | None) -> SearchCursor | None:
     return cursor if isinstance(cursor, SearchCursor) else None
-
-
-def _list_sessions_of_passages(page: SearchPage) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(passage.session_id for passage in page.passages))
 
 
 def _list_matching_session_keys_if_few(workspace: int, wanted: SessionFilter) -> tuple[int, ...] | None:
@@ -222,7 +218,7 @@ def _list_matching_session_keys_if_few(workspace: int, wanted: SessionFilter) ->
     return tuple(session.pk for session in sessions) if len(sessions) < size else None
 
 
-def _find_correction_or_search_words_apart(
+def _find_correction_or_words_in_different_texts(
     request: MemberRequest, query: SearchQuery, wanted: SessionFilter
 ) -> SearchQuery | WordMatches | None:
     """Find what to show for a query that no text contains.
@@ -231,13 +227,13 @@ def _find_correction_or_search_words_apart(
 
     Returns:
         A query that finds sessions: the one of known words, or, if no session has the words in different texts either,
-        the one without the words after a minus. Otherwise the result of `_search_words_apart`.
+        the one without the words after a minus. Otherwise the result of `_search_words_in_different_texts`.
     """
     is_typed = not request.GET.get("instead")
     near = _suggest_query_if_nothing_matches(request.membership.workspace_id, query, wanted) if is_typed else None
     if near is not None and _finds_sessions(request, near, wanted):
         return near
-    apart = _search_words_apart(request, query, wanted)
+    apart = _search_words_in_different_texts(request, query, wanted)
     if (apart and apart.sessions) or not is_typed or not query.has_words_after_minus:
         return apart
     others = query.without_words_that_begin_with_minus
@@ -259,11 +255,13 @@ def _finds_sessions(request: MemberRequest, query: SearchQuery, wanted: SessionF
     found = passage_search.search_sessions(workspace, query, wanted=wanted, sessions=few, times=times)
     if found.passages or found.next:
         return True
-    apart = _search_words_apart(request, query, wanted)
+    apart = _search_words_in_different_texts(request, query, wanted)
     return apart is not None and bool(apart.sessions)
 
 
-def _search_words_apart(request: MemberRequest, query: SearchQuery, wanted: SessionFilter) -> WordMatches | None:
+def _search_words_in_different_texts(
+    request: MemberRequest, query: SearchQuery, wanted: SessionFilter
+) -> WordMatches | None:
     """Search the sessions that have all words in different texts; None for one word, and if it took too long."""
     if len(query.terms) < 2:
         return None
@@ -273,7 +271,7 @@ def _search_words_apart(request: MemberRequest, query: SearchQuery, wanted: Sess
     return search_sessions_with_all_words(workspace, query, wanted=wanted, sessions=few, times=times)
 
 
-def _build_groups_of_words_apart(
+def _build_groups_of_words_in_different_texts(
     lines: Iterable[SessionLine | UnreadableRecord], apart: WordMatches, query: SearchQuery
 ) -> list[SessionResultGroup]:
     """Build the results of sessions that have the words in different texts: the newest hits of each word."""
@@ -340,7 +338,7 @@ def _build_result_group(
     return SessionResultGroup(row, tuple(best), has_more=has_more, marked_words=marked_words)
 
 
-def _sort_most_telling_first(
+def _sort_title_matches_first(
     groups: list[SessionResultGroup],
     hits: Mapping[int, list[SearchHit]],
     rows: Iterable[SessionRow | UnreadableRecord],
@@ -354,15 +352,17 @@ def _sort_most_telling_first(
     """
     without_times = {row.pk for row in rows if isinstance(row, SessionRow) and not row.has_times}
 
-    def rate(group: SessionResultGroup) -> int:
+    def get_sort_position(group: SessionResultGroup) -> int:
         row = group.row
-        if isinstance(row, SessionLine) and is_match_telling(query, f"{row.name}\n{strip_tags(row.session_id)}"):
+        if isinstance(row, SessionLine) and do_terms_occur_outside_of_ids(
+            query, f"{row.name}\n{strip_tags(row.session_id)}"
+        ):
             return 0
         if not any(hit.passage in telling for hit in hits.get(row.pk, ())):
             return 3
         return 2 if row.pk in without_times else 1
 
-    return sorted(groups, key=rate)
+    return sorted(groups, key=get_sort_position)
 
 
 def _repeats_title(hit: SearchHit, title: str) -> bool:

@@ -6,8 +6,8 @@ from harness_site.search.query_terms import (
     SearchQuery,
     SearchTerm,
     build_letter_pair_text_of_dense_scripts,
+    do_terms_occur_outside_of_ids,
     fold_case,
-    is_match_telling,
 )
 from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_overlapping_pieces
 
@@ -124,4 +124,4 @@ def test_long_text_is_split_into_overlapping_pieces(length: int) -> None:
     ],
 )
 def test_part_of_a_hash_or_of_another_word_tells_nothing(typed: str, text: str, is_telling: bool) -> None:
-    assert is_match_telling(SearchQuery.parse(typed), text) is is_telling
+    assert do_terms_occur_outside_of_ids(SearchQuery.parse(typed), text) is is_telling

@@ -36,9 +36,9 @@ class Command(BaseCommand):
                 self.stderr.write(f"{total:,} texts …")
         hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
-        self._print_problems()
+        self._print_unreadable_or_cut_texts()
 
-    def _print_problems(self) -> None:
+    def _print_unreadable_or_cut_texts(self) -> None:
         problems = list_unreadable_or_cut_texts()
         for text in problems.texts:
             self.stdout.write(mask_and_reveal_hidden(str(text)))
