@@ -127,7 +127,7 @@ _HOOK_NAME: Final = _("the tool’s own check (%(tool)s)")
 _ISO: Final = len("2026-01-01T00:00:00+00:00")
 
 
-def format_detail_name(key: str) -> str:
+def mask_and_format_detail_name(key: str) -> str:
     """Return the words for the name of a detail; those of a newer version are returned with spaces."""
     return str(_NAMES[key]) if key in _NAMES else mask_and_reveal_hidden(key.replace("_", " "))
 
@@ -184,7 +184,7 @@ def list_shown_detail_names_and_values(
 ) -> list[tuple[str, str]]:
     """Return the words for the names and values of the details, without those that are `hidden` or None."""
     return [
-        (format_detail_name(key), mask_and_format_detail_value(value, key))
+        (mask_and_format_detail_name(key), mask_and_format_detail_value(value, key))
         for key, value in details.items()
         if key not in hidden and value is not None
     ]

@@ -266,7 +266,7 @@ def build_sentence_of_folded_entries(
         sentence = _WITHDREW_SEVERAL if _is_withdrawal(first) else _DECIDED_SEVERAL
         return _fill_first_complete_sentence(first, [str(sentence)], number=number)
     sessions = set(map(_get_session_pk_or_id, entries))
-    if row.run_events_by_label:
+    if row.run_event_counts_by_label:
         sentence = _RUN_EVENTS_IN_ONE_SESSION if len(sessions) == 1 else _RUN_EVENTS_IN_SEVERAL_SESSIONS
         counts = {"number": format_number(len(entries)), "sessions": format_number(len(sessions))}
         return _fill_first_complete_sentence(entry, [str(sentence)], **counts)

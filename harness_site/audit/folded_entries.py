@@ -80,14 +80,14 @@ class EntryRow:
         )
 
     @property
-    def run_events_by_label(self) -> list[tuple[str, int]]:
+    def run_event_counts_by_label(self) -> list[tuple[str, int]]:
         """Label and number of events of runs that do not say the same, the most frequent first; else empty."""
         if len({_get_fold_key(entry) for entry in self.entries}) == 1:
             return []
         labels = [
             entry.label
             for entry in self.entries
-            if isinstance(entry, AuditEntry) and _find_routine_of_entry(entry) is Routine.RUN_EVENT
+            if isinstance(entry, AuditEntry) and _classify_routine_entry(entry) is Routine.RUN_EVENT
         ]
         return Counter(labels).most_common() if len(labels) == len(self.entries) else []
 
@@ -137,12 +137,12 @@ class _OpenPage:
     rows: list[_OpenRow] = field(default_factory=list)
     hidden: Counter[Routine] = field(default_factory=Counter)
 
-    def hide(self, routine: Routine) -> None:
+    def count_hidden_entry(self, routine: Routine) -> None:
         self.hidden[routine] += 1
         if self.rows:
             self.rows[-1].hidden += 1
 
-    def build(self, before: int | None) -> AuditPage:
+    def build_audit_page(self, before: int | None) -> AuditPage:
         rows = tuple(EntryRow(tuple(row.entries), row.hidden) for row in self.rows)
         return AuditPage(rows, self.hidden[Routine.PAGE_VIEW], self.hidden[Routine.RUN_EVENT], before)
 
@@ -179,7 +179,7 @@ def load_page_of_folded_entries(
     page = _OpenPage()
     rows, last_pk, key = page.rows, None, None
     for number, entry in enumerate(entries):
-        routine = _find_routine_of_entry(entry)
+        routine = _classify_routine_entry(entry)
         is_hidden = routine in hides
         is_new_row = not is_hidden and get_key(entry) != key
         is_joined = (
@@ -192,16 +192,16 @@ def load_page_of_folded_entries(
             key, last_pk = get_key(entry), entry.pk
             continue
         if number == MAX_ENTRIES_PER_PAGE or (is_new_row and len(rows) == ROWS_PER_PAGE):
-            return page.build(last_pk)
+            return page.build_audit_page(last_pk)
         if is_hidden and routine is not None:  # what is hidden does not separate the entries around it
-            page.hide(routine)
+            page.count_hidden_entry(routine)
         elif is_new_row:
             key = get_key(entry)
             rows.append(_OpenRow([entry]))
         else:
             rows[-1].entries.append(entry)
         last_pk = entry.pk
-    return page.build(None)
+    return page.build_audit_page(None)
 
 
 def _add_entry_to_last_row_if_same_decision(rows: list[_OpenRow], entry: AuditEntry | UnreadableRecord) -> bool:
@@ -219,13 +219,17 @@ def _add_entry_to_last_row_if_same_decision(rows: list[_OpenRow], entry: AuditEn
     """
     if not _is_intact_decision(entry):
         return False
-    continued = rows.pop() if rows and _is_continuation_of(rows[-1], entry) else None
+    continued = rows.pop() if rows and _has_only_session_ready_entry(rows[-1], entry) else None
     if rows and _is_same_decision(rows[-1].entries[-1], entry):
-        if len(rows[-1].entries) == 1 and len(rows) > 1 and _is_continuation_of(rows[-2], rows[-1].entries[0]):
+        if (
+            len(rows[-1].entries) == 1
+            and len(rows) > 1
+            and _has_only_session_ready_entry(rows[-2], rows[-1].entries[0])
+        ):
             decided = rows.pop()
-            _append_row(rows[-1], decided)
+            _merge_older_row(rows[-1], decided)
         if continued is not None:
-            _append_row(rows[-1], continued)
+            _merge_older_row(rows[-1], continued)
         rows[-1].entries.append(entry)
         return True
     if continued is not None:
@@ -233,7 +237,7 @@ def _add_entry_to_last_row_if_same_decision(rows: list[_OpenRow], entry: AuditEn
     return False
 
 
-def _append_row(row: _OpenRow, older: _OpenRow) -> None:
+def _merge_older_row(row: _OpenRow, older: _OpenRow) -> None:
     row.entries += older.entries
     row.hidden += older.hidden
 
@@ -247,7 +251,7 @@ def _is_intact_decision(entry: AuditEntry | UnreadableRecord) -> TypeGuard[Audit
     )
 
 
-def _is_continuation_of(row: _OpenRow, decision: AuditEntry | UnreadableRecord) -> bool:
+def _has_only_session_ready_entry(row: _OpenRow, decision: AuditEntry | UnreadableRecord) -> bool:
     """Return whether a row only says that the session of a decision can continue."""
     entry = row.entries[0]
     return (
@@ -269,7 +273,7 @@ def _is_same_decision(newer: AuditEntry | UnreadableRecord, entry: AuditEntry) -
     )
 
 
-def _find_routine_of_entry(entry: AuditEntry | UnreadableRecord) -> Routine | None:
+def _classify_routine_entry(entry: AuditEntry | UnreadableRecord) -> Routine | None:
     """Find as what an entry may be left out; None for an entry that is always shown."""
     if isinstance(entry, UnreadableRecord) or not entry.intact:
         return None
@@ -285,7 +289,7 @@ def _get_pk(entry: AuditEntry | UnreadableRecord) -> Any:
 
 def _get_fold_key_of_runs(entry: AuditEntry | UnreadableRecord) -> tuple[Any, ...]:
     """Return what entries of one row have in common, where all events of runs are one row."""
-    routine = _find_routine_of_entry(entry)
+    routine = _classify_routine_entry(entry)
     return (routine,) if routine is Routine.RUN_EVENT else _get_fold_key(entry)
 
 

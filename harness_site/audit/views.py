@@ -68,7 +68,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "subjects": AuditSubject.choices,
         "filter_errors": _describe_invalid_filters_by_parameter(request.GET, audit_filter),
         "actors": actors,
-        "near_names": _find_near_names(workspace, audit_filter, page, actors),
+        "near_names": _find_near_names_if_nothing_matches(workspace, audit_filter, page, actors),
         "integrity": integrity,
         "has_unverified_entries": audit_trail_query.query_entries_since_verification_except_views(
             workspace, integrity
@@ -79,7 +79,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "signing_key": audit_trail_query.get_site_decision_signing_key_id(),
         "here": (here := _build_query_string(request)),
         "place": f"{here}&" if here else "?",
-        "links": _build_links(request, page.before, oldest),
+        "links": _build_page_links(request, page.before, oldest),
         "folded_here": _build_query_string(request, before=before),
         "with_views": _build_query_string(request, before=before, views=1),
         "without_views": _build_query_string(request, before=before, views=None),
@@ -134,7 +134,9 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
     )
 
 
-def _find_near_names(workspace: int, audit_filter: AuditFilter, page: AuditPage, members: list[str]) -> list[NearNames]:
+def _find_near_names_if_nothing_matches(
+    workspace: int, audit_filter: AuditFilter, page: AuditPage, members: list[str]
+) -> list[NearNames]:
     """Find the actors and the ids of sessions that may be meant if nothing matches the filter."""
     if page.rows or page.hidden_views or page.hidden_runs:
         return []
@@ -174,7 +176,7 @@ def _parse_entry_key(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
-def _build_links(request: HttpRequest, following: int | None, oldest: int | None) -> PageLinks:
+def _build_page_links(request: HttpRequest, following: int | None, oldest: int | None) -> PageLinks:
     """Build the links to other pages. The first one of the entries of a folded row, down to `oldest`, has a cursor."""
     links = build_first_previous_and_next_links(request, "before", following)
     if oldest is None:

@@ -87,7 +87,7 @@ class CallLine:
     duration: str
 
     @property
-    def has_decisions(self) -> bool:
+    def has_decisions_or_late_results(self) -> bool:
         """Return whether somebody has decided on the call, or reported its result late."""
         return bool(self.record.rulings or self.record.late)
 
@@ -195,7 +195,7 @@ def _make_call_line_builder(
             whole=summary.whole or (summary.sentence if len(summary.sentence) > _LONGEST_SENTENCE else ""),
             folder=summary.folder,
             whole_folder=summary.whole_folder,
-            changed_lines=_format_changed_lines(record),
+            changed_lines=_format_changed_line_counts(record),
             status_shape=shape,
             status=status,
             status_reason=session_formatting.explain_imported_call_without_result(record),
@@ -210,7 +210,7 @@ def _make_call_line_builder(
     return build_line
 
 
-def _format_changed_lines(record: CallRecord) -> str:
+def _format_changed_line_counts(record: CallRecord) -> str:
     """Format how many lines of a file a call adds and removes, as its view in the transcript does."""
     if len(record.args) > _LONGEST_COUNTED_CHANGE:
         return ""

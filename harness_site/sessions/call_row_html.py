@@ -10,7 +10,7 @@ from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_long_words
 
 
-def render_call_name_cell(call: CallLine) -> SafeString:
+def render_call_summary_cell(call: CallLine) -> SafeString:
     """Render what a call does, and below it its tool, id and error.
 
     Beside the tool stand how many lines of a file it changes, and the folder that its command changes to.
@@ -54,7 +54,7 @@ def render_call_status_chip(call: CallLine) -> SafeString:
     return build_html('<span class="chip {}">{}</span>', call.status_shape, call.status)
 
 
-def render_call_time(call: CallLine, run: str = "") -> SafeString:
+def render_call_time_run_and_repeats(call: CallLine, run: str = "") -> SafeString:
     """Render when a call was logged, by which `run` in a list of one session, and how often it was repeated.
 
     Of a source without times, it is not known when.

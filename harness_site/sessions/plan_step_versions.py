@@ -18,7 +18,7 @@ _MAX_VERSIONS: Final = 200
 _StepKey: TypeAlias = tuple[str, int]
 
 
-def find_versions_of_step_states(session_pk: int, version: int, plan: Plan) -> Plan:
+def add_state_versions_to_plan_steps(session_pk: int, version: int, plan: Plan) -> Plan:
     """Return the plan of a version with the version that gave each step its state. One query.
 
     A step that is to do since its plan was first saved has none, nor one whose state is older than the versions read.

@@ -159,7 +159,7 @@ def list_call_status_choices() -> list[tuple[str, str]]:
 
 
 def format_role_name(role: str) -> str:
-    """Return the label of a message role; an unknown role is returned masked."""
+    """Return the label of a message role; an unknown role is returned as it is, so that callers have to mask it."""
     return str(_ROLES.get(role.lower(), ("other", role or gettext("Message")))[1])
 
 

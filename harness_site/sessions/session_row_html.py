@@ -56,7 +56,7 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str]) -> SafeStr
         address=line.address,
         name=line.name,
         title=build_html(' title="{}"', line.name) if len(line.name) > _LONGEST_SHORT_NAME else "",
-        facts=_render_facts(line),
+        facts=_render_id_agent_forks_and_labels(line),
         status_shape=line.status_shape,
         status=line.status,
         activity=build_html(" <small><span>{}</span></small>", line.activity) if line.activity else "",
@@ -73,7 +73,7 @@ def _render_session_row(line: SessionLine, labels: Mapping[str, str]) -> SafeStr
     )
 
 
-def _render_facts(line: SessionLine) -> SafeString:
+def _render_id_agent_forks_and_labels(line: SessionLine) -> SafeString:
     """Render the id, the agent, what is a fork or has forks, and the labels."""
     agent = build_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else SafeString("")
     if line.labels and not line.agent:  # a label beside the id would be read as the agent

@@ -54,11 +54,11 @@ class TranscriptSearchResult:
         return self.is_hit or bool(self.before or self.after)
 
     @property
-    def is_counted_before(self) -> bool:
+    def is_count_before_exact(self) -> bool:
         return self.before <= LIMIT
 
     @property
-    def is_counted_after(self) -> bool:
+    def is_count_after_exact(self) -> bool:
         return self.after <= LIMIT
 
     @property

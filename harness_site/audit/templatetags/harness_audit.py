@@ -21,7 +21,7 @@ def get_stated_reason(calls: Mapping[int, AuditedCall], entry: AuditEntry) -> st
 
 
 @register.simple_tag
-def describe_consequence(calls: Mapping[int, AuditedCall], entry: AuditEntry) -> str:
+def describe_decision_consequence(calls: Mapping[int, AuditedCall], entry: AuditEntry) -> str:
     """Describe what the decision of an entry means for its call; empty for other entries."""
     return describe_consequence_of_decision(entry, calls.get(entry.pk))
 

@@ -47,7 +47,7 @@ def load_conversation_up_to_call(call: ToolCall, until: datetime | None) -> Conv
             number = version_list.find_newest_version_number_up_to(call.session_id, version)
             if number is None or number in seen:
                 continue
-        place = conversation_window.find_transcript_version_before_step(call.session, version)
+        place = conversation_window.find_newest_transcript_version_upto_step(call.session, version)
         if place is None or place.version in seen:
             continue
         seen.add(place.version)

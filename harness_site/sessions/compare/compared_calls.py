@@ -53,7 +53,7 @@ class ComparedCalls:
         self.displayed_lines: list[Line] = []
         self._positions_in_line: dict[int, list[int]] = {}
         for line in found.lines:
-            if not self._is_displayed_in_calls(line):
+            if not self._has_only_results_displayed_in_calls(line):
                 self.displayed_lines.append(line)
             elif isinstance(line, Same):
                 shown_in = self._positions_in_line.setdefault(id(self.displayed_lines[-1]), [])
@@ -129,7 +129,7 @@ class ComparedCalls:
                 self._shown_with_result.add(id(parts[index][number]))
                 self._results_in_calls.add(id(parts[result_index][result_number]))
 
-    def _is_displayed_in_calls(self, line: Line) -> bool:
+    def _has_only_results_displayed_in_calls(self, line: Line) -> bool:
         """Return whether a line has nothing but results that are displayed in their calls."""
         return (
             isinstance(line, Added | Removed | Same)

@@ -154,10 +154,12 @@ def align_messages_of_two_sessions(
     Ids count only if the sessions share them, as a fork and its origin do, and if both have the message.
     """
     common_ids = {message.message_id for message in old} & {message.message_id for message in new} if share_ids else ()
-    return align_messages(*([_compare_by_content(message, common_ids) for message in side] for side in (old, new)))
+    return align_messages(
+        *([_set_content_key_and_drop_unshared_id(message, common_ids) for message in side] for side in (old, new))
+    )
 
 
-def _compare_by_content(message: ComparedMessage, common_ids: Container[str]) -> ComparedMessage:
+def _set_content_key_and_drop_unshared_id(message: ComparedMessage, common_ids: Container[str]) -> ComparedMessage:
     parts = parse_message_parts.parse_message_parts(message.body)  # not kept: most are unchanged and never displayed
     content = repr((message.role, [_remove_ids_of_part(part, message.message_id) for part in parts]))
     message_id = message.message_id if message.message_id in common_ids else ""

@@ -114,12 +114,12 @@ def _list_sessions_of_agent_most_similar_first(workspace_id: int, compared_with:
     ]
     labels, words = set(compared_with.labels), _collect_words(compared_with.title)
 
-    def rate(row: tuple[int, datetime, str, str]) -> tuple[bool, datetime, int]:
+    def get_similarity_sort_key(row: tuple[int, datetime, str, str]) -> tuple[bool, datetime, int]:
         pk, updated_at, title, stored = row
         has_common_label = not labels.isdisjoint(deserialize_labels(stored))
         return has_common_label or _are_similar(words, _collect_words(title)), updated_at, pk
 
-    return [pk for pk, *_ in sorted(rows, key=rate, reverse=True)]
+    return [pk for pk, *_ in sorted(rows, key=get_similarity_sort_key, reverse=True)]
 
 
 def _collect_words(title: str) -> frozenset[str]:

@@ -136,7 +136,7 @@ class UsagePage:
         return models.pop() if len(models) == 1 else ""
 
     @property
-    def has_models_of_turns(self) -> bool:
+    def has_differing_turn_models(self) -> bool:
         """Whether the turns of this page name models that differ."""
         return not self.only_model and any(turn.model for turn in self.turns)
 
@@ -168,7 +168,7 @@ class UsagePage:
         return any(count.cache_write is not None for count in counts)
 
     @property
-    def has_other_counts(self) -> bool:
+    def has_tokens_of_unstated_kind(self) -> bool:
         """Whether a total on this page has tokens of a kind that nothing states."""
         counts = [self.totals, *(turn.tokens for turn in self.turns), *(model.tokens for model in self.models)]
         return any(count.other > 0 for count in counts)
@@ -231,7 +231,7 @@ def _parse_price_or_none(stored: Any) -> Decimal | None:
     return price if price is not None and price.is_finite() else None
 
 
-def compare_costs_of_versions(session_pk: int, *, is_fork: bool) -> CostsOfVersions:
+def find_most_expensive_turn_and_total(session_pk: int, *, is_fork: bool) -> CostsOfVersions:
     """Compare what all versions of a session cost, in one query; nothing is known of a session with too many.
 
     The first version of a fork has the cost of its original, which is not in the sum, and is no turn, nor is one whose

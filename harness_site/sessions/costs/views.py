@@ -43,7 +43,7 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "prices": usage_by_turn.list_prices_of_estimate(environment.prices) if head.row.is_cost_estimated else [],
         "price_table": (environment.prices or {}).get("table", ""),
         "growth": growth,
-        "costs": usage_by_turn.compare_costs_of_versions(pk, is_fork=head.row.is_fork)
+        "costs": usage_by_turn.find_most_expensive_turn_and_total(pk, is_fork=head.row.is_fork)
         if head.row.cost is not None
         else usage_by_turn.CostsOfVersions(),
         "chart": growth and version_and_time_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),

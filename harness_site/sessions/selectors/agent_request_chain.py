@@ -113,7 +113,7 @@ def _load_requests_below(
         others = others[:room]
         room -= len(others)
         found = {
-            call: pk for call, pk in waits_for_other_agents.load_answering_sessions(others).items() if pk not in seen
+            call: pk for call, pk in waits_for_other_agents.load_answering_session_pks(others).items() if pk not in seen
         }
         answering |= found
         asked = [on_path[pk] for pk in level if pk in on_path]

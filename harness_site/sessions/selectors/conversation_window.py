@@ -241,7 +241,7 @@ def load_conversation_window(
     upto = max(0, min(upto, at.length))
     if first is None:
         first = upto - WINDOW if upto - WINDOW > _FEW else 0
-    lead, messages = _load_lead_and_window_without_split_calls(at, first, upto)
+    lead, messages = _load_widened_window_and_message_before(at, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
     builder = _ConversationBuilder(session, at, messages, lead, ends=upto == at.length, newest_run=newest_run)
     items = builder.build_items()
@@ -277,7 +277,7 @@ def load_prompt_if_before_window(session: Session, window: Conversation, positio
     return load_conversation_window(session, window.place, first=position, upto=position + 1)
 
 
-def find_transcript_version_before_step(session: Session, step: int) -> TranscriptVersion | None:
+def find_newest_transcript_version_upto_step(session: Session, step: int) -> TranscriptVersion | None:
     """Return the place of the newest version up to `step`, where a call was issued; None if there is none.
 
     Raises `IntegrityError` for a version that was altered.
@@ -304,7 +304,7 @@ def _get_item_position_or_infinity(item: Item) -> float:
     return item.position if isinstance(item, MessageEntry) else inf
 
 
-def _load_lead_and_window_without_split_calls(
+def _load_widened_window_and_message_before(
     at: TranscriptVersion, first: int, upto: int
 ) -> tuple[StoredMessage | None, list[StoredMessage]]:
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""

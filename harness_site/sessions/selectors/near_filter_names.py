@@ -39,7 +39,7 @@ def load_near_names_of_session_filters(
     near = []
     for parameter, label in _SESSION_FILTERS.items():
         if typed := given.get(parameter, ""):
-            known = {*suggested.get(parameter, ()), *_load_known_names_of_days(workspace, parameter)}
+            known = {*suggested.get(parameter, ()), *_load_agents_or_tools_of_newest_days(workspace, parameter)}
             near.append(NearNames(parameter, str(label), find_near_names(typed, known)))
     if (agent := given.get("agent", "")) and agent in suggested.get("label", ()):
         near.append(NearNames("label", str(_SESSION_FILTERS["label"]), (agent,), typed_in="agent"))
@@ -55,7 +55,7 @@ def load_near_names_of_call_filters(
     return load_near_names_of_session_filters(workspace, {"tool": tool, "agent": agent}, suggested)
 
 
-def _load_known_names_of_days(workspace: int, parameter: str) -> set[str]:
+def _load_agents_or_tools_of_newest_days(workspace: int, parameter: str) -> set[str]:
     """List the agents or the tools that the sums of the newest days have; nothing for another parameter."""
     if parameter == "agent":
         days = SessionSums.objects.filter(workspace=workspace, hourly=False).order_by("-start")

@@ -155,8 +155,8 @@ def _rank_sessions_if_few(search: OrderedSearch) -> list[int] | None:
         newest[session] = max(newest[session], pk)
         own_passages[session] += kind != Kind.SESSION and not (kind == Kind.CALL and source in copied_calls)
 
-    def rate(pk: int) -> tuple[bool, bool, int, int]:
+    def get_rank_key(pk: int) -> tuple[bool, bool, int, int]:
         title, session_id = names[pk]
         return session_id == str(query), query.matches_text(mask_text(title)), own_passages[pk], newest[pk]
 
-    return sorted(names, key=rate, reverse=True)
+    return sorted(names, key=get_rank_key, reverse=True)

@@ -330,7 +330,10 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         peer_calls=session.peer_calls_made or 0,  # type: ignore[attr-defined]
         has_decisions=session.has_decisions,  # type: ignore[attr-defined]
-        asking_call=waits_for_other_agents.find_asking_call(session, is_id_of_call=session.is_id_of_call),  # type: ignore[attr-defined]
+        asking_call=waits_for_other_agents.find_agent_call_answered_by_session(
+            session,
+            is_id_of_call=session.is_id_of_call,  # type: ignore[attr-defined]
+        ),
         waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
         cancellation=events_and_decisions.find_unaltered_session_end_event(pk)
         if session.status == SessionStatus.CANCELLED

@@ -208,10 +208,10 @@ def find_last_version_within_shared_messages(session_pk: int, version: Version, 
     return None if row is None else SavedVersion(*row)
 
 
-def list_version_choices(session_pk: int, *, around: int) -> tuple[int, ...]:
-    """List version numbers to choose from, newest first, always including `around`."""
+def list_version_choices(session_pk: int, *, included: int) -> tuple[int, ...]:
+    """List version numbers to choose from, newest first, always with the version `included`."""
     newest = list(_query_version_numbers(session_pk))
-    return tuple(newest if around in newest else [*newest, around])
+    return tuple(newest if included in newest else [*newest, included])
 
 
 def _query_version_numbers(session: int) -> QuerySet[Checkpoint, int]:

@@ -87,7 +87,7 @@ class JoinRow:
         return any(call.status == PeerCallStatus.ANSWERED or call.late_at for call in self.calls)
 
     @property
-    def has_notices(self) -> bool:
+    def has_unsent_notices(self) -> bool:
         """Return whether a peer still has to be sent something."""
         return any(call.to_tell for call in self.calls)
 
@@ -176,7 +176,7 @@ def _load_joins_by_pause(joins: QuerySet[Join], *, after: int = 0) -> defaultdic
     join_rows = list(joins.order_by("pk"))
     row_seals.verify_rows(join_rows)
     calls = _load_agent_calls_by_join([join.pk for join in join_rows], after)
-    answering = load_answering_sessions([call for of_join in calls.values() for call in of_join[:CALLS]])
+    answering = load_answering_session_pks([call for of_join in calls.values() for call in of_join[:CALLS]])
     rows: defaultdict[int, list[JoinRow]] = defaultdict(list)
     for join in join_rows:
         call_rows = tuple(_build_agent_call_row(call, answering.get(call.pk)) for call in calls[join.pk][:CALLS])
@@ -227,7 +227,7 @@ def _build_pause_row(task: PausedTask, joins: tuple[JoinRow, ...]) -> PauseRow:
     )
 
 
-def find_asking_call(session: Session, *, is_id_of_call: bool) -> AskingCall | None:
+def find_agent_call_answered_by_session(session: Session, *, is_id_of_call: bool) -> AskingCall | None:
     """Find the call to another agent that a session works on; without a query if its id cannot be that of a call.
 
     A session works on a call if it is one of the called agent, and if its id is the id of the call, also after the name
@@ -241,7 +241,7 @@ def find_asking_call(session: Session, *, is_id_of_call: bool) -> AskingCall | N
 
 
 def find_request_of_session(session: Session, *, is_id_of_call: bool = True) -> PeerCall | None:
-    """Find the call that a session works on, with the session that made it; see `find_asking_call`."""
+    """Find the call that a session works on, with the session that made it; see `find_agent_call_answered_by_session`."""
     prefixes = [prefix for prefix in _list_id_prefixes(session.agent) if session.session_id.startswith(prefix)]
     if not session.agent or not (is_id_of_call or len(prefixes) > 1):
         return None
@@ -261,8 +261,11 @@ def load_unaltered_request(asking: AskingCall) -> PeerCallRow | None:
     return _build_agent_call_row(call, None)
 
 
-def load_answering_sessions(calls: Sequence[PeerCall]) -> dict[int, int]:
-    """Load the keys of the sessions that work on calls, by that of the call, in one query; see `find_asking_call`."""
+def load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
+    """Load the sessions that work on calls, by the key of the call, in one query.
+
+    `find_agent_call_answered_by_session` says when a session works on a call.
+    """
     calls_by_id = {
         (call.workspace_id, call.peer, f"{prefix}{call.call_id}"): call
         for call in calls

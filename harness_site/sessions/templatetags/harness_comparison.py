@@ -76,7 +76,7 @@ class ComparedFigure:
 
 
 @register.simple_tag
-def list_figures_of_sessions(first: SessionHead, second: SessionHead) -> list[ComparedFigure]:
+def list_status_and_duration_figures(first: SessionHead, second: SessionHead) -> list[ComparedFigure]:
     """List what became of two sessions, whichever of their versions are compared."""
     chips = tuple(
         session_formatting.get_session_status_shape_and_label(
@@ -93,7 +93,7 @@ def list_figures_of_sessions(first: SessionHead, second: SessionHead) -> list[Co
         head.row.duration if head.row.has_times and not head.is_fork_without_process else None
         for head in (first, second)
     )
-    duration = _compare_amounts(
+    duration = _build_figure_of_two_amounts(
         gettext("Duration"), old, new, lambda span: formatting.format_duration(span.total_seconds()), two=True
     )
     if first.is_fork_without_process or second.is_fork_without_process:
@@ -112,8 +112,10 @@ def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
     digits = session_formatting.count_common_decimal_places((a.cost, b.cost))
     calls = _format_call_count(found.calls)
     return [
-        ComparedFigure(gettext("Messages"), _format_both(a.length, b.length), _format_messages_change(found, two)),
-        _compare_amounts(
+        ComparedFigure(
+            gettext("Messages"), _format_old_and_new_amount(a.length, b.length), _format_messages_change(found, two)
+        ),
+        _build_figure_of_two_amounts(
             gettext("Plan steps done"), a.plan.done_count if a.plan else 0, b.plan.done_count if b.plan else 0, two=two
         )
         if a.plan or b.plan
@@ -125,14 +127,14 @@ def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
         )
         if two
         else ComparedFigure(gettext("Logged calls"), calls, gettext("between the two versions")),
-        _compare_amounts(
+        _build_figure_of_two_amounts(
             gettext("Cost"), a.cost, b.cost, lambda amount: session_formatting.format_money(amount, digits), two=two
         ),
-        _compare_amounts(gettext("Tokens"), a.tokens, b.tokens, two=two),
+        _build_figure_of_two_amounts(gettext("Tokens"), a.tokens, b.tokens, two=two),
     ]
 
 
-def _compare_amounts(
+def _build_figure_of_two_amounts(
     label: str,
     old: N | None,
     new: N | None,
@@ -148,7 +150,7 @@ def _compare_amounts(
         return ComparedFigure(label, " → ".join(sides), change)
     sign = "+" if new > old else "−"
     change = _get_word_for_no_difference(two) if old == new else f"{sign}{format_amount(abs(new - old))}"
-    return ComparedFigure(label, _format_both(old, new, format_amount), change)
+    return ComparedFigure(label, _format_old_and_new_amount(old, new, format_amount), change)
 
 
 def _get_word_for_no_difference(two: bool) -> str:
@@ -156,7 +158,9 @@ def _get_word_for_no_difference(two: bool) -> str:
     return gettext("the same") if two else gettext("unchanged")
 
 
-def _format_both(old: N, new: N, format_amount: Callable[[Any], str] = session_formatting.format_count) -> str:
+def _format_old_and_new_amount(
+    old: N, new: N, format_amount: Callable[[Any], str] = session_formatting.format_count
+) -> str:
     return format_amount(new) if old == new else f"{format_amount(old)} → {format_amount(new)}"
 
 
@@ -212,7 +216,7 @@ def get_start_of_last_expandable_range(fold: Fold) -> int:
 
 
 @register.filter
-def format_dotted_path(path: tuple[str | int, ...]) -> str:
+def mask_and_format_dotted_path(path: tuple[str | int, ...]) -> str:
     """Format the path of a field: `order.items[2].price`."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return mask_and_shorten_text.mask_and_reveal_hidden(steps.removeprefix("."))
@@ -331,7 +335,7 @@ def is_short_line(text: str) -> bool:
 
 
 @register.simple_tag
-def format_field_value(change: FieldChange, side: str) -> str:
+def mask_and_format_field_value(change: FieldChange, side: str) -> str:
     """Format the old or the new value, indented if it is long, masked if any name in its path is secret."""
     value = change.old if side == "old" else change.new
     if any(

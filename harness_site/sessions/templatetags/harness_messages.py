@@ -102,15 +102,15 @@ def _render_folded_match_link(context: Context, entry: MessageEntry) -> SafeStri
 
 
 @register.simple_tag(takes_context=True)
-def render_timeline_overview(context: Context, lasting: Timeline | None) -> SafeString:
+def render_timeline_overview(context: Context, timeline: Timeline | None) -> SafeString:
     """Render the overview of the newest runs of the session `head`.
 
     It is empty if there is nothing to draw, and hidden if the transcript below tells as much; an update shows it.
     """
-    drawing = overview_layout.compute_run_lanes_layout(lasting) if lasting is not None else None
-    if lasting is None or drawing is None:
+    drawing = overview_layout.compute_run_lanes_layout(timeline) if timeline is not None else None
+    if timeline is None or drawing is None:
         return SafeString("")
-    if overview_layout.is_one_ended_turn(lasting):
+    if overview_layout.is_one_ended_turn(timeline):
         return SafeString('<section id="lanes" hidden></section>')
     html = get_template("sessions/parts/lanes.html").render({"head": context["head"], "drawing": drawing})
     return mark_safe(html)  # noqa: S308 - a template's

@@ -63,7 +63,7 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 @register.simple_tag
 def render_timeline_rows(
     items: Iterable[TimelineItem],
-    leading: TimelineUrls,
+    urls: TimelineUrls,
     sentences: Mapping[int, str],
     copied: str | None,
 ) -> SafeString:
@@ -82,7 +82,7 @@ def render_timeline_rows(
             (
                 build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS and not item.shape else "",
                 render_time(item.start, True),
-                leading.build_page_or_zoom_url_of_item(item),
+                urls.build_page_or_zoom_url_of_item(item),
                 item.what,
                 _render_call_sentence(item, sentences),
                 build_html(
@@ -111,7 +111,7 @@ def _render_call_sentence(item: TimelineItem, sentences: Mapping[int, str]) -> S
 
 
 @register.simple_tag
-def render_running_totals_rows(growth: RunningTotals, leading: TimelineUrls) -> SafeString:
+def render_running_totals_rows(growth: RunningTotals, urls: TimelineUrls) -> SafeString:
     """Render the table rows of cost, tokens and messages by version."""
     cost, tokens, messages = _("cost"), _("tokens"), _("messages")
     return join_html(
@@ -121,7 +121,7 @@ def render_running_totals_rows(growth: RunningTotals, leading: TimelineUrls) -> 
         '<td class="number" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
         (
             (
-                leading.build_version_url(point.version),
+                urls.build_version_url(point.version),
                 point.version,
                 render_time(point.at),
                 cost,

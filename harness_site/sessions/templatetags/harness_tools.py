@@ -90,7 +90,7 @@ def get_subagent_session_pk_of_call(context: Context, card: CallCard) -> int | N
 
 
 @register.simple_tag(takes_context=True)
-def get_permission_mode_of_message(context: Context) -> str:
+def get_permission_mode_if_changed(context: Context) -> str:
     """Return the permission mode of a message with calls, if those before had another; else an empty text."""
     by_position: dict[int, str] = context.get("permissions_by_position") or {}
     entry = context.get("entry")

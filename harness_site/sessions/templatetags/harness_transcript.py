@@ -94,16 +94,15 @@ register.simple_tag(render_session_rows)
 register.simple_tag(render_search_hits)
 register.simple_tag(render_sortable_heading)
 for _render_cell in (
-    call_row_html.render_call_name_cell,
+    call_row_html.render_call_summary_cell,
     call_row_html.render_session_cell,
     call_row_html.render_call_status_chip,
-    call_row_html.render_call_time,
+    call_row_html.render_call_time_run_and_repeats,
     call_row_html.render_call_duration_cell,
 ):
     register.simple_tag(_render_cell)
 register.filter("visible", mask_and_shorten_text.mask_and_reveal_hidden)
 register.filter("size", mask_and_shorten_text.format_byte_size)
-register.filter("role_name", session_formatting.format_role_name)
 register.filter("safe_link", session_formatting.mask_safe_link_or_return_empty)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
@@ -213,7 +212,7 @@ def render_own_code_without_masking(source: str, language: str) -> SafeString:
 
 
 @register.filter
-def format_code_that_continues(session_id: str) -> str:
+def format_code_continuing_session(session_id: str) -> str:
     """Format the line of a program that continues a session."""
     return f"with cp.session({json.dumps(session_id, ensure_ascii=False)}, registry=registry) as session:"
 
@@ -398,7 +397,7 @@ def mask_and_format_text_excerpt(content: str) -> str:
     return mask_and_shorten_text.mask_and_reveal_hidden(beginning)
 
 
-register.filter("format_detail_name", event_details.format_detail_name)
+register.filter("mask_and_format_detail_name", event_details.mask_and_format_detail_name)
 register.filter("format_event_detail", event_details.mask_and_format_detail_value)
 register.filter("format_actor", event_details.mask_and_format_actor)
 

@@ -212,10 +212,10 @@ def _translate_item_texts(_language: str | None) -> ItemTexts:
 
 def list_items_by_run(frame: Timeframe) -> tuple[RunItems, ...]:
     """List the occurrences of each run, in the order of the runs."""
-    return tuple(_sort_run_occurrences_by_row(run_course) for run_course in frame.courses)
+    return tuple(_build_run_items(run_course) for run_course in frame.courses)
 
 
-def _sort_run_occurrences_by_row(run_course: RunCourse) -> RunItems:
+def _build_run_items(run_course: RunCourse) -> RunItems:
     lane = run_course.lane
     turn_versions = {turn.version for turn in run_course.turns}
     marks = sorted(lane.marks, key=START)
@@ -281,7 +281,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             )
         case Turn():
             if entry.contents is not None and (entry.contents.answers or entry.contents.tools):
-                return _build_item_of_known_turn(entry, entry.contents, start, run, texts)
+                return _build_item_of_turn_with_contents(entry, entry.contents, start, run, texts)
             name = texts.turns[entry.kind] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)
             worked = entry.worked_microseconds / 1_000_000
@@ -303,7 +303,7 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
             return _build_event_item(entry, start, run, texts)
 
 
-def _build_item_of_known_turn(
+def _build_item_of_turn_with_contents(
     turn: Turn, contents: TurnContents, start: datetime, run: int, texts: ItemTexts
 ) -> TimelineItem:
     """Convert a turn to an item that is named by the models that answered in it and the tools that ran."""
@@ -374,7 +374,7 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
     )
 
 
-def tell_decided_outcome(item: TimelineItem, decision: str, at: datetime) -> TimelineItem:
+def replace_unknown_outcome_by_decision(item: TimelineItem, decision: str, at: datetime) -> TimelineItem:
     """Return the item of a call whose outcome was unknown until the decision at this time."""
     shape, label = status_labels.get_decision_shape_and_label(decision, about_question=False, about_changed_value=False)
     unknown_for = formatting.format_duration(max(0.0, (at - item.start).total_seconds()))

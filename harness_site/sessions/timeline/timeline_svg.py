@@ -29,14 +29,14 @@ def render_axis_labels(drawing: Drawing | TimeChart) -> SafeString:
     )
 
 
-def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
+def render_bars(lane: Lane, urls: TimelineUrls) -> SafeString:
     return join_html(
         "",
         '<a href="{}" tabindex="-1"><title>{}</title>'
         '<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="2"/>{}{}</a>',
         (
             (
-                leading.build_bar_url(bar),
+                urls.build_bar_url(bar),
                 bar.title,
                 bar.kind,
                 bar.x,
@@ -65,11 +65,11 @@ def _render_bar_label(bar: Bar) -> str:
     return build_html(words, bar.kind, bar.label_x, round(bar.y + 12, 1), bar.label)
 
 
-def render_version_marks(lane: Lane, leading: TimelineUrls) -> SafeString:
+def render_version_marks(lane: Lane, urls: TimelineUrls) -> SafeString:
     return join_html(
         "",
         '<a href="{}" tabindex="-1"><title>{}</title>{}</a>',
-        ((leading.build_bar_url(mark), mark.title, _render_version_mark(mark, lane.life)) for mark in lane.versions),
+        ((urls.build_bar_url(mark), mark.title, _render_version_mark(mark, lane.life)) for mark in lane.versions),
     )
 
 
@@ -80,11 +80,11 @@ def _render_version_mark(mark: Bar, life: float) -> SafeString:
     return build_html(rect, mark.x, mark.y, mark.width, mark.height)
 
 
-def render_event_signs(lane: Lane, leading: TimelineUrls) -> SafeString:
+def render_event_signs(lane: Lane, urls: TimelineUrls) -> SafeString:
     return join_html(
         "",
         '<a href="{}" tabindex="-1" class="sign"><title>{}</title>{}</a>',
-        ((leading.build_bar_url(sign), sign.title, _render_event_sign(sign, lane.life)) for sign in lane.signs),
+        ((urls.build_bar_url(sign), sign.title, _render_event_sign(sign, lane.life)) for sign in lane.signs),
     )
 
 
@@ -110,12 +110,12 @@ def render_sign_shape(kind: str) -> SafeString:
     return render_to_string("sessions/parts/sign.html", {"kind": kind})
 
 
-def render_chart_hover_areas_and_dots(strip: ChartStrip | TimeChartStrip, leading: TimelineUrls) -> SafeString:
+def render_chart_hover_areas_and_dots(strip: ChartStrip | TimeChartStrip, urls: TimelineUrls) -> SafeString:
     """Render the hover areas of the versions of a chart, and the dots of those that have one."""
     area = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="{}"/>{}</a>'
     rows = (
         (
-            leading.build_version_url(dot.version),
+            urls.build_version_url(dot.version),
             dot.title,
             dot.left,
             dot.width,
@@ -135,7 +135,7 @@ def _render_chart_dot(dot: ChartDot, *, is_stretched: bool) -> SafeString:
     return build_html(path, dot.x, dot.y)
 
 
-def render_lane_of_overview(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_lane_of_overview(row: overview_layout.Row, urls: TimelineUrls) -> SafeString:
     """Render model turns, version marks and calls of a lane in the overview of a session."""
     life, turns_y = round(row.y + 23.5, 1), round(row.y + 20, 1)
     turn = '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/>'
@@ -156,8 +156,8 @@ def render_lane_of_overview(row: overview_layout.Row, leading: TimelineUrls) -> 
     )
     link = '<a href="{}" tabindex="-1"><title>{}</title>{}</a>'
     linked = [
-        *((leading.build_version_url(version), title, shape) for version, title, shape in (*turns, *ticks)),
-        *((leading.build_call_url(call_pk), title, shape) for call_pk, title, shape in bars),
+        *((urls.build_version_url(version), title, shape) for version, title, shape in (*turns, *ticks)),
+        *((urls.build_call_url(call_pk), title, shape) for call_pk, title, shape in bars),
     ]
     return join_html("", link, linked)
 

@@ -89,7 +89,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     )
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
-        timeframe_contents.load_contents_of_all_turns(frame)
+        timeframe_contents.add_contents_to_turns_if_few(frame)
         runs = list_timeline_items.list_items_by_run(frame)
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         has_charts = len(growth.points) > 1
@@ -180,7 +180,11 @@ def _iterate_items_with_decided_outcomes(
     }
     for item in items:
         decision = decisions.get(item.call_pk) if item.kind == "lost" and item.call_pk is not None else None
-        yield item if decision is None else list_timeline_items.tell_decided_outcome(item, decision.kind, decision.at)
+        yield (
+            item
+            if decision is None
+            else list_timeline_items.replace_unknown_outcome_by_decision(item, decision.kind, decision.at)
+        )
 
 
 def _format_call_sentences(records: Sequence[CallRecord]) -> dict[int, str]:

@@ -14,22 +14,22 @@ _WINDOWS_ROOT: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _ABSOLUTE: Final = re.compile(r"[/~$]|[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def resolve_path(path: str, directory: str) -> str:
-    """Resolve a relative path against a directory, which is empty if unknown: `./a.py` in `/srv` is `/srv/a.py`.
+def resolve_path(path: str, base_directory: str) -> str:
+    """Resolve a relative path against `base_directory`, which is empty if unknown: `./a.py` in `/srv` is `/srv/a.py`.
 
     Absolute paths stay as they are, except that steps such as `..` are removed from them.
     """
     if not path or "://" in path:
         return path
-    syntax = _get_syntax(path) if _is_absolute(path) else _get_syntax(directory)
-    joined = path if _is_absolute(path) or not directory else syntax.join(directory, path)
-    return str(syntax.normpath(joined))
+    module = _choose_path_module(path) if _is_absolute(path) else _choose_path_module(base_directory)
+    joined = path if _is_absolute(path) or not base_directory else module.join(base_directory, path)
+    return str(module.normpath(joined))
 
 
 def make_path_relative(path: str, directories: Iterable[str]) -> str:
     """Return a path without the first of the directories that has it; unchanged if none has."""
     for directory in directories:
-        separator = _get_syntax(directory).sep
+        separator = _choose_path_module(directory).sep
         prefix = directory.rstrip(separator) + separator
         if path.startswith(prefix) and len(path) > len(prefix):
             return path[len(prefix) :]
@@ -40,5 +40,5 @@ def _is_absolute(path: str) -> bool:
     return bool(_ABSOLUTE.match(path) or _WINDOWS_ROOT.match(path))
 
 
-def _get_syntax(path: str) -> ModuleType:
+def _choose_path_module(path: str) -> ModuleType:
     return ntpath if _WINDOWS_ROOT.match(path) else posixpath

@@ -195,7 +195,7 @@ def _render_fork_page(
         "head": head,
         "tab": "versions",
         "form": form,
-        "numbers": version_list.list_version_choices(head.row.pk, around=version.version),
+        "numbers": version_list.list_version_choices(head.row.pk, included=version.version),
         "may": may_fork,
         "able": ()
         if may_fork

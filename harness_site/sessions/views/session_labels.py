@@ -96,13 +96,13 @@ def edit_labels_of_sessions(request: MemberRequest) -> HttpResponse:
     if form.is_valid():
         label, keys = form.cleaned_data["label"], form.cleaned_data["session"]
         try:
-            wanted = form.cleaned_data["what"] == "add"
-            changed = set_label_of_sessions_and_count_changed(request, keys=keys, label=label, wanted=wanted)
+            is_added = form.cleaned_data["what"] == "add"
+            changed = add_or_remove_label_and_count_changed(request, keys=keys, label=label, is_added=is_added)
         except TooManyLabels as refused:
             form.add_error("label", str(refused))
         else:
             if is_of_list:
-                messages.success(request, _describe_label_change(label, changed, is_added=wanted))
+                messages.success(request, _describe_label_change(label, changed, is_added=is_added))
                 return redirect(back)
             return _render_labels(request, keys[0]) if request.htmx else redirect("harness_sessions:session", keys[0])
     errors = [str(error) for field_errors in form.errors.values() for error in field_errors]
@@ -142,10 +142,10 @@ def _describe_label_change(label: str, sessions: int, *, is_added: bool) -> str:
     )
 
 
-def set_label_of_sessions_and_count_changed(
-    request: MemberRequest, *, keys: list[int], label: str, wanted: bool
+def add_or_remove_label_and_count_changed(
+    request: MemberRequest, *, keys: list[int], label: str, is_added: bool
 ) -> int:
-    """Add `label` to these sessions of the workspace, or remove it if `wanted` is False.
+    """Add `label` to these sessions of the workspace, or remove it if `is_added` is False.
 
     Returns the number of sessions that were changed. Those that need no change are not written, and the time of last
     activity is kept. Raises `TooManyLabels`.
@@ -157,15 +157,15 @@ def set_label_of_sessions_and_count_changed(
         )
         for session in sessions.only("pk", "session_id", "labels"):
             before = deserialize_labels(session.labels)
-            if (label in before) is wanted:
+            if (label in before) is is_added:
                 continue
-            if wanted and len(before) >= MAX_LABELS:
+            if is_added and len(before) >= MAX_LABELS:
                 raise TooManyLabels(session.session_id)
-            after = [*before, label] if wanted else [other for other in before if other != label]
+            after = [*before, label] if is_added else [other for other in before if other != label]
             Session.objects.filter(pk=session.pk).update(labels=to_canonical_json(after), revision=F("revision") + 1)
-            _update_label_in_search_index(workspace, session.pk, label, is_added=wanted)
+            _update_label_in_search_index(workspace, session.pk, label, is_added=is_added)
             changed += 1
-            action = "added" if wanted else "removed"
+            action = "added" if is_added else "removed"
             audit_events.record_member_event(
                 request.membership, AuditKind.LABELLED, request=request, session_pk=session.pk, **{action: label}
             )

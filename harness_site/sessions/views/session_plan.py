@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.sessions.plan_step_versions import find_versions_of_step_states
+from harness_site.sessions.plan_step_versions import add_state_versions_to_plan_steps
 from harness_site.sessions.selectors import conversation_window, version_list
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
@@ -30,7 +30,7 @@ def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
         "head": head,
         "tab": "plan",
         "version": version,
-        "plan": find_versions_of_step_states(pk, version.version, plan) if version and plan else None,
+        "plan": add_state_versions_to_plan_steps(pk, version.version, plan) if version and plan else None,
         "kept": kept,
         "searched": load_newest_todo_list.MAX_MESSAGES_SEARCHED,
         "longest": load_newest_todo_list.MAX_MESSAGE_LENGTH,

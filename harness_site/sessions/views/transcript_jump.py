@@ -86,17 +86,21 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
     else:
         moment = parse_message_number_or_time.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
-        is_early = found is not None and found.position == 0 and _is_before(typed, moment, found.at.astimezone(zone))
+        is_early = (
+            found is not None
+            and found.position == 0
+            and _is_typed_time_before_message(typed, moment, found.at.astimezone(zone))
+        )
     if found is None:
         return place.length - 1, "late"
     return found.position, "early" if is_early else ""
 
 
-def _is_before(typed: JumpTarget, moment: datetime, first: datetime) -> bool:
+def _is_typed_time_before_message(typed: JumpTarget, moment: datetime, message_at: datetime) -> bool:
     """Return whether a typed day, or a typed minute, is over when the first message comes."""
     if typed.time is None:
-        return moment.date() < first.date()
-    return moment < first.replace(second=0, microsecond=0)
+        return moment.date() < message_at.date()
+    return moment < message_at.replace(second=0, microsecond=0)
 
 
 def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> tuple[MessageTime | None, bool]:

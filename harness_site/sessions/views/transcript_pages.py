@@ -131,7 +131,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
 
 def _build_version_context(request: HttpRequest, head: SessionHead, place: TranscriptVersion) -> dict[str, Any]:
     """Build the variables for choosing a version; `older` and `newer` are the neighbours of the displayed one."""
-    numbers = version_list.list_version_choices(head.row.pk, around=place.version)
+    numbers = version_list.list_version_choices(head.row.pk, included=place.version)
     return {
         "as_of": bool(request.GET.get("v")) and not place.newest,
         "numbers": numbers,

@@ -96,9 +96,9 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     }
     if request.htmx.target == "session-choices":
         return render(request, "sessions/parts/session_choices.html", offer)
-    numbers_a = numbers_b = version_list.list_version_choices(pk, around=head.row.version)
+    numbers_a = numbers_b = version_list.list_version_choices(pk, included=head.row.version)
     if other is not head:
-        numbers_b = version_list.list_version_choices(other.row.pk, around=other.row.version)
+        numbers_b = version_list.list_version_choices(other.row.pk, included=other.row.version)
     a, b = _parse_optional_version_or_404(request, "a", head), _parse_optional_version_or_404(request, "b", other)
     if b is None:
         b = next((found for found in numbers_b if found != a or other is not head), None)
@@ -116,7 +116,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     context = offer | {
         "two": other is not head,
         "waiting_fork": _is_fork_without_process(other, of=head) or _is_fork_without_process(head, of=other),
-        "names": _name_sessions(head, other),
+        "names": _choose_distinct_session_names(head, other),
         "tab": "versions",
         "found": found,
         "compared_calls": compared_calls,
@@ -135,7 +135,7 @@ def _is_fork_without_process(fork: SessionHead, *, of: SessionHead) -> bool:
     return fork.forked_from == of.row.pk and fork.is_fork_without_process
 
 
-def _name_sessions(head: SessionHead, other: SessionHead) -> tuple[str, str]:
+def _choose_distinct_session_names(head: SessionHead, other: SessionHead) -> tuple[str, str]:
     """Return the titles of both sessions; the short id where there is none, and of both if the titles are equal."""
     ids = shorten_uuids(head.row.session_id), shorten_uuids(other.row.session_id)
     if head.row.title == other.row.title:

@@ -37,7 +37,7 @@ _MAX_FILTER_LENGTH = 255
 @require_member_and_handle_page_not_found
 def show_call_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
-    filters = _parse_log_filter(workspace, request.GET)
+    filters = _parse_log_filter_and_search_words(workspace, request.GET)
     after = Cursor.parse(request.GET.get("after", ""))
     page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
     session_pks = {row.session_pk for row in page.rows if isinstance(row, LoggedCall)}
@@ -84,7 +84,7 @@ def export_call_log(request: MemberRequest) -> HttpResponseBase:
         membership, AuditKind.EXPORTED, request=request, what="tool calls", filters=filters
     )
     pages = workspace_call_log.iterate_call_log_pages(
-        membership.workspace_id, _parse_log_filter(membership.workspace_id, request.GET)
+        membership.workspace_id, _parse_log_filter_and_search_words(membership.workspace_id, request.GET)
     )
     name = f"tool-calls-{membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(call_log_csv_export.generate_csv_lines(pages), CSV, name)
@@ -100,7 +100,7 @@ def parse_call_filter(asked: QueryDict) -> CallFilter:
     )
 
 
-def _parse_log_filter(workspace: int, query: QueryDict) -> CallLogFilter:
+def _parse_log_filter_and_search_words(workspace: int, query: QueryDict) -> CallLogFilter:
     agent = decrypt_name_if_encrypted(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
     times, words = TimeRange.parse_query(query), SearchQuery.parse(query.get("q", ""))
     return CallLogFilter(

@@ -23,7 +23,7 @@ from checkpoints.models import (
     WorkflowStep,
 )
 from harness_site.accounts.models import TokenRole
-from harness_site.sessions.selectors.conversation_window import find_transcript_version_before_step
+from harness_site.sessions.selectors.conversation_window import find_newest_transcript_version_upto_step
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import (
     create_sealed_session,
@@ -143,8 +143,8 @@ def test_transcript_of_an_altered_version_is_not_shown(open_checkpointer: Open, 
     reader.force_login(make_user())
     page = f"/sessions/{session.pk}/?v=1"
     assert reader.get(page).status_code == 200
-    assert find_transcript_version_before_step(session, 1) is not None
+    assert find_newest_transcript_version_upto_step(session, 1) is not None
     plain(Checkpoint).filter(session=session, version=1).update(length=2)
     assert reader.get(page).status_code == 409
     with pytest.raises(IntegrityError):
-        find_transcript_version_before_step(session, 1)
+        find_newest_transcript_version_upto_step(session, 1)

@@ -241,11 +241,11 @@ def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
     make_checkpoint(session=session)
     make_messages(session=session, texts=["later"])
     make_checkpoint(session=session)
-    place = conversation_window.find_transcript_version_before_step(session, 1)
+    place = conversation_window.find_newest_transcript_version_upto_step(session, 1)
     assert place is not None
     found = conversation_window.load_conversation_window(session, place, first=place.length - 2)
     assert [entry.parts for entry in entries(found)] == [(TextPart("b"),), (TextPart("c"),)]
-    assert conversation_window.find_transcript_version_before_step(session, 0) is None
+    assert conversation_window.find_newest_transcript_version_upto_step(session, 0) is None
 
 
 @pytest.mark.unsealed("its number of statements is that without seals")

@@ -199,18 +199,18 @@ class Timeline:
     complete_since: int | None
 
 
-def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None = None) -> Timeline:
+def load_timeline_of_newest_runs(session_pk: int, run_events: RunEvents | None = None) -> Timeline:
     """Load the newest runs of a session with their calls and versions.
 
-    At most five queries, and one more without `remembered`.
+    At most five queries, and one more without `run_events`.
     """
-    remembered = (
+    run_events = (
         takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
-        if remembered is None
-        else remembered
+        if run_events is None
+        else run_events
     )
     runs = list(_query_newest_runs(session_pk))
-    lanes = {convert_run_key_to_text(run): build_empty_run_lane(run, remembered) for run in runs[:LANES][::-1]}
+    lanes = {convert_run_key_to_text(run): build_empty_run_lane(run, run_events) for run in runs[:LANES][::-1]}
     pks = [run.pk for run in runs[:LANES]]
     calls = list(_query_calls_of_runs(session_pk, pks))
     marks = list(_query_versions_of_runs(session_pk, pks))
@@ -223,7 +223,7 @@ def load_timeline_of_newest_runs(session_pk: int, remembered: RunEvents | None =
         if calls
         else {}
     )
-    add_calls_to_run_lanes(reversed(calls[:CALLS]), decisions, lanes, remembered)
+    add_calls_to_run_lanes(reversed(calls[:CALLS]), decisions, lanes, run_events)
     oldest_loaded = (
         *([min(lane.start for lane in lanes.values())] if len(runs) > LANES else ()),
         *([min(LoggedCallRow(*row).issued for row in calls[:CALLS])] if len(calls) > CALLS else ()),
@@ -279,7 +279,7 @@ def select_version_rows_newest_first() -> QuerySet[Checkpoint, tuple[Any, ...]]:
     return versions.values_list(*columns, ends_with_answer, prompted_at, ends_with_prompt, *messages)
 
 
-def build_version_messages(row: tuple[Any, ...]) -> VersionMessages:
+def build_message_bounds_of_version(row: tuple[Any, ...]) -> VersionMessages:
     """Build which messages a version has, from a row of `select_version_rows_newest_first`."""
     return VersionMessages(row[1], row[4], *row[-2:])
 
@@ -374,7 +374,7 @@ def add_calls_to_run_lanes(
     calls: Iterable[tuple[Any, ...]],
     decided: Mapping[int, list[CallDecisionRow]],
     lanes: Mapping[str, Lane],
-    remembered: RunEvents,
+    run_events: RunEvents,
 ) -> None:
     """Add stretches for calls, as `select_call_rows_newest_first` reads them, to the lanes of their runs by run key.
 
@@ -393,7 +393,7 @@ def add_calls_to_run_lanes(
             lanes[call.run].stretches.append(_build_stretch_of_call(call, lanes[call.run]))
         else:
             for lane, stretch in _generate_stretches_of_call_in_run_lanes(
-                call, decided.get(call.pk, []), lanes, remembered
+                call, decided.get(call.pk, []), lanes, run_events
             ):
                 lane.stretches.append(stretch)
     for lane in lanes.values():
@@ -412,9 +412,9 @@ def _list_return_times_of_tools(lane: Lane) -> list[int]:
     return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
 
 
-def build_empty_run_lane(run: Run, remembered: RunEvents) -> Lane:
+def build_empty_run_lane(run: Run, run_events: RunEvents) -> Lane:
     facts, end = build_run_facts(run), convert_to_microseconds(run.ended_at or run.heartbeat_at)
-    takeover = remembered.takeovers.get(run.number)
+    takeover = run_events.takeovers.get(run.number)
     origin: str | None = run.origin  # type: ignore[attr-defined]
     copied_from = (origin or "") if facts.stands_for_fork else None
     return Lane(facts, convert_to_microseconds(run.started_at), end, takeover, copied_from)

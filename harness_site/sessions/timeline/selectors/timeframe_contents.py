@@ -91,7 +91,7 @@ class Timeframe:
     """Contents from `since` to `until`. `cut` is the moment before which rows were left out.
 
     `version_rows` are the versions whose turns these are, and one before and after them, oldest first, as
-    `run_lanes.build_version_messages` reads them.
+    `run_lanes.build_message_bounds_of_version` reads them.
     """
 
     courses: tuple[RunCourse, ...]
@@ -166,14 +166,14 @@ def load_timeframe(
         _DecisionRow(*row) for row in reversed(list(timeline_queries.query_newest_decisions(session_pk, most=LIMIT)))
     ]
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
-    calls, earlier_calls = _load_call_rows_and_cut_start(session_pk, span, group_size, decisions_by_call)
+    calls, earlier_calls = _load_call_rows_and_start_if_truncated(session_pk, span, group_size, decisions_by_call)
     pauses = list(timeline_queries.query_newest_pauses(session_pk, most=LIMIT)) if has_pauses else []
     peer_query = timeline_queries.query_agent_calls_in_time(session_pk, since, until, most=LIMIT + 1) if pauses else ()
-    peer_rows, earlier_peer_calls = _load_newest_rows_and_cut_start(peer_query, begin=3)
+    peer_rows, earlier_peer_calls = _load_newest_rows_and_start_if_truncated(peer_query, begin=3)
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
-    version_rows, earlier_marks = _load_version_rows_and_cut_start(session_pk, span)
+    version_rows, earlier_marks = _load_version_rows_and_start_if_truncated(session_pk, span)
     events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
     courses = {
         run_lanes.convert_run_key_to_text(run): RunCourse(run_lanes.build_empty_run_lane(run, events))
@@ -201,7 +201,10 @@ def load_contents_of_turns(frame: Timeframe, turns: Iterable[Turn]) -> dict[int,
     """Load what happened in turns of a timeframe, in one query; return the turns with it by their version."""
     by_version = {turn.version: turn for turn in turns}
     versions = (
-        (None if before is None else run_lanes.build_version_messages(before), run_lanes.build_version_messages(row))
+        (
+            None if before is None else run_lanes.build_message_bounds_of_version(before),
+            run_lanes.build_message_bounds_of_version(row),
+        )
         for before, row in pairwise([None, *frame.version_rows])
         if row is not None and row[1] in by_version
     )
@@ -218,7 +221,7 @@ def load_contents_of_turns(frame: Timeframe, turns: Iterable[Turn]) -> dict[int,
     }
 
 
-def load_contents_of_all_turns(frame: Timeframe) -> None:
+def add_contents_to_turns_if_few(frame: Timeframe) -> None:
     """Load what happened in the turns of a timeframe, if there are not too many, into the turns of its courses."""
     if frame.count_turns() > turn_contents.MAX_TURNS:
         return
@@ -238,7 +241,7 @@ def _choose_kind_of_turn(kind: str, contents: TurnContents, logged: Set[str] | N
     return "failed" if contents.failed else "ran"
 
 
-def _load_call_rows_and_cut_start(
+def _load_call_rows_and_start_if_truncated(
     session_pk: int, span: _TimeSpan, group_size: CallGroupSize | None, decided: Collection[int]
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return rows of `LoggedCallRow`, oldest first, and the start of the oldest if there are more."""
@@ -246,14 +249,14 @@ def _load_call_rows_and_cut_start(
         groups = timeline_queries.query_calls_in_time_grouping_short_ones(
             session_pk, span.since, span.until, group_size, decided, most=LIMIT + 1
         )
-        rows, cut = _load_newest_rows_and_cut_start(groups, begin=4)
+        rows, cut = _load_newest_rows_and_start_if_truncated(groups, begin=4)
         if sum(row[-1] for row in rows) > SINGLE_CALLS:
             return rows, cut
     calls = timeline_queries.query_newest_calls_in_time(session_pk, span.since, span.until, most=LIMIT + 1)
-    return _load_newest_rows_and_cut_start(calls, begin=4)
+    return _load_newest_rows_and_start_if_truncated(calls, begin=4)
 
 
-def _load_newest_rows_and_cut_start(
+def _load_newest_rows_and_start_if_truncated(
     queryset: Iterable[tuple[Any, ...]], *, begin: int
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return the newest rows, oldest first, and the start of the oldest if there are more."""
@@ -279,9 +282,11 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
     return list(timeline_queries.query_newest_runs_in_time(session_pk, *span.datetime_bounds, keys, most=LANES + 1))
 
 
-def _load_version_rows_and_cut_start(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[Any, ...]], list[int]]:
+def _load_version_rows_and_start_if_truncated(
+    session_pk: int, span: _TimeSpan
+) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
-    rows_inside, cuts = _load_newest_rows_and_cut_start(
+    rows_inside, cuts = _load_newest_rows_and_start_if_truncated(
         timeline_queries.query_newest_versions_in_time(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
     )
     before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []

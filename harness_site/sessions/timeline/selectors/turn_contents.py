@@ -92,7 +92,7 @@ def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents
     """Load what turns added, by version, in one query. The messages are not verified; very long ones are left out."""
     if not ranges:
         return {}
-    spans = reduce(or_, _iterate_conditions(ranges))
+    spans = reduce(or_, _iterate_conditions_of_message_ranges(ranges))
     # To count the characters of a text reads and decompresses it, so its size is compared first.
     is_short = Q(stored_size__lte=4 * _MAX_MESSAGE_SIZE, size__lte=_MAX_MESSAGE_SIZE)
     body = Case(When(is_short, then=F("body")), default=None)
@@ -113,7 +113,7 @@ def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents
     return {each.version: _sum_up_turn(each, messages, tools) for each in ranges}
 
 
-def _iterate_conditions(ranges: Sequence[MessageRange]) -> Iterator[Q]:
+def _iterate_conditions_of_message_ranges(ranges: Sequence[MessageRange]) -> Iterator[Q]:
     """Yield a condition for each group of ranges that are near to each other, with the messages before it."""
     spans: list[list[int]] = []
     for _version, segment, first, upto in sorted(ranges, key=lambda each: each[1:]):
@@ -135,7 +135,7 @@ def _read_message(role: str, body: str | None) -> _ReadMessage:
     if isinstance(message, dict):
         if read.is_answer:
             read.model = _get_model_or_empty(message)
-        if not _read_plain_blocks(message.get("blocks"), read):
+        if not _read_blocks_if_all_plain(message.get("blocks"), read):
             for part in list_message_parts(message):
                 if isinstance(part, CallPart):
                     read.calls.append((part.call_id, _get_name_or_empty(part.name)))
@@ -144,7 +144,7 @@ def _read_message(role: str, body: str | None) -> _ReadMessage:
     return read
 
 
-def _read_plain_blocks(blocks: Any, read: _ReadMessage) -> bool:
+def _read_blocks_if_all_plain(blocks: Any, read: _ReadMessage) -> bool:
     """Read the library's own blocks, which most messages have; return whether the message has nothing else.
 
     To list the parts of a message takes several times as long.
