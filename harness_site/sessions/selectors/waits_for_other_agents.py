@@ -241,7 +241,8 @@ def find_agent_call_answered_by_session(session: Session, *, is_id_of_call: bool
 
 
 def find_request_of_session(session: Session, *, is_id_of_call: bool = True) -> PeerCall | None:
-    """Find the call that a session works on, with the session that made it; see `find_agent_call_answered_by_session`."""
+    """Find the call that a session works on, as `find_agent_call_answered_by_session` does, with the session that made
+    it."""
     prefixes = [prefix for prefix in _list_id_prefixes(session.agent) if session.session_id.startswith(prefix)]
     if not session.agent or not (is_id_of_call or len(prefixes) > 1):
         return None
