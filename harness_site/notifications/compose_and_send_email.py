@@ -13,8 +13,9 @@ from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
 from harness_site.display.display_preferences import get_account_time_zone_or_utc
-from harness_site.notifications.models import Delivery
+from harness_site.notifications.models import FILTERED_EVENTS, Delivery
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
+from harness_site.notifications.recipients import get_preferences_or_unsaved_defaults
 from harness_site.send_email import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.site_address import build_absolute_url
 
@@ -38,13 +39,17 @@ def compose_notification_email(delivery: Delivery, message: NoticeMessage) -> Em
     email["Message-ID"] = f"<{delivery.pk}@{urlsplit(settings.SITE_ADDRESS).hostname}>"
     email["X-Harness-Delivery"] = str(delivery.pk)
     preferences = build_absolute_url(reverse("harness_notifications:notification-preferences"))
-    email.set_content(_build_plain_text_body(message, preferences))
-    html = render_to_string("notifications/message.html", {"message": message, "preferences": preferences})
+    choice = ""
+    if delivery.user is not None and message.event in FILTERED_EVENTS:  # no filter leaves out deadlines and hand-overs
+        choice = get_preferences_or_unsaved_defaults(delivery.user).describe_call_filter()
+    email.set_content(_build_plain_text_body(message, preferences, choice))
+    context = {"message": message, "preferences": preferences, "choice": choice}
+    html = render_to_string("notifications/message.html", context)
     email.add_alternative(html, subtype="html")
     return email
 
 
-def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
+def _build_plain_text_body(message: NoticeMessage, preferences: str, choice: str) -> str:
     if message.count == 1:
         item_lines = [*_format_facts_and_deadline_lines(message.items[0]), ""]
     else:
@@ -55,8 +60,10 @@ def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
     text = [_("%(name)s wrote: “%(note)s”") % {"name": message.author, "note": message.text}, ""]
     head = [message.headline, "", *(text if message.text else []), message.explanation, "", message.link, ""]
     workspace = _("Workspace %(workspace)s.") % {"workspace": message.workspace}
-    choice = _("Choose which messages you get: %(link)s") % {"link": preferences}
-    foot = ["--", f"{workspace} {choice}", ""]
+    link = {"link": preferences}
+    change = _("Change this: %(link)s") % link
+    choose = _("Choose which messages you get: %(link)s") % link
+    foot = ["--", f"{workspace} {f'{choice} {change}' if choice else choose}", ""]
     return "\n".join([*head, *item_lines, *remainder_lines, *foot])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
@@ -20,7 +20,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall, Workspace
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.notifications.models import Delivery, Event, Notice, NoticedCall
-from harness_site.notifications.recipients import Recipient, list_recipients
+from harness_site.notifications.recipients import Recipient, is_call_of_high_risk, list_recipients
 
 #: Time in which a notice collects calls before it is sent: longer than two rounds of the sweeper, and long enough for a
 #: verify hook to settle a call that nobody has to look at then.
@@ -32,6 +32,15 @@ LAST_PART: Final = 4
 LAST_TIME: Final = timedelta(hours=1)
 #: Maximum number of calls per workspace and round.
 LIMIT: Final = 1000
+
+
+class _Group(NamedTuple):
+    """What the calls of one notice have in common. A message about a deadline is for all recipients, so its calls are
+    not told apart by their risk."""
+
+    event: Event
+    tool: str
+    is_high_risk: bool = False
 
 
 def create_due_notices() -> int:
@@ -49,15 +58,15 @@ def _create_notices_of_workspace(workspace: int) -> int:
         workspace_lock = Workspace.objects.select_for_update(no_key=True, skip_locked=True).filter(pk=workspace)
         if not list(workspace_lock):
             return 0
-        groups: defaultdict[tuple[Event, str], list[ToolCall]] = defaultdict(list)
+        groups: defaultdict[_Group, list[ToolCall]] = defaultdict(list)
         for call in _query_unnoticed_pending_calls().filter(workspace=workspace).order_by("pk")[:LIMIT]:
-            groups[Event(call.status), call.tool].append(call)
+            groups[_Group(Event(call.status), call.tool, is_call_of_high_risk(call))].append(call)
         now = clock.read_database_time("default")
         for call in _query_pending_calls_with_unescalated_deadline().filter(workspace=workspace).order_by("pk"):
             if (event := _find_due_deadline_event_if_readable(call, now)) is not None:
-                groups[event, call.tool].append(call)
-        for (event, tool), calls in groups.items():
-            _add_calls_to_open_or_new_notice(workspace, event, tool, calls, now)
+                groups[_Group(event, call.tool)].append(call)
+        for group, calls in groups.items():
+            _add_calls_to_open_or_new_notice(workspace, group, calls, now)
     return sum(map(len, groups.values()))
 
 
@@ -103,15 +112,14 @@ def _find_due_deadline_event(call: ToolCall, now: datetime) -> Event | None:
     return Event.REMINDER if is_near and not call.reminded else None  # type: ignore[attr-defined]
 
 
-def _add_calls_to_open_or_new_notice(
-    workspace: int, event: Event, tool: str, calls: Iterable[ToolCall], now: datetime
-) -> None:
-    similar_notices = Notice.objects.filter(workspace=workspace, event=event, tool=tool).order_by("-pk")
+def _add_calls_to_open_or_new_notice(workspace: int, group: _Group, calls: Iterable[ToolCall], now: datetime) -> None:
+    event = group.event
+    similar_notices = Notice.objects.filter(workspace=workspace, **group._asdict()).order_by("-pk")
     # Locked until the commit, so that it cannot be closed and sent without these calls.
     notice = similar_notices.select_for_update().filter(closed=False).first()
     if notice is None:
-        notice = _create_open_notice_with_deliveries(workspace, event, tool, similar_notices.first(), now)
-    elif not notice.deliveries.exists() and (recipients := list_recipients(workspace, event)):
+        notice = _create_open_notice_with_deliveries(workspace, group, similar_notices.first(), now)
+    elif not notice.deliveries.exists() and (recipients := _list_recipients_of_notice(notice)):
         # Nobody was to get it when it was created. Only a delivery closes a notice.
         notice.send_at = max(notice.send_at, now + GATHER)
         notice.save(update_fields=["send_at"])
@@ -122,14 +130,18 @@ def _add_calls_to_open_or_new_notice(
 
 
 def _create_open_notice_with_deliveries(
-    workspace: int, event: Event, tool: str, previous_notice: Notice | None, now: datetime
+    workspace: int, group: _Group, previous_notice: Notice | None, now: datetime
 ) -> Notice:
     send_at = now + GATHER
-    if previous_notice is not None and event in APART:
-        send_at = max(send_at, previous_notice.send_at + APART[event])
-    notice = Notice.objects.create(workspace_id=workspace, event=event, tool=tool, send_at=send_at)
-    _create_deliveries(notice, list_recipients(workspace, event))
+    if previous_notice is not None and group.event in APART:
+        send_at = max(send_at, previous_notice.send_at + APART[group.event])
+    notice = Notice.objects.create(workspace_id=workspace, **group._asdict(), send_at=send_at)
+    _create_deliveries(notice, _list_recipients_of_notice(notice))
     return notice
+
+
+def _list_recipients_of_notice(notice: Notice) -> list[Recipient]:
+    return list_recipients(notice.workspace_id, Event(notice.event), tool=notice.tool, is_high_risk=notice.is_high_risk)
 
 
 def _create_deliveries(notice: Notice, recipients: Iterable[Recipient]) -> None:

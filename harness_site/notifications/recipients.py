@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,9 +11,10 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db.models import QuerySet
 
-from checkpoints.enums import Role
+from checkpoints.enums import Risk, Role
+from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.notifications.models import Event, Preferences, Webhook
+from harness_site.notifications.models import CallFilter, Event, Preferences, Webhook
 from harness_site.send_email import is_mail_configured
 
 #: Lowest role that gets messages about an event, where it is not that of those who decide.
@@ -27,10 +29,40 @@ class Recipient:
     user: User | None = None
     webhook: Webhook | None = None
 
+    @property
+    def call_filter(self) -> CallFilter:
+        """Return what limits the calls that the recipient is told of."""
+        if self.webhook is not None:
+            return self.webhook
+        return Preferences() if self.user is None else get_preferences_or_unsaved_defaults(self.user)
 
-def list_recipients(workspace: int, event: Event) -> list[Recipient]:
-    """List the recipients of `event` in a workspace."""
-    return [*list_webhook_recipients(workspace, event), *list_email_recipients(workspace, event)]
+
+def is_call_of_high_risk(call: ToolCall) -> bool:
+    """Return whether a call has a high risk, by which recipients may choose; a question has none."""
+    return call.risk == Risk.HIGH and not call.is_question
+
+
+def list_recipients(workspace: int, event: Event, *, tool: str, is_high_risk: bool) -> list[Recipient]:
+    """List the recipients in a workspace who are told of `event` of calls of `tool`."""
+    all_recipients = [*list_webhook_recipients(workspace, event), *list_email_recipients(workspace, event)]
+    return [
+        recipient
+        for recipient in all_recipients
+        if recipient.call_filter.lets_call_through(event, tool, is_high_risk=is_high_risk)
+    ]
+
+
+def list_recipients_without_filters(workspace: int, events: Iterable[Event]) -> dict[Event, list[Recipient]]:
+    """List the recipients of each event in a workspace, whatever their filters leave out, in three queries."""
+    hooks = list(Webhook.objects.filter(workspace=workspace))
+    members = list(query_members_with_addresses(workspace)) if is_mail_configured() else []
+    return {
+        event: [
+            *(Recipient(hook.host, webhook=hook) for hook in hooks if hook.wants_event(event)),
+            *(recipient for member in members if (recipient := find_email_recipient(member, event))),
+        ]
+        for event in events
+    }
 
 
 def list_webhook_recipients(workspace: int, event: Event) -> list[Recipient]:

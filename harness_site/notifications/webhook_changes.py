@@ -27,6 +27,8 @@ def create_webhook(
     address: str,
     format: WebhookFormat,
     events: Iterable[str],
+    tool_patterns: str = "",
+    only_high_risk: bool = False,
     request: HttpRequest,
 ) -> tuple[Webhook, str]:
     """Create a webhook and return it with its signing secret. Raises `AddressRefused`."""
@@ -42,6 +44,8 @@ def create_webhook(
             encrypted_secret=field_encryption.encrypt_field(secret, purpose=ENCRYPTION_PURPOSE),
             format=format,
             events=",".join(event for event in CALL_EVENTS if event in event_names),
+            tool_patterns=tool_patterns,
+            only_high_risk=only_high_risk,
             created_by=by.user.get_username(),
         )
         record_webhook_event(by, AuditKind.WEBHOOK_CREATED, webhook, request, events=webhook.events)

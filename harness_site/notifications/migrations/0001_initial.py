@@ -29,6 +29,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Preferences",
             fields=[
+                ("tool_patterns", models.CharField(blank=True, default="", max_length=500)),
+                ("only_high_risk", models.BooleanField(default=False)),
                 (
                     "user",
                     models.OneToOneField(
@@ -79,6 +81,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("tool", models.CharField(blank=True, max_length=200)),
+                ("is_high_risk", models.BooleanField(default=False)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("send_at", models.DateTimeField()),
                 ("closed", models.BooleanField(default=False)),
@@ -160,6 +163,8 @@ class Migration(migrations.Migration):
             name="Webhook",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("tool_patterns", models.CharField(blank=True, default="", max_length=500)),
+                ("only_high_risk", models.BooleanField(default=False)),
                 (
                     "workspace",
                     models.ForeignKey(

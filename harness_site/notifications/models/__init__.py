@@ -1,4 +1,5 @@
 from harness_site.notifications.models.accepting_mail_server import AcceptingMailServer
+from harness_site.notifications.models.call_filter import FILTERED_EVENTS, CallFilter, normalize_tool_patterns
 from harness_site.notifications.models.delivery import Delivery, DeliveryStatus
 from harness_site.notifications.models.notice import CALL_EVENTS, Event, Notice, NoticedCall
 from harness_site.notifications.models.preferences import Preferences
@@ -6,7 +7,9 @@ from harness_site.notifications.models.webhook import Webhook, WebhookFormat
 
 __all__ = [
     "CALL_EVENTS",
+    "FILTERED_EVENTS",
     "AcceptingMailServer",
+    "CallFilter",
     "Delivery",
     "DeliveryStatus",
     "Event",
@@ -15,4 +18,5 @@ __all__ = [
     "Preferences",
     "Webhook",
     "WebhookFormat",
+    "normalize_tool_patterns",
 ]

@@ -37,6 +37,8 @@ class Notice(models.Model):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+", db_index=False)
     event = models.CharField(max_length=20, choices=Event)
     tool = models.CharField(max_length=200, blank=True)
+    #: Whether the calls have a high risk, by which recipients may choose.
+    is_high_risk = models.BooleanField(default=False)
     created_at = models.DateTimeField(db_default=Now())
     #: Earliest time of sending, by the database's clock.
     send_at = models.DateTimeField()

@@ -3,9 +3,14 @@
 from django.conf import settings
 from django.db import models
 
+from harness_site.notifications.models.call_filter import CallFilter
 
-class Preferences(models.Model):
-    """E-mail preferences of one user. Without a row: all events, at the address of the account."""
+
+class Preferences(CallFilter):
+    """E-mail preferences of one user. Without a row: all events, at the address of the account.
+
+    The filter of calls holds for e-mail and for the notifications of the browser.
+    """
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="notification_preferences"

@@ -5,6 +5,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models import Workspace
+from harness_site.notifications.models.call_filter import CallFilter
 from harness_site.notifications.models.notice import Event
 
 
@@ -13,7 +14,7 @@ class WebhookFormat(models.TextChoices):
     SLACK = "slack", _("Slack message")
 
 
-class Webhook(models.Model):
+class Webhook(CallFilter):
     """Webhook that receives notifications.
 
     The address and the signing secret are encrypted, because an address alone may grant access.

@@ -18,7 +18,8 @@ from harness_site.accounts.account_and_login_forms import set_field_labels_style
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_confirmation
-from harness_site.notifications.models import CALL_EVENTS, Event
+from harness_site.notifications.call_filter_fields import OnlyHighRiskField, ToolPatternsField
+from harness_site.notifications.models import CALL_EVENTS, FILTERED_EVENTS, Event
 from harness_site.notifications.preference_changes import update_notification_preferences
 from harness_site.notifications.recipients import (
     get_notification_address,
@@ -38,6 +39,10 @@ _HELP: Final = {
     "escalation": _("A deadline has passed. Only admins get this message, because only they can decide then."),
     "handed_over": _("A colleague hands a call over to you."),
     "mentioned": _("A colleague names you in a comment on a call, with @ before your name."),
+    "tool_patterns": _(
+        "Names of tools, separated by commas. * stands for any characters, as in refund_*. "
+        "Leave it empty for all tools."
+    ),
 }
 
 
@@ -50,6 +55,8 @@ class PreferencesForm(forms.Form):
     escalation = forms.BooleanField(required=False)
     handed_over = forms.BooleanField(required=False)
     mentioned = forms.BooleanField(required=False)
+    tool_patterns = ToolPatternsField()
+    only_high_risk = OnlyHighRiskField()
 
     def __init__(self, *args: Any, events: Collection[Event], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -57,11 +64,15 @@ class PreferencesForm(forms.Form):
             self,
             email=_("Send me e-mail"),
             address=_("Address"),
+            tool_patterns=_("Tools"),
+            only_high_risk=_("Risk"),
             **{event.value: event.label for event in CALL_EVENTS},
         )
         for event in CALL_EVENTS:
             if event not in events:
                 del self.fields[event.value]
+        if FILTERED_EVENTS.isdisjoint(events):
+            del self.fields["tool_patterns"], self.fields["only_high_risk"]
         self.fields["address"].widget.attrs["autocomplete"] = "email"
         for name, field in self.fields.items():
             field.help_text = _HELP.get(name, "")

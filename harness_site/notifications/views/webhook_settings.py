@@ -20,9 +20,11 @@ from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.notifications import safe_http, webhook_changes
+from harness_site.notifications.call_filter_fields import OnlyHighRiskField, ToolPatternsField
 from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Event, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
+from harness_site.notifications.tools_of_which_nobody_is_told import find_filter_gap
 
 #: Key in the user session of a webhook whose secret the webhooks page shows once.
 _SHOWN_ONCE_KEY: Final = "new_webhook"
@@ -39,12 +41,15 @@ class WebhookForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         initial=[value for value, _ in _EVENTS],
     )
+    tool_patterns = ToolPatternsField(label=_("Tools"))
+    only_high_risk = OnlyHighRiskField(label=_("Risk"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         set_field_labels_styles_and_errors(self)
         self.fields["address"].widget.attrs |= {"placeholder": "https://", "spellcheck": "false", "autocomplete": "off"}
         self.fields["events"].widget.attrs.pop("class")
+        self.fields["tool_patterns"].widget.attrs["placeholder"] = "refund_*, send_mail"
 
     def clean_address(self) -> str:
         address: str = self.cleaned_data["address"]
@@ -81,6 +86,8 @@ def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> Http
         address=data["address"],
         format=WebhookFormat(data["format"]),
         events=data["events"],
+        tool_patterns=data["tool_patterns"],
+        only_high_risk=data["only_high_risk"],
         request=request,
     )
     store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": data["name"], "secret": secret})
@@ -139,6 +146,7 @@ def _render_webhooks_page(
         "webhooks": query_webhooks_with_last_attempt(workspace.pk),
         "log": load_first_delivery_log_page(workspace.pk),
         "form": form or WebhookForm(),
+        "filter_gap": find_filter_gap(workspace.pk),
         "tab": "webhooks",
         **extra_context,
     }

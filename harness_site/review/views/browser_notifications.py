@@ -27,6 +27,7 @@ from harness_site.core.masking.masker import (
     use_masking_rules_with_extra_values,
 )
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
+from harness_site.notifications.recipients import get_preferences_or_unsaved_defaults, is_call_of_high_risk
 from harness_site.review.models import Comment
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import (
@@ -61,7 +62,7 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     since = parse_utc_datetime_or_none(request.GET.get("since", ""))
     if since is None:
         raise BadRequest(_("The time in the address cannot be read."))
-    calls = pending_calls.list_pending_calls_waiting_since(request.membership.workspace, since - _OVERLAP)
+    calls = _list_calls_of_which_the_reader_is_told(request.membership, since - _OVERLAP)
     comments = _list_newest_comments_that_mention(request.membership, since - _OVERLAP)
     sessions = {call.session_id for call in calls} | {comment.call.session_id for comment in comments}
     mark_excerpts_shown_in_response(request, "news", sessions)
@@ -88,6 +89,15 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
         ]
     notifications += [_build_mention_notification(comment, secrets) for comment in comments]
     return JsonResponse({"news": [asdict(notification) for notification in notifications]})
+
+
+def _list_calls_of_which_the_reader_is_told(reader: Membership, since: datetime) -> list[ToolCall]:
+    preferences = get_preferences_or_unsaved_defaults(reader.user)
+    return [
+        call
+        for call in pending_calls.list_pending_calls_waiting_since(reader.workspace, since)
+        if preferences.lets_call_through(call.status, call.tool, is_high_risk=is_call_of_high_risk(call))
+    ]
 
 
 def _list_newest_comments_that_mention(reader: Membership, since: datetime) -> list[Comment]:

@@ -119,5 +119,5 @@ def test_query_count_is_independent_of_the_news(
     for number in range(calls):
         Comment.objects.create(call=now(lost, tool=f"tool_{number}"), author="bob", text="@carol")
     carol = people["carol"]
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         carol.get("/review/news/", {"since": formatting.format_iso_time(clock.now())})

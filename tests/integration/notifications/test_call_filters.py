@@ -1,0 +1,199 @@
+"""Filters by tool and risk: of which calls a person or a webhook is told."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from checkpoints.db import clock
+from checkpoints.enums import CallStatus, Risk
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from harness_site.core import formatting
+from harness_site.notifications.compose_and_send_email import compose_notification_email
+from harness_site.notifications.create_due_notices import create_due_notices
+from harness_site.notifications.models import Delivery, Event, Notice, Preferences, Webhook
+from harness_site.notifications.notice_text import load_and_build_notice_message
+from tests.integration.notifications.conftest import interrupted, make_webhook
+from tests.support.client_login import sign_in
+from tests.support.page_text import visible_text
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
+
+PREFERENCES = "/accounts/notifications/"
+EVERYTHING = {"email": "on", "address": "", **dict.fromkeys(("interrupted", "awaiting_approval", "reminder"), "on")}
+
+
+def told_of(recipient: str = "alice@example.com") -> list[tuple[str, str]]:
+    """Return event and tool of each message to a recipient."""
+    create_due_notices()
+    told = Delivery.objects.filter(recipient=recipient).order_by("pk")
+    return sorted(told.values_list("notice__event", "notice__tool"))
+
+
+def choose(user: User, tools: str = "", *, only_high_risk: bool = False) -> None:
+    Preferences.objects.create(user=user, tool_patterns=tools, only_high_risk=only_high_risk)
+
+
+class TestRecipients:
+    @pytest.mark.parametrize(
+        ("tools", "expected"),
+        [
+            ("", ["refund_card", "refund_large", "send_mail"]),
+            ("refund_*", ["refund_card", "refund_large"]),
+            ("send_mail, refund_card", ["refund_card", "send_mail"]),
+            ("REFUND_*", []),
+        ],
+    )
+    def test_person_is_told_of_the_chosen_tools(self, alice: User, tools: str, expected: list[str]) -> None:
+        choose(alice, tools)
+        for tool in ("refund_card", "refund_large", "send_mail"):
+            interrupted(tool)
+        assert [tool for _, tool in told_of()] == expected
+
+    def test_person_is_told_of_calls_with_a_high_risk_alone(self, alice: User, dora: User) -> None:
+        choose(alice, only_high_risk=True)
+        for risk in (Risk.MEDIUM, Risk.HIGH):
+            interrupted("refund_card", risk=risk)
+        assert told_of() == [("interrupted", "refund_card")]
+        assert len(told_of("dora@example.com")) == 2
+        told = Delivery.objects.get(recipient="alice@example.com").notice
+        assert [each.tool_call.risk for each in told.noticed.select_related("tool_call")] == [Risk.HIGH]
+
+    def test_deadlines_are_never_left_out(self, alice: User, dora: User) -> None:
+        choose(alice, "nothing", only_high_risk=True)
+        choose(dora, "nothing", only_high_risk=True)
+        now = clock.now()
+        for risk in (Risk.MEDIUM, Risk.HIGH):
+            interrupted(decide_within=timedelta(hours=1), interrupted_at=now - timedelta(minutes=50), risk=risk)
+        interrupted(decide_within=timedelta(hours=1), interrupted_at=now - timedelta(hours=2))
+        assert told_of() == [(Event.REMINDER, "refund_card")]
+        assert told_of("dora@example.com") == [(Event.ESCALATION, "refund_card"), (Event.REMINDER, "refund_card")]
+
+    def test_questions_are_never_left_out(self, alice: User) -> None:
+        choose(alice, "refund_*", only_high_risk=True)
+        key = f"{INTERRUPT_KEY_PREFIX}c:0"
+        interrupted(INTERRUPT_TOOL, call_id="c", idempotency_key=key, status=CallStatus.AWAITING_APPROVAL)
+        assert told_of() == [(Event.AWAITING_APPROVAL, INTERRUPT_TOOL)]
+
+    def test_webhook_is_told_of_the_chosen_calls(self) -> None:
+        make_webhook("https://example.com/in", tool_patterns="refund_*", only_high_risk=True)
+        for tool, risk in (("refund_card", Risk.HIGH), ("refund_card", Risk.LOW), ("send_mail", Risk.HIGH)):
+            interrupted(tool, risk=risk)
+        assert told_of("example.com") == [("interrupted", "refund_card")]
+
+    def test_call_of_which_nobody_was_told_is_in_the_first_message_about_its_tool(self, alice: User) -> None:
+        choose(alice, "send_*")
+        interrupted()
+        assert told_of() == []
+        Preferences.objects.update(tool_patterns="")
+        interrupted()
+        assert told_of() == [("interrupted", "refund_card")]
+        assert Notice.objects.get().noticed.count() == 2
+
+
+class TestFooter:
+    @pytest.mark.parametrize(
+        ("tools", "only_high_risk", "sentence"),
+        [
+            ("", False, "You are told of all calls."),
+            ("refund_*, send_mail", False, "You are told of calls of these tools: refund_*, send_mail."),
+            ("", True, "You are told of calls with a high risk."),
+            ("refund_*", True, "You are told of calls with a high risk of these tools: refund_*."),
+        ],
+    )
+    def test_message_says_of_what_its_reader_is_told(
+        self, alice: User, tools: str, only_high_risk: bool, sentence: str
+    ) -> None:
+        choose(alice, tools, only_high_risk=only_high_risk)
+        interrupted("refund_card", risk=Risk.HIGH)
+        create_due_notices()
+        text, html = self.compose(Delivery.objects.get())
+        assert f"{sentence} Change this: https://harness.example/accounts/notifications/" in text
+        assert f'{sentence} <a href="https://harness.example/accounts/notifications/">Change this</a>' in html
+
+    def test_message_about_a_deadline_does_not_name_the_filter(self, alice: User) -> None:
+        choose(alice, "send_*")
+        interrupted(decide_within=timedelta(hours=1), interrupted_at=clock.now() - timedelta(minutes=50))
+        create_due_notices()
+        text, html = self.compose(Delivery.objects.get())
+        for body in (text, html):
+            assert "Choose which messages you get" in body
+            assert "send_*" not in body
+
+    def compose(self, delivery: Delivery) -> list[str]:
+        message = load_and_build_notice_message(delivery.notice, to_person=True)
+        assert message is not None
+        return [part.get_content() for part in compose_notification_email(delivery, message).iter_parts()]
+
+
+class TestPages:
+    def test_choice_is_stored_in_one_form(self, alice: User) -> None:
+        client = sign_in(Client(), alice)
+        page = client.get(PREFERENCES).content.decode()
+        assert '<option value="" selected>All calls</option>' in page
+        client.post(
+            PREFERENCES, {**EVERYTHING, "tool_patterns": " refund_*,\nrefund_*,, send_mail ", "only_high_risk": "True"}
+        )
+        kept = Preferences.objects.get(user=alice)
+        assert (kept.tool_patterns, kept.only_high_risk) == ("refund_*, send_mail", True)
+        response = client.get(PREFERENCES)
+        assert 'value="refund_*, send_mail"' in response.content.decode()
+        assert '<option value="True" selected>Only calls with a high risk</option>' in response.content.decode()
+        assert "never leaves out deadlines, hand-overs, mentions and questions of agents." in visible_text(response)
+        client.post(PREFERENCES, EVERYTHING)
+        kept.refresh_from_db()
+        assert (kept.tool_patterns, kept.only_high_risk) == ("", False)
+
+    def test_auditor_who_is_told_of_comments_alone_has_no_filter(self, carol: User) -> None:
+        assert "tool_patterns" not in sign_in(Client(), carol).get(PREFERENCES).content.decode()
+
+    def test_too_long_choice_is_refused(self, alice: User) -> None:
+        response = sign_in(Client(), alice).post(PREFERENCES, {**EVERYTHING, "tool_patterns": "x" * 501})
+        assert response.status_code == 422
+        assert not Preferences.objects.exists()
+
+    def test_webhook_is_created_with_a_filter(self, admin: Client) -> None:
+        form: dict[str, Any] = {"name": "pager", "address": "https://hooks.example/", "format": "json"}
+        form |= {"events": ["interrupted"], "tool_patterns": "refund_*", "only_high_risk": "True"}
+        admin.post("/settings/notifications/create/", form)
+        webhook = Webhook.objects.get()
+        assert (webhook.tool_patterns, webhook.only_high_risk) == ("refund_*", True)
+        words = visible_text(admin.get("/settings/notifications/"))
+        assert "Only calls of these tools: refund_* · Only calls with a high risk" in words
+
+    def test_admins_see_which_tools_nobody_is_told_of(self, admin: Client, alice: User, dora: User) -> None:
+        page = "/settings/notifications/"
+        choose(alice, "refund_*")
+        for tool in ("refund_card", "send_mail"):
+            interrupted(tool)
+        create_due_notices()
+        assert "of which nobody is told" not in visible_text(admin.get(page))
+        choose(dora, only_high_risk=True)
+        words = visible_text(admin.get(page))
+        assert "Each recipient is told of some calls only, so there may be calls of which nobody is told." in words
+        assert "Without filters, 2 people would be told." in words
+        assert "Nobody is told of new calls of these tools: send_mail" in words
+        make_webhook()
+        assert "of which nobody is told" not in visible_text(admin.get(page))
+        Webhook.objects.update(tool_patterns="refund_*")
+        assert "Without filters, 1 webhook would be told." in visible_text(admin.get(page))
+
+    def test_query_count_is_independent_of_the_recipients(
+        self, admin: Client, alice: User, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        choose(alice, "refund_*")
+        interrupted()
+        create_due_notices()
+        with django_assert_max_num_queries(24):
+            admin.get("/settings/notifications/")
+
+    def test_desktop_notifications_follow_the_choice(self, alice: User) -> None:
+        choose(alice, "send_*")
+        since = formatting.format_iso_time(clock.now() - timedelta(minutes=1))
+        mail = interrupted("send_mail", interrupted_at=clock.now())
+        interrupted("refund_card", interrupted_at=clock.now())
+        news = sign_in(Client(), alice).get("/review/news/", {"since": since}).json()["news"]
+        assert [each["tag"] for each in news] == [f"call {mail.pk}"]
