@@ -40,7 +40,7 @@ def build_setup_link() -> str:
     return build_absolute_url(reverse("harness_accounts:first-account", args=[signing.dumps("first", salt=_SALT)]))
 
 
-def require_valid_setup_token(token: str) -> None:
+def require_usable_setup_token(token: str) -> None:
     """Raise `SetupClosed` unless `token` may create the first account now."""
     try:
         signing.loads(token, salt=_SALT, max_age=LIFETIME)
@@ -54,7 +54,7 @@ def create_first_admin(token: str, *, name: str, email: str, password: str, requ
     """Create the first account and make it an admin. Of several attempts one succeeds. Raises `SetupClosed`."""
     with transaction.atomic():
         workspace = _get_or_create_locked_default_workspace()
-        require_valid_setup_token(token)
+        require_usable_setup_token(token)
         user = User.objects.create_user(name, email=email, password=password)
         _grant_admin_role(user, workspace, request=request)
     return user

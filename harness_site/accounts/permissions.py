@@ -98,7 +98,7 @@ def require_member_with_role(at_least: Role) -> Callable[[MemberView[P, R]], Vie
 
     def wrap_view(view: MemberView[P, R]) -> View[P, R]:
         @wraps(view)
-        def check_role_and_call_view(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def check_role_and_call_view_with_masking(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
             membership = find_request_membership(request)
             if membership is None:
                 raise NotAMember
@@ -109,6 +109,6 @@ def require_member_with_role(at_least: Role) -> Callable[[MemberView[P, R]], Vie
             with masker.use_masking_rules(unmasking.get_masking_rules_unless_unmasked(request, membership)):
                 return view(member_request, *args, **kwargs)
 
-        return check_role_and_call_view
+        return check_role_and_call_view_with_masking
 
     return wrap_view

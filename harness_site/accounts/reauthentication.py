@@ -97,12 +97,14 @@ def require_reauthentication_within(
         view: Callable[Concatenate[MemberRequest, P], R],
     ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
         @wraps(view)
-        def check_login_and_call_view(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        def check_reauthentication_and_call_view(
+            request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs
+        ) -> HttpResponseBase:
             if request.method == "POST" and not _has_reauthenticated_recently_or_cannot(request, seconds):
                 return _store_request_and_redirect_to_reauthentication(request)
             return view(request, *args, **kwargs)
 
-        return check_login_and_call_view
+        return check_reauthentication_and_call_view
 
     return wrap_view
 

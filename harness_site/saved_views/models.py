@@ -14,7 +14,7 @@ from harness_site.accounts.models import Membership
 _LONGEST_FOLDED_LETTER: Final = 3
 
 
-def fold_view_name(name: str) -> str:
+def casefold_view_name(name: str) -> str:
     """Return what names that differ only in upper and lower case have in common."""
     return name.casefold()
 
@@ -29,7 +29,7 @@ class SavedView(models.Model):
     #: Key of the list in `filterable_lists.FILTERS`.
     page = models.CharField(max_length=20)
     name = models.CharField(max_length=60)
-    #: `fold_view_name(name)`, by which names are compared: databases fold only the case of ASCII letters alike.
+    #: `casefold_view_name(name)`, by which names are compared: databases fold only the case of ASCII letters alike.
     folded_name = models.CharField(max_length=60 * _LONGEST_FOLDED_LETTER, editable=False)
     query = models.TextField(blank=True)
     #: None if the user was deleted; then an admin may remove the view.

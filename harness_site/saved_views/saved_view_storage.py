@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.accounts.models import Membership
-from harness_site.saved_views.models import SavedView, fold_view_name
+from harness_site.saved_views.models import SavedView, casefold_view_name
 
 #: Maximum number of views per list; more would need a search of their own.
 MAX_VIEWS_PER_LIST: Final = 40
@@ -52,7 +52,7 @@ def create_saved_view(member: Membership, *, page: str, name: str, query: str) -
                 workspace=member.workspace,
                 page=page,
                 name=name,
-                folded_name=fold_view_name(name),
+                folded_name=casefold_view_name(name),
                 query=query,
                 created_by_id=member.user_id,
             )
@@ -69,7 +69,7 @@ def rename_saved_view(view: SavedView, name: str, *, by: Membership) -> None:
     """Rename a view for the whole workspace. Raises `NameTaken`."""
     try:
         with transaction.atomic():
-            SavedView.objects.filter(pk=view.pk).update(name=name, folded_name=fold_view_name(name))
+            SavedView.objects.filter(pk=view.pk).update(name=name, folded_name=casefold_view_name(name))
     except IntegrityError as error:
         raise _build_name_taken_error(by, view.page, name) from error
 
@@ -90,7 +90,7 @@ def replace_saved_view(view: SavedView, replacement: SavedView) -> None:
 
 def find_saved_view_by_name(workspace: int, page: str, name: str) -> SavedView | None:
     """Return the view of a list that has this name, in upper or lower case."""
-    return SavedView.objects.filter(workspace=workspace, page=page, folded_name=fold_view_name(name)).first()
+    return SavedView.objects.filter(workspace=workspace, page=page, folded_name=casefold_view_name(name)).first()
 
 
 def _build_name_taken_error(member: Membership, page: str, name: str) -> NameTaken:

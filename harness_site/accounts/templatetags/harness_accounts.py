@@ -35,7 +35,7 @@ def as_json(value: Any) -> str:
 
 
 @register.filter
-def format_browser_name(user_agent: str) -> str:
+def format_browser_and_system_name(user_agent: str) -> str:
     """Format a user agent as “Firefox on Linux”, enough to recognize one's own browser."""
     program = next((label for token, label in _PROGRAMS if token in user_agent), _("Another program"))
     system = next((label for token, label in _SYSTEMS if token in user_agent), "")

@@ -21,7 +21,7 @@ def create_first_account(request: HttpRequest, token: str) -> HttpResponse:
     """Create the first account of an empty installation, make it an admin, and sign it in."""
     form = FirstAccountForm(request.POST if request.method == "POST" else None)
     try:
-        first_admin.require_valid_setup_token(token)
+        first_admin.require_usable_setup_token(token)
         if request.method == "POST" and form.is_valid():
             return _create_first_admin_and_sign_in(request, token, form)
     except first_admin.SetupClosed:

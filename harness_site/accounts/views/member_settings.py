@@ -148,11 +148,11 @@ def create_invitation(request: MemberRequest) -> HttpResponseBase:
     form = InvitationForm(request.POST)
     if not form.is_valid():
         return _render_members_page(request, form=form, status=422)
-    return _create_invitation_from_form(request, form)
+    return _create_invitation_and_send_or_show_link(request, form)
 
 
 @require_recent_login
-def _create_invitation_from_form(request: MemberRequest, form: InvitationForm) -> HttpResponse:
+def _create_invitation_and_send_or_show_link(request: MemberRequest, form: InvitationForm) -> HttpResponse:
     role, address = Role(form.cleaned_data["role"]), form.cleaned_data.get("email", "")
     note = form.cleaned_data["note"] or address[:200]
     invitation, secret = member_services.create_invitation_with_secret(request.membership, role, note, request=request)
@@ -264,7 +264,7 @@ _PARTS: Final[dict[str, tuple[str | Promise, Callable[[Membership], bool]]]] = {
 }
 
 
-def _build_member_filter(request: MemberRequest, members: list[Membership]) -> dict[str, Any]:
+def _build_filtered_members_context(request: MemberRequest, members: list[Membership]) -> dict[str, Any]:
     """Build the context of the list of members with its filter, which a short list does not have."""
     show, words = request.GET.get("show", ""), request.GET.get("find", "").strip()[:_LONGEST_NAME]
     shown = [member for member in members if _PARTS[show][1](member)] if show in _PARTS else members
@@ -300,7 +300,7 @@ def _render_members_page(
     members = list(_query_members_with_factors(workspace.pk))
     admins = [member.pk for member in members if member.role == Role.ADMIN and member.user.is_active]
     context = {
-        **_build_member_filter(request, members),
+        **_build_filtered_members_context(request, members),
         "last_seen": load_last_activity_by_user(workspace.pk, members),
         "single_sign_on_only": {member.pk for member in members if _uses_single_sign_on_alone(member)},
         "only_admin_pk": admins[0] if len(admins) == 1 else None,

@@ -11,7 +11,7 @@ from django.template import Context
 
 from harness_site.accounts.models import Membership
 from harness_site.saved_views.filterable_lists import normalize_filter_query
-from harness_site.saved_views.models import SavedView, fold_view_name
+from harness_site.saved_views.models import SavedView, casefold_view_name
 from harness_site.saved_views.refused_form_in_user_session import load_refused_form
 
 register = template.Library()
@@ -32,7 +32,7 @@ def build_saved_views_context(context: Context, page: str) -> dict[str, Any]:
     current = next((view for view in views if view.query == query), None)
     changeable = [view for view in views if view.can_be_changed_by(member)]
     refused = load_refused_form(request, page, query)
-    refused_name = None if refused is None else fold_view_name(refused.name.strip())
+    refused_name = None if refused is None else casefold_view_name(refused.name.strip())
     refused_view = None if refused is None else refused.view
     return {
         "page": page,
