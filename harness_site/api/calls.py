@@ -50,7 +50,7 @@ from harness_site.api.models import ApiWrite
 from harness_site.api.reattach_run_of_request import (
     get_or_reattach_owned_session,
     get_or_reattach_owned_session_at_newest_version,
-    pair_calls_issued_by_other_processes,
+    pair_other_processes_calls_with_operations,
 )
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.api.sentence_template_validation import validate_sentence_template
@@ -78,7 +78,7 @@ def issue_call(
     store = checkpointer.store
     owned_session = get_or_reattach_owned_session_at_newest_version(checkpointer, session_id, body.fence)
     if body.idempotency == "unanswered":
-        pair_calls_issued_by_other_processes(owned_session)
+        pair_other_processes_calls_with_operations(owned_session)
     for taken in body.taken:
         owned_session.operations.remember_result_as_replayed(taken.number, taken.call_id)
     allow_retried_request_to_run_issued_call(request, store, owned_session, body.call_id, body.tool)

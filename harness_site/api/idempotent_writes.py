@@ -155,15 +155,15 @@ class KeyStoringTokenReader:
 
 
 def serve_write_once(
-    token: ApiToken, write: KeyedWrite, note: ApiWrite | None, serve: Callable[[ApiWrite | None], HttpResponse]
+    token: ApiToken, write: KeyedWrite, new_row: ApiWrite | None, serve: Callable[[ApiWrite | None], HttpResponse]
 ) -> HttpResponse:
-    """Answer a write with a key. `note` is its note, if it has just been made; `serve` does the write, and a
-    repetition gets the note of the first attempt.
+    """Answer a write with a key. `new_row` is its row, if it has just been made; `serve` does the write, and a
+    repetition gets the row of the first attempt.
 
     Raises `IdempotencyKeyReused`, `InvalidIdentifier`.
     """
     _delete_old_writes_sometimes()
-    row, repeated = (note, False) if note is not None else _get_or_create_write_row(token, write)
+    row, repeated = (new_row, False) if new_row is not None else _get_or_create_write_row(token, write)
     if repeated:
         if row.digest != write.digest:
             raise IdempotencyKeyReused(write.key)

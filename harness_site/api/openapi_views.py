@@ -25,12 +25,12 @@ def _require_reading_method(view: Callable[[HttpRequest], HttpResponse]) -> Call
 
     @csrf_exempt
     @wraps(view)
-    def serve_request(request: HttpRequest) -> HttpResponse:
+    def call_view_or_refuse_method(request: HttpRequest) -> HttpResponse:
         if request.method in READING_METHODS:
             return view(request)
         return build_method_not_allowed_problem(request, ", ".join(READING_METHODS))
 
-    return serve_request
+    return call_view_or_refuse_method
 
 
 @cache

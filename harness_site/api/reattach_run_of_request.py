@@ -49,7 +49,7 @@ def get_or_reattach_owned_session_at_newest_version(
     return owned_session
 
 
-def pair_calls_issued_by_other_processes(owned_session: OwnedSession) -> None:
+def pair_other_processes_calls_with_operations(owned_session: OwnedSession) -> None:
     """Pair the calls of a run that other server processes have issued with their operations."""
     calls = ToolCall.objects.filter(session=owned_session.pk, run=owned_session.run_id, answered_version=None)
     owned_session.operations.restore_unknown_pairings(calls.filter(key_policy=KeyPolicy.UNANSWERED).order_by("pk"))

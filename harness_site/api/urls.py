@@ -6,7 +6,7 @@ from django.urls import URLPattern, path, re_path
 
 from harness_site.api import openapi_views
 from harness_site.api.ninja_api import api, find_operation
-from harness_site.api.request_pipeline import answer_route_not_found, wrap_route_view
+from harness_site.api.request_pipeline import raise_route_not_found, wrap_route_view
 
 app_name = "harness_api"
 
@@ -29,5 +29,5 @@ urlpatterns = [
     path("openapi.json", openapi_views.show_openapi_document, name="openapi"),
     path("", openapi_views.show_api_reference, name="reference"),
     *_wrap_api_routes(),
-    re_path(r"^(?P<path>.*)$", answer_route_not_found),
+    re_path(r"^(?P<path>.*)$", raise_route_not_found),
 ]

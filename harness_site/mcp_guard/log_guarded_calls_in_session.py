@@ -99,13 +99,13 @@ class GuardedSession:
         call_id = request.given_id or self._reuse_or_generate_call_id(request.tool_and_arguments)
         is_forwarded = False
 
-        async def forward_once(arguments: dict[str, Any]) -> dict[str, Any]:
+        async def forward_and_mark_as_forwarded(arguments: dict[str, Any]) -> dict[str, Any]:
             nonlocal is_forwarded
             is_forwarded = True
             return await forward(arguments)
 
         deadline = time.monotonic() + self.wait_seconds
-        token = _forward.set(forward_once)
+        token = _forward.set(forward_and_mark_as_forwarded)
         answered = False
         try:
             while True:

@@ -24,11 +24,11 @@ INSTRUCTIONS: Final = (
 )
 _TOOLS: Final = {tool.name: tool for tool in TOOLS}
 
-OpenApi = Callable[[], AbstractAsyncContextManager[ApiRequests]]
+ApiClientOpener = Callable[[], AbstractAsyncContextManager[ApiRequests]]
 
 
-def build_mcp_server(open_api: OpenApi) -> Server[Any]:
-    """Build the server. `open_api` opens the client with which one call of a tool makes its requests."""
+def build_mcp_server(open_api_client: ApiClientOpener) -> Server[Any]:
+    """Build the server. `open_api_client` opens the client with which one call of a tool makes its requests."""
 
     async def list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         elicits = can_elicit(context.session)
@@ -53,7 +53,7 @@ def build_mcp_server(open_api: OpenApi) -> Server[Any]:
         except ValidationError as error:
             return _build_error_result(f"InvalidFields: {_describe_argument_errors(error)}")
         try:
-            async with open_api() as api:
+            async with open_api_client() as api:
                 value = await tool.run(api, arguments)
         except ApiProblem as problem:
             return _build_error_result(str(problem))

@@ -58,14 +58,14 @@ def build_mcp_server_for_api(url: str, token: str) -> Server[Any]:
     """Build the MCP server whose tools send their requests to the site at `url`."""
 
     @asynccontextmanager
-    async def open_api() -> AsyncIterator[ApiRequests]:
+    async def open_api_client() -> AsyncIterator[ApiRequests]:
         api = ApiRequests(url, {"Authorization": f"Bearer {token}"})
         try:
             yield api
         finally:
             await api.close()
 
-    return build_mcp_server(open_api)
+    return build_mcp_server(open_api_client)
 
 
 async def _serve_over_stdio(server: Server[Any]) -> None:

@@ -74,7 +74,7 @@ class McpEndpoint:
         passed = {name: value for name, value in headers.items() if name in _PASSED_HEADERS}
 
         @asynccontextmanager
-        async def open_api() -> AsyncIterator[ApiRequests]:
+        async def open_api_client() -> AsyncIterator[ApiRequests]:
             application: Any = self._application
             client = tuple(scope.get("client") or ("", 0))
             transport = httpx.ASGITransport(application, root_path=root, client=client)
@@ -84,7 +84,7 @@ class McpEndpoint:
             finally:
                 await api.close()
 
-        manager = StreamableHTTPSessionManager(build_mcp_server(open_api), stateless=True, json_response=True)
+        manager = StreamableHTTPSessionManager(build_mcp_server(open_api_client), stateless=True, json_response=True)
         send_message: Any = send
         async with manager.run():
             await manager.handle_request(scope, receive, send_message)

@@ -90,9 +90,9 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
 
         return serve_planned
 
-    def serve_until_killed(token: Any, write: Any, note: Any, serve: Callable[[Any], Any]) -> Any:
+    def serve_until_killed(token: Any, write: Any, new_row: Any, serve: Callable[[Any], Any]) -> Any:
         name = f"{write.method} {write.path}"
-        response = serve_once(token, write, note, follow_plan_around(serve, name))
+        response = serve_once(token, write, new_row, follow_plan_around(serve, name))
         _follow_plan(plan, name, PLACES[3])
         return response
 
