@@ -36,7 +36,7 @@ from harness_site.review.selectors.pending_calls import (
 )
 from harness_site.review.selectors.pending_calls_by_eligible_decider import (
     CallsByDecider,
-    list_deadlines_over_or_within_day,
+    list_deadlines_passed_or_within_day,
     list_keys_of_longest_waiting_calls,
     list_statuses_of_calls_handed_to_reader,
 )
@@ -111,7 +111,7 @@ def load_calls_to_decide_first(
     now = clock.now()
     calls = ToolCall.objects.filter(workspace=reader.workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
-    deadlines = None if agent else list_deadlines_over_or_within_day(waiting, now)
+    deadlines = None if agent else list_deadlines_passed_or_within_day(waiting, now)
     if deadlines is None:
         deadlines = _load_deadlines_over_or_within_day(reader.workspace_id, agent, now)
     overdue = [pk for pk, deadline in deadlines.items() if deadline < now]

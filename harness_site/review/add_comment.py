@@ -12,7 +12,7 @@ from harness_site.review.models import Comment
 from harness_site.review.selectors.mentions_in_comments import find_mentioned_members
 
 
-def add_comment(
+def add_comment_and_notify_mentioned(
     call: ToolCall, text: str, *, by: Membership, request: HttpRequest, receiver: Membership | None = None
 ) -> None:
     """Add a comment about a call, decided or not, and notify the members whom it mentions.

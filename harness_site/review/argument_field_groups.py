@@ -56,15 +56,15 @@ class ArgumentGroup:
 def group_argument_fields(fields: Sequence[ArgumentField], depth: int = 0) -> tuple[ArgumentField | ArgumentGroup, ...]:
     """Group fields that are in their order by the objects and lists that they belong to."""
     groups = [list(members) for _key, members in groupby(fields, lambda field: field.place.path[depth])]
-    return tuple(_build_node(members, depth + 1) for members in groups)
+    return tuple(_build_field_or_group(members, depth + 1) for members in groups)
 
 
-def _build_node(fields: list[ArgumentField], depth: int) -> ArgumentField | ArgumentGroup:
+def _build_field_or_group(fields: list[ArgumentField], depth: int) -> ArgumentField | ArgumentGroup:
     first = fields[0]
-    place = first.place.up_to(depth)
+    place = first.place.build_outer_place(depth)
     if first.kind == "rows" and len(first.place.path) == depth:
         rows = group_argument_fields(fields[1:], depth)
         blank_fields = build_blank_row([field for field in fields[1:] if field.place.path[depth] == 0])
-        blank_row = ArgumentGroup(blank_fields[0].place.up_to(depth + 1), blank_fields)
+        blank_row = ArgumentGroup(blank_fields[0].place.build_outer_place(depth + 1), blank_fields)
         return ArgumentGroup(place, rows, first, blank_row)
     return first if len(first.place.path) == depth else ArgumentGroup(place, group_argument_fields(fields, depth))

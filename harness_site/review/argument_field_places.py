@@ -34,7 +34,7 @@ class ArgumentPlace:
     changed_path: tuple[str | int, ...] = ()
     row_state: RowState = RowState.KEPT
 
-    def enter(self, key: str, name: str, position: int) -> "ArgumentPlace":
+    def build_place_of_object_value(self, key: str, name: str, position: int) -> "ArgumentPlace":
         """Return the place of a value in the object at this place."""
         return replace(
             self,
@@ -44,7 +44,7 @@ class ArgumentPlace:
             changed_path=(*self.changed_path, key),
         )
 
-    def enter_row(self, number: int, changed_index: int, row_state: RowState) -> "ArgumentPlace":
+    def build_place_of_list_row(self, number: int, changed_index: int, row_state: RowState) -> "ArgumentPlace":
         """Return the place of a row in the list at this place."""
         return ArgumentPlace(
             (*self.path, number),
@@ -54,12 +54,12 @@ class ArgumentPlace:
             row_state,
         )
 
-    def in_blank_row(self) -> "ArgumentPlace":
+    def build_place_in_blank_row(self) -> "ArgumentPlace":
         """Return the place of the same value in a row that may be added."""
         names, positions = ((*path[:-2], BLANK_ROW_NUMBER, path[-1]) for path in (self.names, self.positions))
         return ArgumentPlace(self.path, names, positions, self.changed_path, RowState.ADDED)
 
-    def up_to(self, length: int) -> "ArgumentPlace":
+    def build_outer_place(self, length: int) -> "ArgumentPlace":
         """Return the place of the object, list or row that has this place in it."""
         return ArgumentPlace(
             self.path[:length],

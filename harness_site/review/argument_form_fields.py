@@ -188,14 +188,14 @@ class ArgumentField:
             return self.typed.replace("\r\n", "\n")
         if self.kind in LIST_KINDS:
             items = parse_list_lines(self.kind, self.typed)
-            return [_keep_whole(item) for item in items] if self._has_whole_numbers else items
+            return [_convert_whole_number_to_integer(item) for item in items] if self._has_whole_numbers else items
         try:
             value = parse_json(self.typed)
         except ValueError as error:
             raise InvalidArgumentText(self._describe_error(error)) from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InvalidArgumentText(self._describe_expected_kind())
-        return _keep_whole(value) if self._has_whole_numbers else value
+        return _convert_whole_number_to_integer(value) if self._has_whole_numbers else value
 
     @property
     def _has_whole_numbers(self) -> bool:
@@ -239,21 +239,23 @@ def _generate_fields(
     fields = mask_field_names_and_list_all_fields(value)
     # Nothing says what an empty list is for. It is taken for a list like the others, as "bcc" is beside "to" and "cc".
     others = [
-        mask_json_value(field.value) for field in fields if not field.hidden and not _is_list_of_objects(field.value)
+        mask_json_value(field.value)
+        for field in fields
+        if not field.hidden and not _can_list_be_shown_as_rows(field.value)
     ]
     kind_of_empty_list = "texts" if has_lists_of_texts_alone(others) else "json"
     for position, field in enumerate(fields):
-        place = outer.enter(field.key, field.name, position)
+        place = outer.build_place_of_object_value(field.key, field.name, position)
         if depth and not field.hidden and isinstance(field.value, dict) and field.value:
             yield from _generate_fields(place, field.value, typed, depth - 1)
-        elif depth and not field.hidden and _is_list_of_objects(field.value):
+        elif depth and not field.hidden and _can_list_be_shown_as_rows(field.value):
             yield from _generate_row_fields(place, field.value, typed)
         else:
             masked = MASK if field.hidden else mask_json_value(field.value)
             yield _build_field(place, *_choose_field_kind_and_text(masked, kind_of_empty_list), typed)
 
 
-def _is_list_of_objects(value: Any) -> bool:
+def _can_list_be_shown_as_rows(value: Any) -> bool:
     """Return whether a value is a list whose items have room as rows, each with fields for its values."""
     if not isinstance(value, list) or not 0 < len(value) <= _MAX_ROWS:
         return False
@@ -291,9 +293,9 @@ def _generate_row_fields(
         is_added = number >= len(items)
         row_state = RowState.ADDED if is_added else RowState.KEPT if number in kept else RowState.REMOVED
         index = sum(each < number for each in kept)
-        row_place = place.enter_row(number, index, row_state)
+        row_place = place.build_place_of_list_row(number, index, row_state)
         for position, (key, column) in enumerate(columns.items()):
-            cell_place = row_place.enter(key, names[key], position)
+            cell_place = row_place.build_place_of_object_value(key, names[key], position)
             if is_added or key not in cells[number]:
                 blank = _build_field(cell_place, column.kind, "", typed)
                 yield replace(blank, column=column, is_optional=not is_added or column.is_optional)
@@ -308,7 +310,7 @@ def build_blank_row(row: Sequence[ArgumentField]) -> tuple[ArgumentField, ...]:
     return tuple(
         replace(
             field,
-            place=field.place.in_blank_row(),
+            place=field.place.build_place_in_blank_row(),
             kind=field.column.kind,
             typed="",
             stored="",
@@ -430,7 +432,7 @@ def _estimate_line_count(text: str) -> int:
     return text.count("\n") + 1 + len(text) // _LINE
 
 
-def _keep_whole(value: float) -> int | float:
+def _convert_whole_number_to_integer(value: float) -> int | float:
     """Return a number as an integer if it is a whole one in another notation, such as 1e3; any other as it is."""
     return int(value) if abs(value) <= _MAX_EXACT and value == int(value) else value
 

@@ -109,7 +109,7 @@ class RecordedBulkDecision:
         return withdrawals[0] if len(alike) == 1 else None
 
     @property
-    def is_withdrawn_at_once(self) -> bool:
+    def is_withdrawn_as_a_whole(self) -> bool:
         """Whether one person has withdrawn all decisions, with one reason."""
         return len(self.withdrawn) == len(self.decisions) and self.common_withdrawal is not None
 

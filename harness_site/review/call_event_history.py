@@ -46,7 +46,7 @@ def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
 def list_call_history_events(
     call: ToolCall,
     evidence: CallEvidence,
-    occasions: RunEvents,
+    events_of_runs: RunEvents,
     votes: Mapping[int, Vote],
     handovers: Iterable[HandOver],
     runs_before_start: Sequence[Run] = (),
@@ -60,74 +60,76 @@ def list_call_history_events(
     decision_events = _sort_by_time([*_build_decision_events(call, evidence, votes), *handover_events], call)
     if has_never_run(call, evidence):
         return [
-            _build_approval_request_event(call, occasions),
-            *_build_follow_up_and_decision_events(call, evidence, occasions, decision_events),
+            _build_approval_request_event(call, events_of_runs),
+            *_build_follow_up_and_decision_events(call, evidence, events_of_runs, decision_events),
             *_build_question_withdrawal_events(call, evidence),
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
-    question = find_approval_request_of_decided_call_before_start(call, evidence, occasions)
+    question = find_approval_request_of_decided_call_before_start(call, evidence, events_of_runs)
     question_events = [] if question is None else [CallHistoryEvent("asked", question.run_number, question.at)]
     if question is not None:
         decided_at = next(event.at for event in reversed(before) if event.kind != "handover")
         missed = _list_missed_deadline_events(call, question.at, decided_at)
         run_events = [
-            *_build_start_events(runs_before_start[1:], "later_run", occasions),
-            *_build_loss_events(runs_before_start[:-1], occasions),
+            *_build_start_events(runs_before_start[1:], "later_run", events_of_runs),
+            *_build_loss_events(runs_before_start[:-1], events_of_runs),
         ]
         before = _sort_by_time([*before, *missed, *run_events], call)
     start_events = [
         *question_events,
         *before,
         _build_issue_event(call),
-        *_build_interruption_or_settling_events(call, occasions),
+        *_build_interruption_or_settling_events(call, events_of_runs),
     ]
-    return [*start_events, *_build_follow_up_and_decision_events(call, evidence, occasions, after)]
+    return [*start_events, *_build_follow_up_and_decision_events(call, evidence, events_of_runs, after)]
 
 
 def find_approval_request_of_decided_call_before_start(
-    call: ToolCall, evidence: CallEvidence, occasions: RunEvents
+    call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents
 ) -> ApprovalQuestion | None:
     """Return the last request for approval before the start of a call that people have decided about until then."""
     if has_never_run(call, evidence) or not any(each.created_at < call.issued_at for each in evidence.decisions):
         return None
-    return occasions.find_last_approval_request(call.call_id, call.issued_at)
+    return events_of_runs.find_last_approval_request(call.call_id, call.issued_at)
 
 
-def _build_approval_request_event(call: ToolCall, occasions: RunEvents) -> CallHistoryEvent:
+def _build_approval_request_event(call: ToolCall, events_of_runs: RunEvents) -> CallHistoryEvent:
     """Build the event with the time that it also has once the call has run."""
-    question = None if call.is_copied else occasions.find_first_approval_request(call.call_id, call.issued_at)
+    question = None if call.is_copied else events_of_runs.find_first_approval_request(call.call_id, call.issued_at)
     if question is None:
         return CallHistoryEvent("asked", call.run.number, call.issued_at)
     return CallHistoryEvent("asked", question.run_number, question.at)
 
 
-def _build_start_events(runs: Sequence[Run], first_kind: str, occasions: RunEvents) -> list[CallHistoryEvent]:
+def _build_start_events(runs: Sequence[Run], first_kind: str, events_of_runs: RunEvents) -> list[CallHistoryEvent]:
     return [
         CallHistoryEvent(
             "later_run" if index else first_kind,
             run,
             run.started_at,
-            takeover=occasions.takeovers.get(run.number - 1),
+            takeover=events_of_runs.takeovers.get(run.number - 1),
         )
         for index, run in enumerate(runs)
     ]
 
 
-def _build_loss_events(runs: Sequence[Run], occasions: RunEvents) -> list[CallHistoryEvent]:
+def _build_loss_events(runs: Sequence[Run], events_of_runs: RunEvents) -> list[CallHistoryEvent]:
     return [
         CallHistoryEvent("lost", run, run.ended_at or run.heartbeat_at)
         for run in runs
-        if run.status == RunStatus.LOST and run.number not in occasions.takeovers
+        if run.status == RunStatus.LOST and run.number not in events_of_runs.takeovers
     ]
 
 
-def _build_probe_request_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[CallHistoryEvent]:
+def _build_probe_request_events(
+    call: ToolCall, evidence: CallEvidence, events_of_runs: RunEvents
+) -> list[CallHistoryEvent]:
     """Build the requests for the probe of this attempt, without the last one while it is not answered."""
     following = evidence.next_attempt
     requests = [
         CallHistoryEvent("requested", request, request.at)
-        for request in occasions.probes.get((call.call_id, call.step), [])
+        for request in events_of_runs.probes.get((call.call_id, call.step), [])
         if call.issued_at <= request.at and (following is None or request.at < following.issued_at)
     ]
     return requests[:-1] if call.verify_requested_by else requests

@@ -78,7 +78,7 @@ def _build_lines(events: Sequence[CallHistoryEvent], last_day: date, *, is_foldi
 
 
 def _group_repeated_events(events: Sequence[CallHistoryEvent]) -> Iterator[list[CallHistoryEvent]]:
-    for is_repeated, group in groupby(_pair_with_whether_repeated(events), key=lambda pair: pair[0]):
+    for is_repeated, group in groupby(_pair_events_with_whether_foldable(events), key=lambda pair: pair[0]):
         members = [event for _is_repeated, event in group]
         if is_repeated and len(members) >= _MIN_FOLDED_EVENTS:
             yield members
@@ -86,7 +86,7 @@ def _group_repeated_events(events: Sequence[CallHistoryEvent]) -> Iterator[list[
             yield from ([event] for event in members)
 
 
-def _pair_with_whether_repeated(events: Iterable[CallHistoryEvent]) -> Iterator[tuple[bool, CallHistoryEvent]]:
+def _pair_events_with_whether_foldable(events: Iterable[CallHistoryEvent]) -> Iterator[tuple[bool, CallHistoryEvent]]:
     """Pair each event with whether it may be folded: not a takeover, and not the loss that has interrupted the call."""
     before = ""
     for event in events:

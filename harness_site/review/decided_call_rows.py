@@ -185,11 +185,11 @@ def _is_of_same_batch(later: DecidedRow, row: DecidedRow) -> bool:
         row.is_by_person
         and not row.is_question
         and _get_batch_key(row) == _get_batch_key(later)
-        and (row.bulk_pk is not None or _are_alike_by_chance(later, row))
+        and (row.bulk_pk is not None or _can_separate_decisions_be_one_row(later, row))
     )
 
 
-def _are_alike_by_chance(later: DecidedRow, row: DecidedRow) -> bool:
+def _can_separate_decisions_be_one_row(later: DecidedRow, row: DecidedRow) -> bool:
     """Return whether equal decisions that were recorded by themselves can be one row."""
     is_soon_after = later.created_at - row.created_at <= _TIME_BETWEEN_CALLS_OF_BATCH
     return is_soon_after and not (row.earlier or later.earlier)

@@ -129,7 +129,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "call": call,
         "reader": seen.person,
         "session": call.session,
-        "args": _omit_arguments_shown_elsewhere(call, seen.decision),
+        "args": _format_arguments_not_shown_elsewhere(call, seen.decision),
         "secrets_hidden": is_masking_active(),
         "unusual_amount": load_usual_amounts(call.workspace_id, [call]).find_unusual_amount(
             call.tool, find_visible_amount(formatting.parse_json_or_text(call.args))
@@ -195,13 +195,13 @@ def _build_votes_context(seen: _CallSeenByReader) -> dict[str, Any]:
         else [],
         "overruled": [vote for vote, _person in seen.overruled],
         "own_votes": has_vote,
-        "bulk_pk": _find_bulk_decision(seen, last),
+        "bulk_pk": _find_bulk_decision_pk(seen, last),
         "has_answered": has_answered,
         "waits_for_others": has_answered or has_vote or (call.undecided and is_too_late),
     }
 
 
-def _find_bulk_decision(seen: _CallSeenByReader, own: Decision | None) -> int | None:
+def _find_bulk_decision_pk(seen: _CallSeenByReader, own: Decision | None) -> int | None:
     """Return the key of the bulk decision to which the final decision belongs, else that of the reader's `own` vote."""
     shown = seen.decision or own
     if shown is None or shown.actor_kind != ActorKind.PERSON:
@@ -255,7 +255,7 @@ def _find_request_of_final_decision(seen: _CallSeenByReader, events_of_runs: Run
     return find_answered_request(decisions, events_of_runs.probes.get((seen.call.call_id, seen.call.step), []))
 
 
-def _omit_arguments_shown_elsewhere(call: ToolCall, decision: Decision | None) -> Any:
+def _format_arguments_not_shown_elsewhere(call: ToolCall, decision: Decision | None) -> Any:
     """Return the arguments that the page lists, with separators in amounts, as the sentence has them.
 
     Of a question this is its value, without the text that the sentence shows. Its options are left out while they are

@@ -41,9 +41,7 @@ def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm 
     return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
 
 
-def offer_reason_of_own_edit_to_approve(
-    shown: dict[str, Any], earlier_reasons: dict[str, list[str]]
-) -> dict[str, list[str]]:
+def put_reason_of_own_edit_first(shown: dict[str, Any], earlier_reasons: dict[str, list[str]]) -> dict[str, list[str]]:
     """Return the earlier reasons; that of an own edit of the call is first, also before an answer is chosen."""
     edits = [decision for decision in shown["known"].decisions if decision.kind == DecisionKind.EDIT]
     is_own_change = shown["may_approve_own_change"] and shown["call"].has_changed_args

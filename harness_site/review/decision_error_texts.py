@@ -90,7 +90,9 @@ def build_decision_problem(
         what = _("The agent accepts these answers about this call: {answers}.").format(answers=", ".join(names))
         return _build_conflict_problem(what, str(nothing))
     if isinstance(error, DecisionExpired):
-        what = _("The deadline passed at {time}.").format(time=formatting.format_time_with_zone(error.deadline))
+        what = _("The deadline passed at {time}.").format(
+            time=formatting.format_iso_date_and_time_with_zone(error.deadline)
+        )
         todo = _("Only an admin can decide now. Nothing runs until then.")
         return _build_conflict_problem(what, f"{nothing} {todo}")
     if isinstance(error, SecondPersonRequired | EditorMayNotApprove):

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from harness_site.core.argument_paths_in_words import ListPlace, describe_path
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
 from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
-from harness_site.core.value_differences import list_item_pairs
+from harness_site.core.value_differences import list_indexes_of_corresponding_items
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
@@ -126,13 +126,13 @@ def _generate_warnings(
         elif isinstance(asked.value, dict) and isinstance(field.value, dict) and not asked.hidden:
             yield from _generate_warnings(path, steps, asked.value, field.value)
         elif isinstance(asked.value, list) and isinstance(field.value, list) and not asked.hidden:
-            for i, j in list_item_pairs(asked.value, field.value):
+            for i, j in list_indexes_of_corresponding_items(asked.value, field.value):
                 items = asked.value[i], field.value[j]
                 if all(isinstance(item, dict) for item in items):
                     yield from _generate_warnings((*path, j), (*steps, ListPlace(j + 1, is_row=True)), *items)
         elif not asked.hidden and MASK not in str(mask_json_value(asked.value)):
             values = key, asked.value, field.value
-            unusual = _find_lost_kind(*values) or _find_unusual_change_of_amount(*values)
+            unusual = _find_warning_of_lost_kind(*values) or _find_warning_of_unusual_amount_change(*values)
             if unusual is not None:
                 yield ArgumentWarning(path, name, str(unusual).format(name=name))
             elif has_list_with_other_numbers and asked.value == field.value and _is_sum(key, field.value):
@@ -166,13 +166,13 @@ def _list_numbers(value: Any) -> list[str]:
     return [str(value)] if _is_number("", value) else []
 
 
-def _find_lost_kind(name: str, before: Any, after: Any) -> Promise | None:
+def _find_warning_of_lost_kind(name: str, before: Any, after: Any) -> Promise | None:
     """Return the warning for the first kind that a value had and has lost; None if it has lost none."""
     lost = (text for is_of_kind, text in _KINDS if is_of_kind(name, before) and not is_of_kind(name, after))
     return next(lost, None)
 
 
-def _find_unusual_change_of_amount(name: str, before: Any, after: Any) -> Promise | None:
+def _find_warning_of_unusual_amount_change(name: str, before: Any, after: Any) -> Promise | None:
     """Return the warning about an amount with another sign or decimal place; None if there is nothing unusual."""
     old, new = parse_amount_argument(name, before), parse_amount_argument(name, after)
     if old is None or new is None or not old:

@@ -88,11 +88,15 @@ def _has_all_words(call: Any, words: Sequence[str], secrets: Collection[str]) ->
     numbers = [word for word in words if GROUPED_NUMBER.fullmatch(word)]
     if not all(word in text for word in words if word not in numbers):
         return False
-    found = {reading for number in GROUPED_NUMBER.findall(text) for reading in _read_number(number)} if numbers else ()
-    return all(not _read_number(number).isdisjoint(found) for number in numbers)
+    found = (
+        {reading for number in GROUPED_NUMBER.findall(text) for reading in _list_readings_of_number(number)}
+        if numbers
+        else ()
+    )
+    return all(not _list_readings_of_number(number).isdisjoint(found) for number in numbers)
 
 
-def _read_number(text: str) -> set[str]:
+def _list_readings_of_number(text: str) -> set[str]:
     """Return the numbers that `text` may be, without separators of thousands and zeros at the end of a fraction.
 
     `12.480` is one with a fraction, or one with thousands. What is no such number, such as `1.5.2`, is itself.

@@ -167,9 +167,9 @@ class ApprovalForm(DecisionForm):
         self.choices_of_question = {choice.form_value: choice for choice in list_question_choices(call)}
         #: The chosen option of a question, if the sender has chosen one.
         self.choice: QuestionChoice | None = None
-        self.fields["answer"].widget.attrs["data-missing"] = self._answer_missing
+        self.fields["answer"].widget.attrs["data-missing"] = self._answer_missing_error
         if not call.is_question:
-            self.fields["message"].widget.attrs["data-missing"] = self._message_missing
+            self.fields["message"].widget.attrs["data-missing"] = self._message_missing_error
         if call.is_question:
             self.self_explaining = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND})
             kind = self.fields["kind"]
@@ -195,14 +195,14 @@ class ApprovalForm(DecisionForm):
         self.unrecorded_change_count = 0
 
     @property
-    def _answer_missing(self) -> str:
+    def _answer_missing_error(self) -> str:
         """Error of an empty answer, which scripts show before the form is sent."""
         if self.call.is_question:
             return _("Enter an answer. The agent gets it.")
         return _("Enter an answer. The agent gets it as the result of the call.")
 
     @property
-    def _message_missing(self) -> str:
+    def _message_missing_error(self) -> str:
         return _("Enter why. The agent is told.")
 
     def _get_json_of_fields(self) -> str:
@@ -225,9 +225,9 @@ class ApprovalForm(DecisionForm):
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         if self.choice is None:
-            self.add_error_if_text_missing(data, DecisionKind.RESPOND, "answer", self._answer_missing)
+            self.add_error_if_text_missing(data, DecisionKind.RESPOND, "answer", self._answer_missing_error)
         if not self.call.is_question:
-            self.add_error_if_text_missing(data, DecisionKind.REJECT, "message", self._message_missing)
+            self.add_error_if_text_missing(data, DecisionKind.REJECT, "message", self._message_missing_error)
         if data.get("kind") == DecisionKind.EDIT:
             self._validate_and_set_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         else:
@@ -260,7 +260,7 @@ class ApprovalForm(DecisionForm):
         return not self.call.decisions.filter(kind=DecisionKind.EDIT, revision__gte=revision).exists()
 
     def _validate_and_set_changed_arguments(self, text: str, *, by_field: bool) -> None:
-        if self._has_changes_on_both_sides(text):
+        if self._are_both_fields_and_json_changed(text):
             self.add_error("args", _("The fields and the JSON both have changes. Undo those of one of them."))
             return
         if by_field:
@@ -295,7 +295,7 @@ class ApprovalForm(DecisionForm):
                     self.argument_fields, self.argument_warnings, ("value",) if self.question_parts else ()
                 )
 
-    def _has_changes_on_both_sides(self, text: str) -> bool:
+    def _are_both_fields_and_json_changed(self, text: str) -> bool:
         """Return whether both fields and JSON were changed, so that one would be lost, as only without JavaScript."""
         return self._count_arguments_changed_in_json(text) > 0 and self._count_changed_fields() > 0
 

@@ -112,14 +112,14 @@ class OutageGroupRow:
     risk: str = ""
 
     @property
-    def first_second(self) -> int:
+    def first_timestamp_seconds(self) -> int:
         """Time of the first interruption in seconds since 1970."""
         return int(self.first.timestamp())
 
     @property
     def is_within_one_second(self) -> bool:
         """Whether pages show the same time for the first and the last interruption."""
-        return self.first_second == int(self.last.timestamp())
+        return self.first_timestamp_seconds == int(self.last.timestamp())
 
     @property
     def omitted_count(self) -> int:
@@ -226,7 +226,7 @@ class PendingCallRow:
         return bool(self.comments or self.original_address or self.waits_for_others or self.ended)
 
     @property
-    def has_marks(self) -> bool:
+    def has_mention_or_quarantine(self) -> bool:
         """Return whether a mention or a quarantine is marked; most rows have neither."""
         return bool(self.mentioned_by or self.quarantine_address)
 
@@ -526,7 +526,7 @@ def _describe_edits(args: Any, changes: ChangesOfWaitingCall) -> str:
     """Say who changed the arguments, and what: “maya changed price: 39.00 → 38.50”."""
     if not changes.edits:
         return gettext("The arguments were changed")
-    name, before = ", ".join(map(mask_and_reveal_hidden, changes.editors)), changes.get_arguments_before()
+    name, before = ", ".join(map(mask_and_reveal_hidden, changes.editors)), changes.get_arguments_before_first_edit()
     differences = () if before is None else list_value_differences(before, args)
     if not differences:
         return gettext("%(name)s changed the arguments") % {"name": name}

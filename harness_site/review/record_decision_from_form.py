@@ -14,8 +14,8 @@ from harness_site.review.decision_options import find_answer_name_or_empty
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.parse_edited_arguments import load_original_arguments_to_restore_or_none
 from harness_site.review.restore_masked_results import (
-    get_stored_result_if_unchanged_or_raise,
-    restore_typed_result_or_say_unknown,
+    restore_masked_result_or_keep_typed,
+    restore_masked_result_or_say_unknown,
 )
 
 
@@ -96,11 +96,11 @@ def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) ->
         return form.choice.answer
     match data["kind"]:
         case DecisionKind.CONFIRM_LANDED:
-            return restore_typed_result_or_say_unknown(call, data["result"])
+            return restore_masked_result_or_say_unknown(call, data["result"])
         case DecisionKind.REJECT:
             return str(data["message"])
         case DecisionKind.RESPOND:
-            return get_stored_result_if_unchanged_or_raise(call, data["answer"])
+            return restore_masked_result_or_keep_typed(call, data["answer"])
     return None
 
 

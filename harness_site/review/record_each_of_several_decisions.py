@@ -25,8 +25,8 @@ from harness_site.review.decision_error_texts import (
 )
 from harness_site.review.record_decision_from_form import build_decision_target
 from harness_site.review.restore_masked_results import (
-    get_stored_result_if_unchanged_or_raise,
-    restore_typed_result_or_say_unknown,
+    restore_masked_result_or_keep_typed,
+    restore_masked_result_or_say_unknown,
 )
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import LateResultSummary
@@ -140,9 +140,9 @@ def _remove_claims_and_build_results(
 def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Actor) -> None:
     result = None
     if answer.kind == DecisionKind.CONFIRM_LANDED:
-        result = restore_typed_result_or_say_unknown(call, answer.result)
+        result = restore_masked_result_or_say_unknown(call, answer.result)
     elif answer.kind == DecisionKind.REJECT:
-        result = get_stored_result_if_unchanged_or_raise(call, answer.result)
+        result = restore_masked_result_or_keep_typed(call, answer.result)
     record_decision(
         store,
         build_decision_target(call, answer.revision),
@@ -168,9 +168,9 @@ def record_decisions_from_late_results(
     outcomes = []
     for choice in chosen:
         if (call := calls_by_pk.get(choice.pk)) is not None:
-            witness = outage_groups.summarize_agreeing_late_results_of_call(late_results[choice.pk])
+            late_result_summary = outage_groups.summarize_agreeing_late_results_of_call(late_results[choice.pk])
             problem = _decide_by_late_result_or_explain_refusal(
-                store, call, choice, witness, actor=actor, reason=reason
+                store, call, choice, late_result_summary, actor=actor, reason=reason
             )
             outcomes.append((call, choice.kind, problem))
     return _remove_claims_and_build_results(outcomes, by=by)
@@ -180,18 +180,18 @@ def _decide_by_late_result_or_explain_refusal(
     store: Store,
     call: ToolCall,
     seen: ChosenCall,
-    witness: LateResultSummary | None,
+    late_result_summary: LateResultSummary | None,
     *,
     actor: Actor,
     reason: str,
 ) -> DecisionProblem | None:
     """Record the decision that the evidence supports; return why it was refused, if it was."""
-    if witness is None or witness.kind != seen.kind:
+    if late_result_summary is None or late_result_summary.kind != seen.kind:
         message = _("The late results of this call have changed.")
         todo = _("Open the call to decide it.")
         return DecisionProblem(409, message, f"{NOTHING} {todo}")
     try:
-        _record_decision_from_late_result(store, call, seen, witness, actor, reason)
+        _record_decision_from_late_result(store, call, seen, late_result_summary, actor, reason)
     except CheckpointsError as error:
         call.refresh_from_db()
         return build_decision_problem(error, call, reader=actor.name)
@@ -199,9 +199,9 @@ def _decide_by_late_result_or_explain_refusal(
 
 
 def _record_decision_from_late_result(
-    store: Store, call: ToolCall, seen: ChosenCall, witness: LateResultSummary, actor: Actor, reason: str
+    store: Store, call: ToolCall, seen: ChosenCall, late_result_summary: LateResultSummary, actor: Actor, reason: str
 ) -> None:
-    late = witness.late
+    late = late_result_summary.late
     report = f"reported {'success' if late.success else 'a failure'} at {formatting.format_utc_time(late.received_at)}."
     record_decision(
         store,
@@ -209,6 +209,6 @@ def _record_decision_from_late_result(
         seen.kind,
         actor=actor,
         reason=reason,
-        result=witness.result if seen.kind == DecisionKind.CONFIRM_LANDED else None,
+        result=late_result_summary.result if seen.kind == DecisionKind.CONFIRM_LANDED else None,
         evidence={"text": f"Run {'?' if late.run is None else late.run.number} {report}", "late_result": late.pk},
     )

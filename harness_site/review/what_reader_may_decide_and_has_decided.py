@@ -29,7 +29,7 @@ def has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
     return any(name in agreement.persons for agreement in agreements)
 
 
-def has_reader_answered(call: ToolCall, reader: Membership) -> bool:
+def has_reader_answered_and_waits_for_others(call: ToolCall, reader: Membership) -> bool:
     """Return whether the reader has answered about an undecided call of several people, and waits for the others."""
     if not call.undecided or call.approvals == 1:
         return False

@@ -84,9 +84,11 @@ def list_groups_of_calls_awaiting_same_approval(
     ones. Groups of fewer than `min_number` calls are left out.
     """
     if filters:
-        calls = _select_approvals_in_order(query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, filters))
+        calls = _select_tools_and_needed_approvals_by_age(
+            query_pending_calls(workspace, CallStatus.AWAITING_APPROVAL, filters)
+        )
     else:
-        calls = _select_all_approvals_in_order().filter(workspace=workspace.pk)
+        calls = _select_tools_and_needed_approvals_of_all().filter(workspace=workspace.pk)
     found = list(calls[: COUNT_LIMIT + 1])
     has_more = len(found) > COUNT_LIMIT
     numbers = Counter((tool, people) for pk, tool, people in found[:COUNT_LIMIT] if pk not in except_calls)
@@ -97,13 +99,13 @@ def list_groups_of_calls_awaiting_same_approval(
     ]
 
 
-def _select_approvals_in_order(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[int, str, int]]:
+def _select_tools_and_needed_approvals_by_age(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[int, str, int]]:
     return calls.exclude(IS_QUESTION).order_by("issued_at", "pk").values_list("pk", "tool", "approvals")
 
 
 @cache
-def _select_all_approvals_in_order() -> QuerySet[ToolCall, tuple[int, str, int]]:
-    return _select_approvals_in_order(select_calls_of_status(CallStatus.AWAITING_APPROVAL))
+def _select_tools_and_needed_approvals_of_all() -> QuerySet[ToolCall, tuple[int, str, int]]:
+    return _select_tools_and_needed_approvals_by_age(select_calls_of_status(CallStatus.AWAITING_APPROVAL))
 
 
 def _is_tool_call_awaiting_approval(call: ToolCall) -> bool:

@@ -90,11 +90,11 @@ def load_page_of_decisions_by_call(
         decisions = Decision.objects.filter(tool_call__in=[call for _pk, call in page], kind__in=SHOWN_DECISIONS)
         for decision in decisions.select_related("tool_call", "session").order_by("pk"):
             decisions_of_calls[decision.tool_call_id].append(decision)
-    rows = [_find_decision_among_those_of_its_call(pk, decisions_of_calls[call]) for pk, call in page]
+    rows = [_build_decisions_about_call(pk, decisions_of_calls[call]) for pk, call in page]
     return rows, page[-1][0] if following else None, following
 
 
-def _find_decision_among_those_of_its_call(pk: int, decisions: Sequence[Decision]) -> DecisionsAboutCall:
+def _build_decisions_about_call(pk: int, decisions: Sequence[Decision]) -> DecisionsAboutCall:
     return DecisionsAboutCall(tuple(decisions), next(at for at, each in enumerate(decisions) if each.pk == pk))
 
 
@@ -128,16 +128,16 @@ def _query_latest_decisions_of_calls(
     if not filters and not wanted:
         return _select_latest_decisions_of_calls().filter(_build_workspace_condition(workspace))
     condition = _build_decision_condition(wanted)
-    return _query_decisions(workspace, filters, condition & _build_latest_condition(condition))
+    return _query_decisions(workspace, filters, condition & _build_no_later_match_condition(condition))
 
 
 @cache
 def _select_latest_decisions_of_calls() -> QuerySet[Decision]:
     condition = _build_decision_condition(DecisionFilters())
-    return Decision.objects.filter(condition, _build_latest_condition(condition))
+    return Decision.objects.filter(condition, _build_no_later_match_condition(condition))
 
 
-def _build_latest_condition(condition: Q) -> Q:
+def _build_no_later_match_condition(condition: Q) -> Q:
     """Build the condition that no later decision about the same call matches this condition."""
     later = Decision.objects.filter(condition, tool_call=OuterRef("tool_call"), pk__gt=OuterRef("pk"))
     return Q(~Exists(later))

@@ -32,7 +32,7 @@ class ChangesOfWaitingCall:
         """Names of those who changed the arguments, each once."""
         return tuple(dict.fromkeys(edit.actor for edit in self.edits))
 
-    def get_arguments_before(self) -> Any:
+    def get_arguments_before_first_edit(self) -> Any:
         """Return the arguments before the first edit; None if they are not known."""
         before = get_args_json_before_edit(self.edits[0].evidence) if self.edits else None
         return None if before is None else formatting.parse_json_or_text(before)

@@ -246,7 +246,7 @@ def _select_decider_columns(calls: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
     return columns
 
 
-def list_deadlines_over_or_within_day(waiting: CallsByDecider, now: datetime) -> dict[int, datetime] | None:
+def list_deadlines_passed_or_within_day(waiting: CallsByDecider, now: datetime) -> dict[int, datetime] | None:
     """List the deadlines of the calls that are overdue or due within a day, by key, the nearest first.
 
     None if there are more calls than were counted.

@@ -57,7 +57,10 @@ class UsualAmounts:
     """Amounts of the newest completed calls of tools, and of those that wait or are approved, in each currency."""
 
     def __init__(self, completed: Iterable[tuple[str, Amount]], unsettled: Iterable[tuple[str, Amount]] = ()) -> None:
-        self._completed, self._unsettled = _group_numbers(completed), _group_numbers(unsettled)
+        self._completed, self._unsettled = (
+            _group_amounts_by_tool_and_currency(completed),
+            _group_amounts_by_tool_and_currency(unsettled),
+        )
 
     def has_too_few_completed_calls(self, tool: str, currency: str) -> bool:
         return len(self._completed.get((tool, currency), ())) < _MIN_OTHER_CALLS
@@ -71,14 +74,14 @@ class UsualAmounts:
         if amount is None:
             return None
         if self.has_too_few_completed_calls(tool, amount.currency):
-            return self._compare_with_unsettled_calls(tool, amount)
+            return self._find_unusual_among_unsettled_calls(tool, amount)
         numbers = self._completed[tool, amount.currency]
         highest = max(numbers)
         if amount.number <= max(highest, _TIMES_MEDIAN * median_low(numbers)):
             return None
         return UnusualAmount(Amount(highest, amount.currency), len(numbers))
 
-    def _compare_with_unsettled_calls(self, tool: str, amount: Amount) -> UnusualAmount | None:
+    def _find_unusual_among_unsettled_calls(self, tool: str, amount: Amount) -> UnusualAmount | None:
         numbers = self._unsettled.get((tool, amount.currency), [])
         limit = _TIMES_MEDIAN * median_low(numbers) if numbers else 0
         usual = [number for number in numbers if number <= limit]
@@ -88,7 +91,7 @@ class UsualAmounts:
         return UnusualAmount(Amount(max(usual), amount.currency), len(usual), are_completed=False)
 
 
-def _group_numbers(amounts: Iterable[tuple[str, Amount]]) -> dict[tuple[str, str], list[Decimal]]:
+def _group_amounts_by_tool_and_currency(amounts: Iterable[tuple[str, Amount]]) -> dict[tuple[str, str], list[Decimal]]:
     numbers: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
     for tool, amount in amounts:
         numbers[tool, amount.currency].append(amount.number)

@@ -69,7 +69,7 @@ def list_browser_notifications(request: MemberRequest) -> HttpResponse:
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(sessions)
     notifications = list(
         dict.fromkeys(
-            _build_notifications_with_integrity_errors(
+            _build_notifications_and_quarantine_altered(
                 calls, outage_groups.list_open_outages(request.membership.workspace) if calls else [], secrets
             )
         )
@@ -117,7 +117,7 @@ def _build_mention_notification(comment: Comment, secrets: Mapping[int, frozense
     return BrowserNotification(f"comment {comment.pk}", title, text, f"{page}#comments")
 
 
-def _build_notifications_with_integrity_errors(
+def _build_notifications_and_quarantine_altered(
     calls: Sequence[ToolCall], outages: list[Outage], secrets: Mapping[int, frozenset[str]]
 ) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)

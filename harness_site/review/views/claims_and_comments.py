@@ -21,7 +21,10 @@ from harness_site.review.views.decision_card import (
     map_names_to_colleagues_who_may_decide,
     render_decision_card,
 )
-from harness_site.review.what_reader_may_decide_and_has_decided import has_reader_answered, may_member_decide_call
+from harness_site.review.what_reader_may_decide_and_has_decided import (
+    has_reader_answered_and_waits_for_others,
+    may_member_decide_call,
+)
 
 
 @require_POST
@@ -52,7 +55,9 @@ def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
     if not form.is_valid():
         form.fields["text"].widget.attrs["autofocus"] = True
         return render_decision_card(request, call, comment_form=form, status=422)
-    add_comment.add_comment(call, form.cleaned_data["text"], by=request.membership, request=request)
+    add_comment.add_comment_and_notify_mentioned(
+        call, form.cleaned_data["text"], by=request.membership, request=request
+    )
     return redirect("harness_review:card", pk)
 
 
@@ -69,7 +74,7 @@ def hand_over_call(request: MemberRequest, pk: int) -> HttpResponse:
     note, receiver = form.cleaned_data["note"], colleagues[form.cleaned_data["to"]]
     if call.undecided:
         if note:
-            add_comment.add_comment(call, note, by=member, request=request, receiver=receiver)
+            add_comment.add_comment_and_notify_mentioned(call, note, by=member, request=request, receiver=receiver)
         claim_services.hand_over_call(call, by=member, to=receiver, note=note, request=request)
     return redirect("harness_review:card", pk)
 
@@ -93,6 +98,6 @@ def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResp
     context = {
         **build_people_context(call, people, request.membership),
         "may_decide": may_member_decide_call(call, request.membership),
-        "has_answered": has_reader_answered(call, request.membership),
+        "has_answered": has_reader_answered_and_waits_for_others(call, request.membership),
     }
     return render(request, "review/parts/people.html", context)

@@ -499,7 +499,7 @@ def _build_decision_form_or_deciders_context(
         "asks_for_text": _is_answered_by_text_alone(call, answers),
         "more_choices": more_choices,
         "form": form,
-        "earlier_reasons": decision_card_form_and_options.offer_reason_of_own_edit_to_approve(card, reasons),
+        "earlier_reasons": decision_card_form_and_options.put_reason_of_own_edit_first(card, reasons),
     }
 
 
