@@ -151,7 +151,9 @@ def check_models_in_default_database(app_configs: Sequence[AppConfig] | None, **
 
 
 @register("harness")
-def check_templates_not_shadowed(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+def check_template_engine_and_shadowed_files(
+    app_configs: Sequence[AppConfig] | None, **options: Any
+) -> list[CheckMessage]:
     """Check the template engine, and that no template or style sheet of the site is shadowed."""
     site_engine = next(
         (

@@ -21,7 +21,7 @@ from harness_site.installation.first_steps import find_oldest_session
 
 @require_GET
 @require_member_with_role(Role.AUDITOR)
-def redirect_to_home_page(request: MemberRequest) -> HttpResponse:
+def redirect_to_start_page_of_member(request: MemberRequest) -> HttpResponse:
     """Redirect to the page that this member needs first; an admin without any session gets the first steps."""
     membership = request.membership
     if membership.has_role(Role.ADMIN) and find_oldest_session(membership.workspace) is None:

@@ -151,18 +151,18 @@ def is_mail_configured() -> bool:
     return settings.MAIL_SERVER is not None
 
 
-def send_email_through_server(composed: Message, leads_to: str, recipients: Sequence[str] | None = None) -> None:
+def send_email_through_server(composed: Message, console_text: str, recipients: Sequence[str] | None = None) -> None:
     """Send a message, and return when the server has accepted it.
 
-    It goes to `recipients`, by default those in its headers. In development the subject and the link or text `leads_to`
-    may be printed instead. Raises one of `MAIL_ERRORS`.
+    It goes to `recipients`, by default those in its headers. In development the subject and `console_text`, a link or a
+    text, may be printed instead. Raises one of `MAIL_ERRORS`.
     """
     server: MailServer | None = settings.MAIL_SERVER
     if server is None:
         raise NoMailServer
     _require_headers_without_line_breaks(composed)
     if server.security is Security.CONSOLE:
-        print(f"E-mail to {composed['To']}: {composed['Subject']}\n{leads_to}", file=sys.stderr)
+        print(f"E-mail to {composed['To']}: {composed['Subject']}\n{console_text}", file=sys.stderr)
         return
     with _open_smtp_connection(server) as connection:
         if server.security is Security.STARTTLS:

@@ -88,7 +88,7 @@ def read_origins_or_collect_problem(name: str) -> list[str]:
 
 
 def _read_list_or_collect_problem(name: str, default: str, is_valid: Callable[[str], bool], hint: str) -> list[str]:
-    def read() -> list[str]:
+    def read_and_validate_list() -> list[str]:
         values = env.read_list_setting(name, default)
         wrong = next((value for value in values if not is_valid(value)), None)
         if wrong is not None:
@@ -96,7 +96,7 @@ def _read_list_or_collect_problem(name: str, default: str, is_valid: Callable[[s
         return values
 
     nothing: list[str] = []
-    return env.read_or_collect_problem(read, nothing)
+    return env.read_or_collect_problem(read_and_validate_list, nothing)
 
 
 def _is_host_name(text: str) -> bool:

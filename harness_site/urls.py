@@ -9,7 +9,7 @@ from harness_site.core.non_atomic_views import exclude_views_from_atomic_request
 from harness_site.sessions.views import workspace_call_log_page
 
 _pages = [
-    path("", home_and_health_views.redirect_to_home_page, name="home"),
+    path("", home_and_health_views.redirect_to_start_page_of_member, name="home"),
     path("health/", home_and_health_views.report_health, name="health"),
     path("health/live", home_and_health_views.report_liveness, name="health-live"),
     path("health/ready", home_and_health_views.report_readiness, name="health-ready"),

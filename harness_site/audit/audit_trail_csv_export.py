@@ -26,7 +26,7 @@ HEAD: Final = (
 
 def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:
     """Yield the header and one line for each entry; the last line is marked."""
-    return csv_rows.mark_last_row(_generate_lines(entries))
+    return csv_rows.add_export_column_marking_last_row(_generate_lines(entries))
 
 
 def _generate_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iterator[str]:

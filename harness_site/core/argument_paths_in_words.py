@@ -13,10 +13,10 @@ class ListPlace:
     number: int | str
     is_row: bool
 
-    def describe_in(self, name: str) -> str:
+    def describe_in_list(self, list_name: str) -> str:
         """Describe this place in the list of this name, which is empty for a list without one."""
-        values = {"name": name, "number": self.number}
-        if not name:
+        values = {"name": list_name, "number": self.number}
+        if not list_name:
             return (gettext("row %(number)s") if self.is_row else gettext("item %(number)s")) % values
         text = gettext("%(name)s, row %(number)s") if self.is_row else gettext("%(name)s, item %(number)s")
         return text % values
@@ -27,7 +27,7 @@ def describe_path(path: Sequence[str | ListPlace]) -> str:
     text, separator = "", ""
     for step in path:
         if isinstance(step, ListPlace):
-            text, separator = step.describe_in(text), ": "
+            text, separator = step.describe_in_list(text), ": "
         else:
             text, separator = f"{text}{separator}{step}", "."
     return text

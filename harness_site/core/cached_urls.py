@@ -14,7 +14,7 @@ from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils import translation
 
 #: Module of the URLs, prefix of all paths, and language.
-PlaceOfPages: TypeAlias = tuple[str, str, str | None]
+UrlContext: TypeAlias = tuple[str, str, str | None]
 #: Key that a reversed URL has in place of the first one that is filled in. No other part of a path is such a number.
 _FIRST_PLACEHOLDER: Final = 10**17
 
@@ -26,17 +26,17 @@ def get_page_path(view_name: str, *keys: int) -> str:
         view_name: Name of the URL with its namespace.
         keys: Arguments of the URL: primary keys, or none.
     """
-    return build_page_path(get_place_of_pages(), view_name, *keys)
+    return build_page_path(get_urlconf_prefix_and_language(), view_name, *keys)
 
 
-def get_place_of_pages() -> PlaceOfPages:
-    """Return where the pages are at the moment. Finding it takes most of the time of finding the path of a page."""
+def get_urlconf_prefix_and_language() -> UrlContext:
+    """Return what the paths of pages depend on. Finding it takes most of the time of finding the path of a page."""
     return get_urlconf() or settings.ROOT_URLCONF, get_script_prefix(), translation.get_language()
 
 
-def build_page_path(place: PlaceOfPages, view_name: str, *keys: int) -> str:
-    """Return what `get_page_path` does, for pages at the place that `get_place_of_pages` has returned."""
-    path = _reverse_url_template_cached(view_name, len(keys), *place)
+def build_page_path(url_context: UrlContext, view_name: str, *keys: int) -> str:
+    """Return what `get_page_path` does, for what `get_urlconf_prefix_and_language` has returned."""
+    path = _reverse_url_template_cached(view_name, len(keys), *url_context)
     return path.format(*keys) if keys else path
 
 

@@ -194,7 +194,7 @@ def summarize_call(call: DescribedCall, *, is_beside_tool_name: bool) -> CallSum
         if does_sentence_describe_call(call.sentence) or not _may_be_about_command_or_file(call.tool, args):
             return CallSummary(sentence)
         with use_masking_rules_with_extra_values(collect_secret_values(args)):
-            return _add_whole_command_or_path(call.tool, args, sentence)
+            return _build_summary_with_whole_command_or_path(call.tool, args, sentence)
     except (ValueError, RecursionError):
         return CallSummary(sentence)
 
@@ -206,7 +206,7 @@ def _may_be_about_command_or_file(tool: str, args: Any) -> bool:
     )
 
 
-def _add_whole_command_or_path(tool: str, args: dict[str, Any], sentence: str) -> CallSummary:
+def _build_summary_with_whole_command_or_path(tool: str, args: dict[str, Any], sentence: str) -> CallSummary:
     path = _find_path_argument_of_file_tool(tool, args)
     if path is not None:
         whole = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
@@ -259,7 +259,7 @@ def _describe_command_in_list(tool: str, command: str, others: dict[str, Any]) -
     further = {
         name: value
         for name, value in others.items()
-        if _remove_signs_and_capitals(name) not in _COMMAND_SETTINGS and not _is_long_text(value)
+        if _keep_lowercased_letters_and_digits(name) not in _COMMAND_SETTINGS and not _is_long_text(value)
     }
     if is_named_after_command:  # its name says nothing beside the command, and further lines are a text
         beginning = f"{said} …" if rest.strip() and not said.endswith("…") else said
@@ -269,12 +269,12 @@ def _describe_command_in_list(tool: str, command: str, others: dict[str, Any]) -
     return ", ".join(words[:_MAX_ARGUMENTS])
 
 
-def _remove_signs_and_capitals(name: str) -> str:
+def _keep_lowercased_letters_and_digits(name: str) -> str:
     return "".join(filter(str.isalnum, name)).lower()
 
 
 def _find_path_argument_of_file_tool(tool: str, args: dict[str, Any]) -> str | None:
-    if _remove_signs_and_capitals(tool) not in _FILE_TOOLS:
+    if _keep_lowercased_letters_and_digits(tool) not in _FILE_TOOLS:
         return None
     path = next((args[name] for name in _FILE_ARGUMENTS if name in args), None)
     return path if isinstance(path, str) and path and not _is_long_text(path, _SCANNED_PATH) else None
@@ -432,14 +432,14 @@ def _put_collection_in_words(value: dict[str, Any] | list[Any]) -> str:
         return gettext("none")
     inner = value.values() if isinstance(value, dict) else value
     if len(value) <= _MAX_LISTED_VALUES and not any(isinstance(item, dict | list) for item in inner):
-        return _name_first_values(value)
+        return _put_first_values_in_words(value)
     number = {"count": len(value)}
     if isinstance(value, dict):
         return ngettext("%(count)s field", "%(count)s fields", len(value)) % number
     return ngettext("%(count)s entry", "%(count)s entries", len(value)) % number
 
 
-def _name_first_values(value: dict[str, Any] | list[Any]) -> str:
+def _put_first_values_in_words(value: dict[str, Any] | list[Any]) -> str:
     """Name the values that are as long as one value may be, and at least two."""
     if isinstance(value, dict):
         words = [_put_argument_in_words(*field) for field in value.items()]

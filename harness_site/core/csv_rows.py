@@ -32,7 +32,7 @@ def mask_and_format_csv_line(cells: Iterable[str]) -> str:
     return buffer.getvalue()
 
 
-def mark_last_row(lines: Iterable[str]) -> Iterator[str]:
+def add_export_column_marking_last_row(lines: Iterable[str]) -> Iterator[str]:
     """Add the column `export` to the lines of a table, of which the first one is the header.
 
     A row that only marks the end would be read as one more record. So each line waits until the next one is known, and

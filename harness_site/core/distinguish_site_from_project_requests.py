@@ -32,7 +32,7 @@ def mark_views_of_site(patterns: Iterable[URLPattern | URLResolver]) -> None:
             mark_views_of_site(pattern.url_patterns)
             continue
         if pattern.callback.__module__.startswith(_SHARED):
-            pattern.callback = _wrap_view(pattern.callback)
+            pattern.callback = _wrap_view_unchanged(pattern.callback)
         setattr(pattern.callback, _ATTRIBUTE, True)
 
 
@@ -80,9 +80,9 @@ def _resolve_view(path: str, urlconf: str) -> Callable[..., Any]:
         return resolve(path, urlconf).func
 
 
-def _wrap_view(view: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_view_unchanged(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
-    def answer(*args: Any, **kwargs: Any) -> Any:
+    def call_view(*args: Any, **kwargs: Any) -> Any:
         return view(*args, **kwargs)
 
-    return answer
+    return call_view

@@ -36,11 +36,11 @@ def fold_repeated_hook_answers(decisions: Iterable[D], *, are_reasons_shown: boo
         Decisions and how many answers each stands for.
     """
 
-    def get_key(place_and_decision: tuple[int, D]) -> tuple[object, ...]:
+    def get_group_key(place_and_decision: tuple[int, D]) -> tuple[object, ...]:
         place, decision = place_and_decision
         if decision.kind != DecisionKind.PROBE_UNKNOWN:
             return (place,)
         return (decision.kind, decision.actor, decision.reason if are_reasons_shown else "")
 
-    groups = (list(group) for _key, group in groupby(enumerate(decisions), get_key))
+    groups = (list(group) for _key, group in groupby(enumerate(decisions), get_group_key))
     return [(group[-1][1], len(group)) for group in groups]

@@ -215,7 +215,7 @@ def format_utc_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
 
 
-def format_time_with_zone(moment: datetime) -> str:
+def format_iso_date_and_time_with_zone(moment: datetime) -> str:
     """Format a time in the current time zone, with its date and the name of the zone."""
     zone = timezone.get_current_timezone()
     text = convert_to_zone(moment, zone).replace(tzinfo=None).isoformat(" ", "seconds")

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _MISTYPED_VALUE_MESSAGES = ("user-defined function raised exception", "Could not decode to UTF-8")
 
 
-def is_other_database_error(error: Exception) -> bool:
+def is_database_error_not_from_stored_value(error: Exception) -> bool:
     """Return whether an error is one of the database that no stored value causes."""
     return isinstance(error, Error) and not is_error_of_mistyped_value(error)
 
@@ -69,7 +69,7 @@ def load_rows_or_mark_unreadable(
     try:
         return list(rows)
     except Exception as error:
-        if is_other_database_error(error):
+        if is_database_error_not_from_stored_value(error):
             raise
         pks = dict(rows.values_list("pk", session_column))
         keys = [rows.model(pk=pk) for pk in pks]
@@ -108,7 +108,7 @@ def _convert_row_or_mark_unreadable_and_quarantine(
     try:
         return read_row(row)
     except Exception as error:
-        if is_other_database_error(error):
+        if is_database_error_not_from_stored_value(error):
             raise
         logger.exception("The %s %s cannot be read.", kind, row.pk)
         session_pk = get_session_pk(row)
@@ -141,7 +141,7 @@ def call_or_use_fallback(description: str, read: Callable[[], Read], fallback: R
     try:
         return read()
     except Exception as error:
-        if is_other_database_error(error):
+        if is_database_error_not_from_stored_value(error):
             raise
         logger.exception("%s cannot be read.", description)
         return fallback

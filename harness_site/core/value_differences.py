@@ -88,14 +88,14 @@ def _generate_item_differences(
     for i1, i2, j1, j2 in _list_changed_ranges(before, after):
         common = min(i2 - i1, j2 - j1)
         for i, j in zip(range(i1, i1 + common), range(j1, j1 + common), strict=True):
-            yield from _generate_entry_differences(_enter_item(path, j, after[j]), old[i], new[j], depth)
+            yield from _generate_entry_differences(_append_list_place_to_path(path, j, after[j]), old[i], new[j], depth)
         for i in range(i1 + common, i2):
-            yield from _generate_entry_differences(_enter_item(path, i, before[i]), old[i], None, depth)
+            yield from _generate_entry_differences(_append_list_place_to_path(path, i, before[i]), old[i], None, depth)
         for j in range(j1 + common, j2):
-            yield from _generate_entry_differences(_enter_item(path, j, after[j]), None, new[j], depth)
+            yield from _generate_entry_differences(_append_list_place_to_path(path, j, after[j]), None, new[j], depth)
 
 
-def _enter_item(path: _Path, index: int, item: Any) -> _Path:
+def _append_list_place_to_path(path: _Path, index: int, item: Any) -> _Path:
     return (*path, ListPlace(index + 1, isinstance(item, dict)))
 
 
@@ -157,7 +157,7 @@ def _list_ranges_around_similar_objects(
     return [(i1, i2, j1, j2) for i1, i2, j1, j2 in ranges if i1 < i2 or j1 < j2]
 
 
-def list_item_pairs(before: list[Any], after: list[Any]) -> list[tuple[int, int]]:
+def list_indexes_of_corresponding_items(before: list[Any], after: list[Any]) -> list[tuple[int, int]]:
     """List the indexes of items in the first and the second list of which one took the place of the other."""
     pairs: list[tuple[int, int]] = []
     i = j = 0

@@ -88,7 +88,7 @@ def compute_word_diff(old: str, new: str, budget: StepBudget | None = None) -> t
 
 def _build_diff_pieces(before: list[str], after: list[str], budget: StepBudget) -> tuple[DiffPiece, ...]:
     pieces: list[DiffPiece] = []
-    with _spend_steps(before, after, _STEPS, budget) as matcher:
+    with _build_matcher_and_charge_budget(before, after, _STEPS, budget) as matcher:
         codes = matcher.get_opcodes()
     for tag, i1, i2, j1, j2 in codes:
         if tag == "equal":
@@ -102,7 +102,7 @@ def _build_diff_pieces(before: list[str], after: list[str], budget: StepBudget) 
 
 
 @contextmanager
-def _spend_steps(
+def _build_matcher_and_charge_budget(
     before: Sequence[str], after: Sequence[str], limit: int, budget: StepBudget
 ) -> Iterator[BoundedMatcher]:
     """Subtract the steps of a matcher from the budget, which they cannot exceed."""
@@ -121,6 +121,6 @@ def compute_similarity_of_beginnings(old: str, new: str, budget: StepBudget | No
         return 0.0
     before, after = _WORD.findall(old[: _SAMPLE * 8])[:_SAMPLE], _WORD.findall(new[: _SAMPLE * 8])[:_SAMPLE]
     budget.left -= _STEPS_PER_WORD * (len(before) + len(after))
-    with suppress(TooManySteps), _spend_steps(before, after, _SAMPLE_STEPS, budget) as matcher:
+    with suppress(TooManySteps), _build_matcher_and_charge_budget(before, after, _SAMPLE_STEPS, budget) as matcher:
         return matcher.ratio() if matcher.quick_ratio() >= 0.5 else 0.0
     return 0.0

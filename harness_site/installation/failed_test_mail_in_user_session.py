@@ -41,5 +41,5 @@ def format_failed_mail_test(request: HttpRequest) -> str:
     at = parse_utc_datetime_or_none(failed_test["at"])
     if at is None or at < clock.now() - _LIFETIME:
         return ""
-    values = {"time": formatting.format_time_with_zone(at), "reason": failed_test["reason"]}
+    values = {"time": formatting.format_iso_date_and_time_with_zone(at), "reason": failed_test["reason"]}
     return _("The test message of %(time)s was not sent. %(reason)s") % values

@@ -56,7 +56,7 @@ def find_newest_session_key(workspace: Workspace) -> int:
     return Session.objects.filter(workspace=workspace).order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
-def find_session_of_program(
+def find_session_of_program_or_any_newer(
     workspace: Workspace, session_id: str, agent: str, newer_than: int | None
 ) -> Session | None:
     """Return the session of a program of the page, or any session that a program has sent since the page was opened.

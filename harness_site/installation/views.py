@@ -26,7 +26,7 @@ from harness_site.installation.failed_test_mail_in_user_session import (
 from harness_site.installation.first_steps import (
     find_newest_session_key,
     find_oldest_session,
-    find_session_of_program,
+    find_session_of_program_or_any_newer,
     list_first_steps,
 )
 from harness_site.installation.installation_checks import Level, run_installation_checks
@@ -131,7 +131,7 @@ def _build_connect_context(request: MemberRequest) -> dict[str, object]:
         "uses_pip": uses_pip,
         "names_package_of_index": uses_pip and not IS_CHECKOUT,
         "is_sqlite": connection.vendor == "sqlite",
-        "arrived": find_session_of_program(workspace, way.session_id, way.agent, newer_than),
+        "arrived": find_session_of_program_or_any_newer(workspace, way.session_id, way.agent, newer_than),
         "newest_key": find_newest_session_key(workspace) if newer_than is None else newer_than,
     }
 

@@ -103,15 +103,15 @@ def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: Http
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
         webhook_changes.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
-    return attempt_delivery_and_record_outcome(delivery, most=1)
+    return attempt_delivery_and_record_outcome(delivery, max_attempts=1)
 
 
-def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_ATTEMPTS) -> DeliveryRound:
+def attempt_delivery_and_record_outcome(delivery: Delivery, *, max_attempts: int = MOST_ATTEMPTS) -> DeliveryRound:
     """Try to send a claimed delivery, and record the outcome."""
     started_at = time.monotonic()
     outcome = _send_and_get_outcome(delivery)
     duration = timedelta(seconds=time.monotonic() - started_at)
-    status = _get_next_status(delivery, outcome, most)
+    status = _get_next_status(delivery, outcome, max_attempts)
     pause = _compute_retry_delay(delivery.attempts)
     problem = outcome.problem or StoredSentence("")
     changes: dict[str, Any] = {"status": status, "answer": outcome.answer, "took": duration}

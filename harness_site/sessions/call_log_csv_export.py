@@ -43,7 +43,7 @@ HEAD: Final = (
 
 def generate_csv_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) -> Iterator[str]:
     """Yield the header and one line for each call; the last line is marked."""
-    return csv_rows.mark_last_row(_generate_lines(pages))
+    return csv_rows.add_export_column_marking_last_row(_generate_lines(pages))
 
 
 def _generate_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) -> Iterator[str]:

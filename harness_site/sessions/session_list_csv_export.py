@@ -51,7 +51,7 @@ _SESSIONS_PER_BATCH: Final = 100
 
 def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[str]:
     """Yield the header and one line for each session; the last line is marked."""
-    return csv_rows.mark_last_row(_generate_lines(rows))
+    return csv_rows.add_export_column_marking_last_row(_generate_lines(rows))
 
 
 def _generate_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterator[str]:

@@ -30,10 +30,10 @@ from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import (
-    PlaceOfPages,
+    UrlContext,
     build_page_path,
-    get_place_of_pages,
     get_static_url,
+    get_urlconf_prefix_and_language,
     list_language_paths_of_page,
 )
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
@@ -78,7 +78,7 @@ _LONG_WORD: Final = 24
 #: which quotation marks may follow.
 _SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}(?:&#?\w+;|\W)*\Z))+)(?=[\w(\[])")
 #: Key of the place of pages in the render context of a template.
-_PLACE_OF_PAGES: Final = "harness_tags.place_of_pages"
+_URL_CONTEXT: Final = "harness_tags.url_context"
 _SELECTED: Final = SafeString(" selected")
 register = template.Library()
 register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
@@ -100,11 +100,11 @@ register.simple_tag(prefix_management_command_with_program, name="management_com
 
 @register.simple_tag(name="page_path", takes_context=True)
 def get_page_path_in_template(context: Context, view_name: str, *keys: int) -> str:
-    """Return the path of the page with this URL name. Where pages are is found once for each template."""
-    place: PlaceOfPages | None = context.render_context.get(_PLACE_OF_PAGES)
-    if place is None:
-        place = context.render_context[_PLACE_OF_PAGES] = get_place_of_pages()
-    return build_page_path(place, view_name, *keys)
+    """Return the path of the page with this URL name. What it depends on is found once for each template."""
+    url_context: UrlContext | None = context.render_context.get(_URL_CONTEXT)
+    if url_context is None:
+        url_context = context.render_context[_URL_CONTEXT] = get_urlconf_prefix_and_language()
+    return build_page_path(url_context, view_name, *keys)
 
 
 @register.simple_tag(name="icon")
@@ -271,7 +271,7 @@ def render_day_and_time_with_zone(moment: datetime) -> SafeString:
 @register.simple_tag(name="exact_time")
 def render_time_with_date_and_zone(moment: datetime) -> SafeString:
     """Render the time of a deadline: always with the date and the name of the reader's time zone."""
-    return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
+    return _render_time_element(moment, formatting.format_iso_date_and_time_with_zone(moment), "at")
 
 
 @register.simple_tag(name="time_of_day")

@@ -391,14 +391,14 @@ def find_secret_spans(text: str) -> tuple[Span, ...]:
     if rules is None or not text:
         return ()
     return (
-        _find_cached_spans_of_long_text(text, rules)
+        _find_spans_of_long_text_with_cache(text, rules)
         if len(text) > _MAX_CACHED_TEXT_LENGTH
-        else _find_cached_spans_of_short_text(text, rules)
+        else _find_spans_of_short_text_with_cache(text, rules)
     )
 
 
 @lru_cache(maxsize=16_384)
-def _find_cached_spans_of_short_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+def _find_spans_of_short_text_with_cache(text: str, rules: MaskingRules) -> tuple[Span, ...]:
     return _find_secret_spans_in_text_and_decoded_escapes(text, rules)
 
 
@@ -426,7 +426,7 @@ class _SpanCache:
 _long_texts: Final = _SpanCache()
 
 
-def _find_cached_spans_of_long_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+def _find_spans_of_long_text_with_cache(text: str, rules: MaskingRules) -> tuple[Span, ...]:
     """Find the secrets of a long text, cached, as the pages of one text are read one after the other."""
     key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest(), rules
     spans = _long_texts.get(key)
@@ -468,7 +468,7 @@ def _find_secret_spans_near_slice(text: str, start: int, stop: int, rules: Maski
         if not any(first < stop - begin and last == end - begin for first, last in spans):
             return [(first + begin, last + begin) for first, last in spans]
     rest = text[begin:]
-    return [(first + begin, last + begin) for first, last in _find_cached_spans_of_long_text(rest, rules)]
+    return [(first + begin, last + begin) for first, last in _find_spans_of_long_text_with_cache(rest, rules)]
 
 
 def _map_span_to_original(place: Span, readings: Sequence[DecodedText]) -> Span:

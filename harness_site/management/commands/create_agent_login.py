@@ -89,14 +89,14 @@ def _refuse_role_with_login_or_tables(role: str) -> None:
         raise CommandError(f"The role {role} is a login or owns tables. Choose a role that only agents have.")
 
 
-def _run_statements(statements: Iterable[str], arguments: str) -> None:
+def _run_statements(statements: Iterable[str], command_arguments: str) -> None:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
     except DatabaseError as error:
         reason = str(error).strip().splitlines()[0]
-        command = prefix_management_command_with_program(f"create_agent_login {arguments} --print-sql")
+        command = prefix_management_command_with_program(f"create_agent_login {command_arguments} --print-sql")
         raise CommandError(
             f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
             f"{command} | {format_psql_command_of_administrator()}"

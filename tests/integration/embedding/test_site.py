@@ -162,7 +162,7 @@ def test_check_says_how_templates_are_found(settings: Any) -> None:
     engine = settings.TEMPLATES[0]
     settings.TEMPLATES = [{**engine, "DIRS": [], "APP_DIRS": False}]
 
-    problems = [each for each in checks.check_templates_not_shadowed(None) if each.id == "harness.E014"]
+    problems = [each for each in checks.check_template_engine_and_shadowed_files(None) if each.id == "harness.E014"]
     assert {"HARNESS_TEMPLATE_DIRS" in str(each.hint) for each in problems} == {True}
 
 

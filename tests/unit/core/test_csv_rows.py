@@ -46,7 +46,11 @@ def marked(*rows: str, fails: bool = False) -> tuple[list[list[str]], str]:
         if fails:
             raise RecursionError("a value without end")
 
-    text = build_download_response(csv_rows.mark_last_row(produce()), CSV, "calls.csv").getvalue().decode()
+    text = (
+        build_download_response(csv_rows.add_export_column_marking_last_row(produce()), CSV, "calls.csv")
+        .getvalue()
+        .decode()
+    )
     return list(csv.reader(text.splitlines())), text
 
 
