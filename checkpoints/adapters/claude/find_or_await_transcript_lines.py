@@ -43,7 +43,7 @@ def iterate_lines_containing_any_mark(path: Path, *marks: str) -> Iterator[dict[
                 yield value
 
 
-def has_line_with_all(path: Path, *marks: str) -> bool:
+def has_line_containing_all_marks(path: Path, *marks: str) -> bool:
     """Return whether a line of a file contains all `marks`."""
     return any(all(mark in line for mark in marks) for line in _read_text_or_empty(path).splitlines())
 
@@ -51,7 +51,7 @@ def has_line_with_all(path: Path, *marks: str) -> bool:
 def wait_for_line_containing(path: Path, mark: str) -> None:
     """Block until a line that the program is writing is in the file, for at most ten seconds: a machine may be busy."""
     for _ in range(_POLLS):
-        if has_line_with_all(path, mark):
+        if has_line_containing_all_marks(path, mark):
             return
         time.sleep(_POLL_INTERVAL)
 

@@ -58,7 +58,9 @@ def find_origin_session_id_in_files_or_none(hook: Mapping[str, Any], key: Transc
     if "prompt_id" not in hook and not path.exists():
         # The program continues a call that the origin has deferred before it writes the file of the fork.
         marks = (call_id, '"hook_deferred_tool"')
-        deferring = [each for each in others if find_or_await_transcript_lines.has_line_with_all(each, *marks)]
+        deferring = [
+            each for each in others if find_or_await_transcript_lines.has_line_containing_all_marks(each, *marks)
+        ]
         return max(deferring, key=lambda each: each.stat().st_mtime).stem if deferring else None
     if not key.subpath and path.parent.exists():
         find_or_await_transcript_lines.wait_for_line_containing(path, call_id)
