@@ -99,15 +99,15 @@ def parse_token_counts(usage: Any) -> TokenCounts:
     """
     if not isinstance(usage, Mapping):
         return TokenCounts()
-    counts = _parse_counts_beside_models(usage)
+    counts = _parse_counts_without_models(usage)
     by_model = usage.get("by_model")
     if counts != TokenCounts() or not isinstance(by_model, Mapping):
         return counts
     models = [model for model in list(by_model.values())[:MAX_MODELS] if isinstance(model, Mapping)]
-    return _sum_counts([_parse_counts_beside_models(model) for model in models])
+    return _sum_counts([_parse_counts_without_models(model) for model in models])
 
 
-def _parse_counts_beside_models(usage: Mapping[str, Any]) -> TokenCounts:
+def _parse_counts_without_models(usage: Mapping[str, Any]) -> TokenCounts:
     usage = {_convert_to_snake_case(name): value for name, value in usage.items() if value is not None}
     prompt = _sum_known((_find_count(usage, _PROMPT), _find_count(usage, ("tool_use_prompt_token_count",))))
     whole_input = _find_count(usage, ("input_tokens",))
@@ -146,7 +146,7 @@ def _sum_counts(counts: Sequence[TokenCounts]) -> TokenCounts:
     )
 
 
-def get_listed_model_name_or_empty(model: str, listed: Collection[str]) -> str:
+def truncate_model_name_or_empty_if_list_full(model: str, listed: Collection[str]) -> str:
     """Return the name under which a usage by model lists a model; empty if the list is full.
 
     Args:

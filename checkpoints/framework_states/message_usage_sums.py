@@ -10,9 +10,9 @@ from checkpoints.formats.canonical_json import parse_json
 from checkpoints.formats.token_counts import (
     MAX_TOKEN_COUNT,
     TokenCounts,
-    get_listed_model_name_or_empty,
     is_token_count,
     parse_token_counts,
+    truncate_model_name_or_empty_if_list_full,
 )
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged
 
@@ -50,7 +50,7 @@ def add_usage_of_messages(before: str | None, messages: Iterable[Mapping[str, An
     by_model = dict(usage.get(_BY_MODEL, {}))
     for model, counts in added:
         usage = _add_counts(usage, counts)
-        if name := get_listed_model_name_or_empty(model, by_model):
+        if name := truncate_model_name_or_empty_if_list_full(model, by_model):
             by_model[name] = _add_counts(by_model.get(name, {}), counts)
     return {**usage, **({_BY_MODEL: by_model} if by_model else {})}
 

@@ -10,7 +10,7 @@ from checkpoints.importers.codex_line_fields import (
     RunningTokenTotals,
     extract_prompt_after_editor_context_or_empty,
     find_started_session_and_call_ids_or_empty,
-    is_inserted_text,
+    is_text_inserted_by_program,
     read_command_duration_of_output_or_none,
     read_subagent_role_or_empty,
 )
@@ -137,7 +137,7 @@ class CodexReader:
     def _add_message(self, builder: TranscriptBuilder, item: Body, body: Body, timestamp: object) -> None:
         """Add a message. Prompts of persons, and tasks from another agent, begin a turn."""
         is_task = get_text_field_or_empty(item, "type") == "agent_message"
-        is_prompt = is_task or (body.get("role") == "user" and not is_inserted_text(_get_first_text(body)))
+        is_prompt = is_task or (body.get("role") == "user" and not is_text_inserted_by_program(_get_first_text(body)))
         role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
         if is_prompt:
             builder.note_title_candidate(extract_prompt_after_editor_context_or_empty(_get_first_text(body)))

@@ -137,7 +137,7 @@ def read_command_duration_of_output_or_none(output: object) -> float | None:
     return float(seconds) if is_duration and isinstance(seconds, int | float) else None
 
 
-def is_inserted_text(text: str) -> bool:
+def is_text_inserted_by_program(text: str) -> bool:
     """Return whether the program wrote a text in the user's name."""
     return text.lstrip().startswith(_INSERTED_TEXTS)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from checkpoints.formats.token_counts import get_listed_model_name_or_empty
+from checkpoints.formats.token_counts import truncate_model_name_or_empty_if_list_full
 
 #: Predecessor of a message that starts the transcript over.
 TRANSCRIPT_START: Final = ""
@@ -61,7 +61,7 @@ class UsageTotals:
 
     def add_usage(self, model: str, tokens: Mapping[str, int], cost: Decimal | None = None) -> None:
         """Add the usage of one request, or a change of it. Of too many models, the last ones count in the sum alone."""
-        model = get_listed_model_name_or_empty(model, self.by_model)
+        model = truncate_model_name_or_empty_if_list_full(model, self.by_model)
         if any(tokens.values()):
             self.by_model[model].update(tokens)
         if cost is not None:

@@ -53,7 +53,7 @@ class SpanSession:
             span for span in self._spans if not span.parent and span.kind != "tool"
         ]
         chosen = {id(span) for span in models}
-        answering = _find_root_that_alone_has_the_answer(self._spans, models)
+        answering = _find_root_span_if_last_request_has_no_output(self._spans, models)
         events: list[tuple[datetime, int, int, Span]] = []
         for number, span in enumerate(self._spans):
             start, end = span.start or _EPOCH, span.end or span.start or _EPOCH
@@ -259,7 +259,7 @@ def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:
     return [span for span in spans if span.kind == "model" and span.id not in outer]
 
 
-def _find_root_that_alone_has_the_answer(spans: list[Span], models: list[Span]) -> Span | None:
+def _find_root_span_if_last_request_has_no_output(spans: list[Span], models: list[Span]) -> Span | None:
     """Find the outermost span with an output, if the last request to a model states none; None otherwise."""
     ids, requests = {span.id for span in spans}, {id(span) for span in models}
     last = max(models, key=_get_start_or_epoch, default=None)

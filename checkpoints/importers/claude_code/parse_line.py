@@ -223,7 +223,7 @@ def extract_typed_prompt_or_empty(content: Any) -> str:
     ).strip()
 
 
-def remove_inserted_elements(text: str) -> str:
+def remove_elements_inserted_by_program(text: str) -> str:
     """Remove what the program wrote around a short text of a person."""
     return _INSERTED_ELEMENT_PATTERN.sub("", text).strip()
 

@@ -36,7 +36,9 @@ class SessionTitles:
                 ("prompt", parse_line.extract_typed_prompt_or_empty(content)),
                 ("command", parse_line.extract_slash_command_or_empty(content)),
             ):
-                if name not in self._titles and (title := parse_line.remove_inserted_elements(text[:_MAX_TEXT_LENGTH])):
+                if name not in self._titles and (
+                    title := parse_line.remove_elements_inserted_by_program(text[:_MAX_TEXT_LENGTH])
+                ):
                     self._titles[name] = (
                         build_title_and_detect_instructions(title)[0] or title if name == "prompt" else title
                     )

@@ -46,7 +46,7 @@ class ClaudeCodeReader:
             for line in value["loglines"]:
                 self.add_value(number, line)
         elif isinstance(value, dict):
-            self._read_line_or_wait_for_session_id(_convert_stream_line(value))
+            self._read_or_buffer_line_until_session_id(_convert_stream_line(value))
         else:
             text = json.dumps(value, ensure_ascii=False)
             self._context.report.add_damaged_place(self._path, number, "it is no line of Claude Code", text)
@@ -61,7 +61,7 @@ class ClaudeCodeReader:
             return {}
         return description if isinstance(description, dict) else {}
 
-    def _read_line_or_wait_for_session_id(self, line: Line) -> None:
+    def _read_or_buffer_line_until_session_id(self, line: Line) -> None:
         """Read a line; the first ones wait until one of them names the session."""
         if not self._session_id and not isinstance(line.get("sessionId"), str) and len(self._waiting) < _FLUSH_LINES:
             self._waiting.append(line)
@@ -70,13 +70,13 @@ class ClaudeCodeReader:
         waiting, self._waiting = self._waiting, []
         for each in (*waiting, line):
             self._lines += 1
-            self._get_or_start_conversation(self._note_and_get_conversation_name(each)).add_line(each)
+            self._get_or_start_conversation(self._note_and_get_subagent_name_or_empty(each)).add_line(each)
             self._note_call_that_started_subagent(each)
         if self._lines % _FLUSH_LINES == 0 and len(self._conversations) > 1:
             for conversation in self._conversations.values():
                 conversation.write_complete_messages()
 
-    def _note_and_get_conversation_name(self, line: Line) -> str:
+    def _note_and_get_subagent_name_or_empty(self, line: Line) -> str:
         """Return the name of the side conversation (subagent) of a line; empty for the main one.
 
         The name is noted for the lines that have this one as their parent.
@@ -146,7 +146,7 @@ class ClaudeCodeReader:
         if self._waiting:
             self._session_id = self._session_id or self._context.name
             line = self._waiting.pop()
-            self._read_line_or_wait_for_session_id(line)
+            self._read_or_buffer_line_until_session_id(line)
         for conversation in self._conversations.values():
             conversation.flush()
 
