@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from checkpoints.models import Message, Segment, Session
 
 
-def find_origin_segment_lengths(using: str, session: Session) -> dict[int, int]:
+def map_origin_segments_to_needed_lengths(using: str, session: Session) -> dict[int, int]:
     """Find the segments of other sessions that this one branches from, and the number of messages needed of each."""
     needed: dict[int, int] = {}
     segments = Segment.objects.using(using)

@@ -55,7 +55,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 def _lock_session_and_iterate_verified_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
     verification.lock_session_and_require_rows_complete(store.using, session)
-    segment_lengths = own_and_origin_segments.find_origin_segment_lengths(store.using, session)
+    segment_lengths = own_and_origin_segments.map_origin_segments_to_needed_lengths(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
         Segment: lambda: own_and_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths),

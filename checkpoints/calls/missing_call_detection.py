@@ -174,11 +174,11 @@ def require_no_row_missing_and_list_wanted_rows(
 
 
 def _verify_calls_and_list_live_ones(using: str, session_pk: int, keys: SealKeys, key: str | None) -> list[ToolCall]:
-    def is_wanted(call: ToolCall) -> bool:
+    def is_live_call_with_key(call: ToolCall) -> bool:
         return call.idempotency_key == key and call.status in LIVE_CALL_STATUSES
 
     calls = ToolCall.objects.using(using).filter(session=session_pk)
-    return require_no_row_missing_and_list_wanted_rows(calls, session_pk, keys, is_wanted)
+    return require_no_row_missing_and_list_wanted_rows(calls, session_pk, keys, is_live_call_with_key)
 
 
 def verify_other_session_and_list_live_calls(using: str, session_pk: int, key: str | None = None) -> list[ToolCall]:

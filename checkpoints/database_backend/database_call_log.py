@@ -72,7 +72,9 @@ class DatabaseCallLog:
                 lambda: look_up_and_lock_rows.flush_and_require_owned_session(store, self.session_id)
             )
             try:
-                intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))
+                intent: CallIntent = yield Transact(
+                    lambda: _assign_operation_key_and_build_intent(store, owned_session, request)
+                )
             except (InvalidArguments, NotRepresentable, TooLarge) as error:
                 return ToolResult(request.call_id, str(error), is_error=True)
             issued_call: IssuedCall | ToolCall = yield from issue_call_or_find_answer_flow(
@@ -127,7 +129,9 @@ class DatabaseExecution:
             self.owned_session.operations.release_pairing(self.request.call_fingerprint, self.request.call_id)
 
 
-def _build_request_intent(store: Store, owned_session: OwnedSession, request: DispatchRequest) -> CallIntent:
+def _assign_operation_key_and_build_intent(
+    store: Store, owned_session: OwnedSession, request: DispatchRequest
+) -> CallIntent:
     tool, step, call_id = request.tool, request.step, request.call_id
     if step is None:
         open_call = owned_session.open_calls.get(call_id)

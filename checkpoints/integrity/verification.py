@@ -444,26 +444,28 @@ def _find_call_digest_mismatch(values: Sequence[Any]) -> str | None:
 
 
 def _iterate_rows_of_groups_in_batches(
-    rows: models.QuerySet[Any, tuple[Any, ...]], group: str, groups: Sequence[int], by: str
+    rows: models.QuerySet[Any, tuple[Any, ...]], group_field: str, group_values: Sequence[int], order_field: str
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Iterate over the rows of groups, in the order of the groups and of `by`, at most `BATCH_SIZE` of them at once.
+    """Iterate over the rows of groups, in their order and in that of `order_field`, at most `BATCH_SIZE` at once.
 
     Args:
-        rows: Tuples, of which the first value is the group, and the second one is `by`.
-        group: Name of the column with the group.
-        groups: The groups, ascending.
-        by: Name of a column that is unique in a group.
+        rows: Tuples, of which the first value is that of `group_field`, and the second one is that of `order_field`.
+        group_field: Name of the field that rows of one group have in common.
+        group_values: Values of that field, ascending.
+        order_field: Name of a field that is unique in a group.
     """
-    for start in range(0, len(groups), _GROUPS_PER_STATEMENT):
-        part = groups[start : start + _GROUPS_PER_STATEMENT]
-        wanted = models.Q((f"{group}__in", part))
-        while batch := list(rows.filter(wanted).order_by(group, by)[:BATCH_SIZE]):
+    for start in range(0, len(group_values), _GROUPS_PER_STATEMENT):
+        part = group_values[start : start + _GROUPS_PER_STATEMENT]
+        wanted = models.Q((f"{group_field}__in", part))
+        while batch := list(rows.filter(wanted).order_by(group_field, order_field)[:BATCH_SIZE]):
             yield batch
             if len(batch) < BATCH_SIZE:
                 break
             last_group, last, *_ = batch[-1]
             later = part[bisect_right(part, last_group) :]
-            wanted = models.Q((group, last_group), (f"{by}__gt", last)) | models.Q((f"{group}__in", later))
+            wanted = models.Q((group_field, last_group), (f"{order_field}__gt", last)) | models.Q(
+                (f"{group_field}__in", later)
+            )
 
 
 def _find_seal_problem_of_columns(

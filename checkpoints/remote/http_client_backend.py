@@ -31,7 +31,7 @@ from checkpoints.remote.ask_verify_hook_and_report_answer import ask_verify_hook
 from checkpoints.remote.remote_call_log import RemoteCallLog
 from checkpoints.remote.remote_client_state import RemoteClientState, build_transcript_head
 from checkpoints.remote.remote_workflow_step_log import RemoteStepLog
-from checkpoints.remote.single_request_operations import SingleRequests, parse_amount
+from checkpoints.remote.single_request_operations import SingleRequests, parse_decimal_if_text
 from checkpoints.remote.transport import escape_identifier
 from checkpoints.resume.decision_wait_warning import log_wait_for_decisions
 from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
@@ -197,7 +197,7 @@ class RemoteBackend(SingleRequests):
                 seconds = POLL_SECONDS if left is None else min(POLL_SECONDS, max(1, round(left)))
                 answer = yield Transact(partial(self._send_gate_long_poll_request, held, seconds))
         except BaseException:
-            yield Transact(partial(self._try_release_session, session_id))
+            yield Transact(partial(self._release_or_forget_session, session_id))
             raise
         return answer
 
@@ -225,7 +225,7 @@ class RemoteBackend(SingleRequests):
             is_asked = True
         return is_asked
 
-    def _try_release_session(self, session_id: str) -> None:
+    def _release_or_forget_session(self, session_id: str) -> None:
         try:
             self.release_session(session_id)
         except CheckpointsError:
@@ -252,7 +252,7 @@ class RemoteBackend(SingleRequests):
             run=run,
             transcript=transcript,
             plan=point["plan"],
-            budget_spent_usd=parse_amount(point["budget_spent_usd"]),
+            budget_spent_usd=parse_decimal_if_text(point["budget_spent_usd"]),
             usage=point["usage"],
             version=point["version"],
             pending_response=point["pending_response"],

@@ -158,7 +158,7 @@ class RemoteClientState(ClientState):
                 )
                 self._heart.start()
 
-    def renew_leases(self) -> bool:
+    def renew_leases_and_forget_lost_sessions(self) -> bool:
         """Renew the leases of the sessions. Returns whether all are renewed that are not lost."""
         are_renewed = True
         for owned_session in self.list_owned_sessions():
@@ -194,7 +194,7 @@ def _run_heartbeat_thread(reference: weakref.ref[RemoteClientState], ended: thre
             if not store.list_owned_sessions():
                 store._heart = None
                 return
-        pause = LEASE_SECONDS / BEATS_PER_LEASE if store.renew_leases() else _REPEAT_SECONDS
+        pause = LEASE_SECONDS / BEATS_PER_LEASE if store.renew_leases_and_forget_lost_sessions() else _REPEAT_SECONDS
         del store
 
 

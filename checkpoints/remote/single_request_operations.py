@@ -305,10 +305,10 @@ def _validate_version_number(version: object) -> int:
 
 
 def _copy_version_with_parsed_budget(loaded: dict[str, Any]) -> dict[str, Any]:
-    return {**loaded, "budget_spent_usd": parse_amount(loaded["budget_spent_usd"])}
+    return {**loaded, "budget_spent_usd": parse_decimal_if_text(loaded["budget_spent_usd"])}
 
 
-def parse_amount(value: float | str) -> float | Decimal:
+def parse_decimal_if_text(value: float | str) -> float | Decimal:
     """Read an amount of money: text is an exact decimal number."""
     return Decimal(value) if isinstance(value, str) else value
 

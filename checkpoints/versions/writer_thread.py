@@ -78,8 +78,8 @@ class BackgroundWriter:
         with self._changed:
             while True:
                 self._require_not_closed()
-                line = self._get_or_create_session_queue(request.session_id)
-                self._raise_stored_error_if_any(request.session_id)
+                line = self._get_or_create_queue_and_drop_unused(request.session_id)
+                self._raise_stored_error_and_drop_failed_queue(request.session_id)
                 replaced_entry = self._find_replaceable_entry(line, request)
                 if replaced_entry is not None or self._count_entries() < self.queue:
                     return self._append_or_replace_queue_entry(line, request, replaced_entry)
@@ -99,7 +99,7 @@ class BackgroundWriter:
             is_current = line.entries or line.version == owned_session.head.version
             return (line.newest, line.state) if is_current else None
 
-    def _get_or_create_session_queue(self, session_id: str) -> SessionQueue:
+    def _get_or_create_queue_and_drop_unused(self, session_id: str) -> SessionQueue:
         if session_id not in self._lines:
             unused_keys = [
                 key
@@ -166,7 +166,7 @@ class BackgroundWriter:
                 if not self._changed.wait(deadline - time.monotonic()) or time.monotonic() >= deadline:
                     break
             for key in lines:
-                self._raise_stored_error_if_any(key)
+                self._raise_stored_error_and_drop_failed_queue(key)
             if unsaved := self._list_unsaved_entries(session_id):
                 raise NotDurable(unsaved, self._describe_last_error(lines.values()))
 
@@ -196,7 +196,7 @@ class BackgroundWriter:
             self._lines[session_id].turns = 0
         self._changed.notify_all()
 
-    def _raise_stored_error_if_any(self, session_id: str) -> None:
+    def _raise_stored_error_and_drop_failed_queue(self, session_id: str) -> None:
         """Raise the error of the background thread for a session, once."""
         line = self._lines.get(session_id)
         if line is None:  # another thread has raised the error

@@ -50,7 +50,7 @@ def _generate_records_by_kind(session: Session) -> Iterator[Record]:
     yield _build_session_record(session)
     of_session = {"session": session.pk}
     yield from _iterate_records_of_rows(Run.objects.filter(**of_session), "number", _build_run_record)
-    borrowed_segments = own_and_origin_segments.find_origin_segment_lengths(DEFAULT_DB_ALIAS, session)
+    borrowed_segments = own_and_origin_segments.map_origin_segments_to_needed_lengths(DEFAULT_DB_ALIAS, session)
     for segment in own_and_origin_segments.select_own_and_origin_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
         yield _build_segment_record(segment, session)
         messages = own_and_origin_segments.select_needed_messages_of_segment(
