@@ -300,7 +300,7 @@ def _build_session_path(session_id: str) -> str:
 
 def _validate_version_number(version: object) -> int:
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise InvalidInput(f"version is {version!r}; it has to be a whole number from 1.")
+        raise InvalidInput(f"version is {version!r}; it has to be a whole number, 0 or more.")
     return version
 
 
