@@ -350,7 +350,9 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
     if audit_filter.actor:
         matching_events = matching_events.filter(actor=audit_filter.actor.replace("\0", ""))
     if audit_filter.session:
-        matching_events = matching_events.filter(_build_session_condition(workspace_pk, audit_filter.session))
+        matching_events = matching_events.filter(
+            _build_condition_of_session_id_or_prefix(workspace_pk, audit_filter.session)
+        )
     if audit_filter.times.since is not None:
         matching_events = matching_events.filter(created_at__gte=audit_filter.times.since)
     if audit_filter.times.until is not None:
@@ -358,7 +360,7 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
     return matching_events
 
 
-def _build_session_condition(workspace_pk: int, session_id: str) -> Q:
+def _build_condition_of_session_id_or_prefix(workspace_pk: int, session_id: str) -> Q:
     """Select the entries of the session with an id; if there is none, those of the session with that number in
     addresses; without one, those of all whose ids begin so."""
     beginning = session_id.replace("\0", "")

@@ -229,14 +229,14 @@ def _write_batch_to_index_and_sums(kind: Kind, batch: _IndexBatch, texts: list[I
     Passage.objects.filter(kind=kind, source__in=batch.changed).delete()
     texts = index_writer.lock_sources_and_keep_existing_texts(kind, texts)
     if kind == Kind.CALL:
-        texts = _open_texts_of_calls_changed_since_load(texts)
+        texts = _mark_texts_of_changed_calls_open(texts)
     elif kind == Kind.DECISION:
         call_and_decision_sums.add_tallies_to_hour_and_day_sums(reopen_indexed_calls_of_withdrawn_decisions(batch.keys))
     index_writer.index_texts(kind, texts)
     call_and_decision_sums.add_tallies_to_hour_and_day_sums(text.tally for text in texts if text.tally)
 
 
-def _open_texts_of_calls_changed_since_load(texts: list[IndexedText]) -> list[IndexedText]:
+def _mark_texts_of_changed_calls_open(texts: list[IndexedText]) -> list[IndexedText]:
     """Return the texts of calls; one that has changed since it was loaded is open, so that it is indexed again."""
     revisions = dict(ToolCall.objects.filter(pk__in=[text.source for text in texts]).values_list("pk", "revision"))
     return [text if revisions[text.source] == text.revision else replace(text, open=True, tally=None) for text in texts]

@@ -226,11 +226,11 @@ def _find_row_time(row: Message | ToolCall | Decision | None) -> datetime | None
 
 
 def _load_source_rows(
-    rows: Callable[[list[int]], QuerySet[Row]], passages: Iterable[Passage], kind: Kind
+    query_rows: Callable[[list[int]], QuerySet[Row]], passages: Iterable[Passage], kind: Kind
 ) -> dict[int, Row]:
     """Load the source rows of the passages of one kind by key."""
     sources = [passage.source for passage in passages if passage.kind == kind]
-    return {row.pk: row for row in rows(sources)} if sources else {}
+    return {row.pk: row for row in query_rows(sources)} if sources else {}
 
 
 def _query_messages(pks: list[int]) -> QuerySet[Message]:
