@@ -58,5 +58,5 @@ def _get_effective_arguments(card: CallCard) -> object:
     )
 
 
-def mask_and_format_call_for_clipboard(wanted: str, card: CallCard) -> str:
-    return mask_and_format_call_arguments(card) if wanted == "arguments" else mask_and_format_call_json(card)
+def mask_and_format_call_for_clipboard(part_name: str, card: CallCard) -> str:
+    return mask_and_format_call_arguments(card) if part_name == "arguments" else mask_and_format_call_json(card)

@@ -55,48 +55,48 @@ _TOLD_BY: Final = {
 }
 
 
-def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
+def parse_session_filter(workspace: int, query: QueryDict) -> SessionFilter:
     """Parse all filters of the session list except the search words.
 
     Invalid values are ignored, and `describe_invalid_filters_by_parameter` says so. The time range filters by start if
     the list is sorted by start, else by activity. With `interrupted`, `lost` or `decided`, the activity is an
     interrupted call, a lost run, or a decision of a person.
     """
-    status, sort = asked.get("status", ""), parse_sort(asked)
-    times, by_start = TimeRange.parse_query(asked), sort.is_by_start
+    status, sort = query.get("status", ""), parse_sort(query)
+    times, by_start = TimeRange.parse_query(query), sort.is_by_start
     activity_times = TimeRange() if by_start else times
-    traits = _parse_trait_parameters(asked)
-    if asked.get("interrupted") and not activity_times:
+    traits = _parse_trait_parameters(query)
+    if query.get("interrupted") and not activity_times:
         traits.append((Trait.INTERRUPTED, ""))
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in traits]
-    if (known := asked.get("models", "")) in KNOWN_MODELS:
+    if (known := query.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_unknown_or_several_models_condition(workspace, known))
-    conditions += _build_decision_lost_run_and_activity_conditions(workspace, asked, activity_times)
+    conditions += _build_decision_lost_run_and_activity_conditions(workspace, query, activity_times)
     if by_start and times:
         # The start of a session from a transcript without times is unknown.
         conditions.append(Q(has_times=True))
     return SessionFilter(
         display_status=DisplayStatus(status) if status in DisplayStatus.values else None,
-        agent=read_and_decrypt_text_parameter(asked, "agent"),
+        agent=read_and_decrypt_text_parameter(query, "agent"),
         since=times.since if by_start else None,
         until=times.until if by_start else None,
-        least=_parse_amount(asked.get("least", "")),
-        most=_parse_amount(asked.get("most", "")),
+        least=_parse_amount(query.get("least", "")),
+        most=_parse_amount(query.get("most", "")),
         among=tuple(conditions),
         keys=_query_sessions_with_trait(workspace, *traits[0]) if len(traits) == len(conditions) == 1 else None,
         sort=sort,
     )
 
 
-def parse_sort(asked: QueryDict) -> Sort:
+def parse_sort(query: QueryDict) -> Sort:
     """Parse the order of the session list; by the newest activity if it is absent or invalid."""
-    sort = asked.get("sort", "")
+    sort = query.get("sort", "")
     return Sort(sort) if sort in Sort.values else Sort.UPDATED
 
 
-def parse_search_order(asked: QueryDict) -> SearchOrder:
+def parse_search_order(query: QueryDict) -> SearchOrder:
     """Parse the order of search results; by the newest match if it is absent or invalid."""
-    sort = asked.get("sort", "")
+    sort = query.get("sort", "")
     if sort == BEST_MATCH:
         return BEST_MATCH
     return Sort(sort) if sort in Sort.values else ""
@@ -108,14 +108,14 @@ def list_search_order_choices() -> list[tuple[str, str]]:
     return by_match + [(sort.value, str(sort.label)) for sort in Sort]
 
 
-def count_given_filters(asked: QueryDict) -> int:
+def count_given_filters(query: QueryDict) -> int:
     """Count the filters of the session list that have a value; a range counts once."""
     single = ("status", "agent", *_TRAITS, "models", "interrupted", "lost", "decided")
     ranges = (("first", "last"), ("least", "most"))
-    return sum(any(asked.get(name, "").strip() for name in names) for names in (*((name,) for name in single), *ranges))
+    return sum(any(query.get(name, "").strip() for name in names) for names in (*((name,) for name in single), *ranges))
 
 
-def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
+def describe_invalid_filters_by_parameter(query: QueryDict) -> dict[str, str]:
     """Describe for each parameter with an invalid value what is wrong with it. Such a parameter filters nothing."""
     no_amount = gettext("“%(value)s” is not an amount, so it does not filter. Enter dollars such as 1.50.")
     checks: dict[str, tuple[Callable[[str], bool], str]] = {
@@ -134,8 +134,8 @@ def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
         "least": (lambda text: _parse_amount(text) is not None, no_amount),
         "most": (lambda text: _parse_amount(text) is not None, no_amount),
     }
-    texts = {name: asked.get(name, "").replace("\0", "").strip() for name in checks}
-    bounds = TimeRange.parse_query(asked).describe_invalid_bounds_by_parameter(asked)
+    texts = {name: query.get(name, "").replace("\0", "").strip() for name in checks}
+    bounds = TimeRange.parse_query(query).describe_invalid_bounds_by_parameter(query)
     return bounds | {
         name: sentence % {"value": texts[name][:LONGEST]}
         for name, (is_valid, sentence) in checks.items()
@@ -143,9 +143,9 @@ def describe_invalid_filters_by_parameter(asked: QueryDict) -> dict[str, str]:
     }
 
 
-def read_name_filters(asked: QueryDict) -> dict[str, str]:
+def read_name_filters(query: QueryDict) -> dict[str, str]:
     """Read the filters of the session list by whole names, by parameter."""
-    return {name: read_and_decrypt_text_parameter(asked, name) for name in ("agent", *_TRAITS)}
+    return {name: read_and_decrypt_text_parameter(query, name) for name in ("agent", *_TRAITS)}
 
 
 def map_suggestions_to_parameters(suggested: Mapping[str, Iterable[str]]) -> dict[str, Iterable[str]]:
@@ -153,29 +153,29 @@ def map_suggestions_to_parameters(suggested: Mapping[str, Iterable[str]]) -> dic
     return {name: suggested.get(trait, ()) for name, trait in _TRAITS.items()}
 
 
-def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
+def get_required_index_kinds(query: QueryDict) -> set[Kind]:
     """Return the kinds of text that must be indexed completely for the list to be complete."""
-    has_activity_time = not parse_sort(asked).is_by_start and bool(TimeRange.parse_query(asked))
-    if has_activity_time and not (asked.get("interrupted") or asked.get("lost")):
+    has_activity_time = not parse_sort(query).is_by_start and bool(TimeRange.parse_query(query))
+    if has_activity_time and not (query.get("interrupted") or query.get("lost")):
         return set(Kind)
-    traits = {trait for trait, _value in _parse_trait_parameters(asked)}
-    traits |= {Trait.INTERRUPTED} if asked.get("interrupted") and not has_activity_time else set()
-    traits |= {Trait.DECIDED_BY} if asked.get("decided") else set()
-    told_by_messages = {Kind.MESSAGE} if asked.get("models") in KNOWN_MODELS else set()
+    traits = {trait for trait, _value in _parse_trait_parameters(query)}
+    traits |= {Trait.INTERRUPTED} if query.get("interrupted") and not has_activity_time else set()
+    traits |= {Trait.DECIDED_BY} if query.get("decided") else set()
+    told_by_messages = {Kind.MESSAGE} if query.get("models") in KNOWN_MODELS else set()
     return told_by_messages | {_TOLD_BY[trait] for trait in traits}
 
 
-def find_session_pks_matching_words(workspace: int, asked: QueryDict) -> frozenset[int] | None:
+def find_session_pks_matching_words(workspace: int, query: QueryDict) -> frozenset[int] | None:
     """Return the keys of all sessions that match the search words; None if there are none.
 
     For exports of all matches: the number of keys may exceed the parameter limit of one statement.
     """
-    query = SearchQuery.parse(read_and_decrypt_text_parameter(asked, "q"))
-    return frozenset(passage_search.list_session_pks_matching_every_term(workspace, query)) if query else None
+    words = SearchQuery.parse(read_and_decrypt_text_parameter(query, "q"))
+    return frozenset(passage_search.list_session_pks_matching_every_term(workspace, words)) if words else None
 
 
-def read_and_decrypt_text_parameter(asked: QueryDict, name: str) -> str:
-    return decrypt_name_if_encrypted(asked.get(name, "").replace("\0", "").strip())[:LONGEST]
+def read_and_decrypt_text_parameter(query: QueryDict, name: str) -> str:
+    return decrypt_name_if_encrypted(query.get(name, "").replace("\0", "").strip())[:LONGEST]
 
 
 def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
@@ -186,19 +186,19 @@ def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
     ]
 
 
-def _build_decision_lost_run_and_activity_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
+def _build_decision_lost_run_and_activity_conditions(workspace: int, query: QueryDict, times: TimeRange) -> list[Q]:
     """Build the conditions for decisions of people, lost runs, and interrupted calls or activity in a bounded time."""
     conditions: list[Q] = []
-    if asked.get("interrupted") and times:
+    if query.get("interrupted") and times:
         conditions.append(Q(pk__in=_query_session_keys_with_call_ever_interrupted(workspace, times)))
-    elif times and not asked.get("lost"):
+    elif times and not query.get("lost"):
         conditions.append(
             Q(pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until))
         )
-    if asked.get("lost"):
+    if query.get("lost"):
         lost_runs = Run.objects.filter(status=RunStatus.LOST)
         conditions.append(Q(pk__in=_filter_by_time(lost_runs, "ended_at", times).values("session")))
-    if asked.get("decided"):
+    if query.get("decided"):
         conditions.append(_build_decided_by_person_condition(workspace, times))
     return conditions
 

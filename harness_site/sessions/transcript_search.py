@@ -66,10 +66,12 @@ class TranscriptSearchResult:
         return LIMIT
 
 
-def find_nearest_transcript_hits(at: TranscriptVersion, query: SearchQuery, here: int) -> TranscriptSearchResult:
+def find_nearest_transcript_hits(
+    transcript: TranscriptVersion, query: SearchQuery, here: int
+) -> TranscriptSearchResult:
     """Find the hits nearest to the position `here`."""
-    before = list(islice(_iterate_hit_positions(at, query, start=here, back=True), LIMIT + 1))
-    after = list(islice(_iterate_hit_positions(at, query, start=here - 1), LIMIT + 2))
+    before = list(islice(_iterate_hit_positions(transcript, query, start=here, back=True), LIMIT + 1))
+    after = list(islice(_iterate_hit_positions(transcript, query, start=here - 1), LIMIT + 2))
     is_hit = bool(after) and after[0] == here
     after = after[1:] if is_hit else after
     return TranscriptSearchResult(
@@ -83,15 +85,15 @@ def find_nearest_transcript_hits(at: TranscriptVersion, query: SearchQuery, here
     )
 
 
-def find_first_hit_position(at: TranscriptVersion, query: SearchQuery) -> int | None:
-    return next(_iterate_hit_positions(at, query, start=-1), None)
+def find_first_hit_position(transcript: TranscriptVersion, query: SearchQuery) -> int | None:
+    return next(_iterate_hit_positions(transcript, query, start=-1), None)
 
 
 def _iterate_hit_positions(
-    at: TranscriptVersion, query: SearchQuery, *, start: int, back: bool = False
+    transcript: TranscriptVersion, query: SearchQuery, *, start: int, back: bool = False
 ) -> Iterator[int]:
     for position, body in find_words_errors_and_decisions.iterate_messages_with_all_words(
-        at, query.words, beyond=start, back=back
+        transcript, query.words, beyond=start, back=back
     ):
         parts = parse_message_parts.parse_message_parts(body)
         with mask_values_of_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):

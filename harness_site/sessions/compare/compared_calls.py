@@ -43,27 +43,27 @@ class ComparedCall:
 class ComparedCalls:
     """The calls of a comparison, with the results that its lines display and the calls of the log between versions."""
 
-    def __init__(self, found: Comparison) -> None:
-        self._records = (*found.calls_a.first, *found.calls.first)
+    def __init__(self, comparison: Comparison) -> None:
+        self._records = (*comparison.calls_a.first, *comparison.calls.first)
         self._results: dict[int, ResultPart] = {}
         self._tools: dict[int, str] = {}
         self._shown_with_result: set[int] = set()
         self._results_in_calls: set[int] = set()
-        self._record_results_displayed_in_calls(found.lines)
+        self._record_results_displayed_in_calls(comparison.lines)
         self.displayed_lines: list[Line] = []
         self._positions_in_line: dict[int, list[int]] = {}
-        for line in found.lines:
+        for line in comparison.lines:
             if not self._has_only_results_displayed_in_calls(line):
                 self.displayed_lines.append(line)
             elif isinstance(line, Same):
                 shown_in = self._positions_in_line.setdefault(id(self.displayed_lines[-1]), [])
                 shown_in.append(line.message.position)
         self._messages = (
-            list(_iterate_old_sides_of_changed_messages(found.lines)),
-            list(_iterate_messages_of_newer_version(found.lines)),
+            list(_iterate_old_sides_of_changed_messages(comparison.lines)),
+            list(_iterate_messages_of_newer_version(comparison.lines)),
         )
         for messages in self._messages:
-            self._add_results([*found.preceding, *messages])
+            self._add_results([*comparison.preceding, *messages])
 
     def build_compared_call(self, call: CallPart) -> ComparedCall:
         """Find what is known about a call, which has to be an object of one of the lines."""

@@ -200,7 +200,7 @@ def get_newest_transcript_version(session: Session) -> TranscriptVersion:
 
 
 def find_transcript_version(session: Session, version: int | None = None) -> TranscriptVersion | None:
-    """Return the place of a version, the newest by default; None if the version does not exist.
+    """Return the transcript of a version, the newest by default; None if the version does not exist.
 
     Raises `IntegrityError` for a version that was altered.
     """
@@ -221,7 +221,7 @@ def count_messages_opened_at_once(count: int) -> int:
 
 def load_conversation_window(
     session: Session,
-    at: TranscriptVersion,
+    transcript: TranscriptVersion,
     *,
     first: int | None = None,
     upto: int | None = None,
@@ -236,18 +236,20 @@ def load_conversation_window(
     `with_version_tokens`, one more query loads the tokens of versions whose messages state none.
     """
     if upto is None:
-        end = at.length if within is None else min(within, at.length)
+        end = transcript.length if within is None else min(within, transcript.length)
         upto = end if first is None else first + count_messages_opened_at_once(end - first)
-    upto = max(0, min(upto, at.length))
+    upto = max(0, min(upto, transcript.length))
     if first is None:
         first = upto - WINDOW if upto - WINDOW > _FEW else 0
-    lead, messages = _load_widened_window_and_message_before(at, first, upto)
+    message_before, messages = _load_widened_window_and_message_before(transcript, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
-    builder = _ConversationBuilder(session, at, messages, lead, ends=upto == at.length, newest_run=newest_run)
+    builder = _ConversationBuilder(
+        session, transcript, messages, message_before, ends=upto == transcript.length, newest_run=newest_run
+    )
     items = builder.build_items()
     if with_version_tokens and session.total_tokens:
-        items = _add_tokens_of_versions(session, items, ends=upto == at.length)
-    return Conversation(at, first, upto, items)
+        items = _add_tokens_of_versions(session, items, ends=upto == transcript.length)
+    return Conversation(transcript, first, upto, items)
 
 
 def _add_tokens_of_versions(session: Session, items: Sequence[Item], *, ends: bool) -> tuple[Item, ...]:
@@ -278,7 +280,7 @@ def load_prompt_if_before_window(session: Session, window: Conversation, positio
 
 
 def find_newest_transcript_version_upto_step(session: Session, step: int) -> TranscriptVersion | None:
-    """Return the place of the newest version up to `step`, where a call was issued; None if there is none.
+    """Return the transcript of the newest version up to `step`, where a call was issued; None if there is none.
 
     Raises `IntegrityError` for a version that was altered.
     """
@@ -286,11 +288,13 @@ def find_newest_transcript_version_upto_step(session: Session, step: int) -> Tra
     return None if found is None else _build_transcript_version(found)
 
 
-def iterate_conversation_windows(session: Session, at: TranscriptVersion, *, size: int = 100) -> Iterator[Conversation]:
+def iterate_conversation_windows(
+    session: Session, transcript: TranscriptVersion, *, size: int = 100
+) -> Iterator[Conversation]:
     """Yield a version from start to end in windows of `size` messages, or fewer if the messages are large."""
     first, width = 0, size
-    while not first or first < at.length:
-        window = load_conversation_window(session, at, first=first, upto=first + width)
+    while not first or first < transcript.length:
+        window = load_conversation_window(session, transcript, first=first, upto=first + width)
         if window.first > first and width > 1:
             width //= 2
             continue
@@ -305,16 +309,16 @@ def _get_item_position_or_infinity(item: Item) -> float:
 
 
 def _load_widened_window_and_message_before(
-    at: TranscriptVersion, first: int, upto: int
+    transcript: TranscriptVersion, first: int, upto: int
 ) -> tuple[StoredMessage | None, list[StoredMessage]]:
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
-    if at.segment_id is None or first >= upto:
+    if transcript.segment_id is None or first >= upto:
         return None, []
     stored = message_windows.load_message_window_or_raise_if_gap(
-        at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN)
+        transcript.segment_id, max(0, first - _MARGIN), min(transcript.length, upto + _MARGIN)
     )
     if stored[0].position > first:  # very large neighbours would displace the requested messages
-        stored = message_windows.load_message_window_or_raise_if_gap(at.segment_id, first, upto)
+        stored = message_windows.load_message_window_or_raise_if_gap(transcript.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _begins_with_tool_result(stored[start]):
         start -= 1
@@ -340,12 +344,12 @@ def _find_usage_object_of_message_or_empty(body: str) -> Mapping[str, Any]:
 
 
 def _list_first_messages_of_segments(
-    messages: Sequence[StoredMessage], lead: StoredMessage | None
+    messages: Sequence[StoredMessage], message_before: StoredMessage | None
 ) -> list[StoredMessage]:
     """List the messages that may be the first ones of their segments: those whose predecessor is in another one."""
     return [
         message
-        for before, message in pairwise([lead, *messages])
+        for before, message in pairwise([message_before, *messages])
         if message is not None and (before is None or before.segment_id != message.segment_id)
     ]
 
@@ -370,24 +374,25 @@ class _ConversationBuilder:
     def __init__(
         self,
         session: Session,
-        at: TranscriptVersion,
+        transcript: TranscriptVersion,
         messages: Sequence[StoredMessage],
-        lead: StoredMessage | None,
+        message_before: StoredMessage | None,
         *,
         ends: bool,
         newest_run: int | None,
     ) -> None:
-        self.session, self.messages, self.lead, self.newest_run = session, messages, lead, newest_run
+        self.session, self.newest_run = session, newest_run
+        self.messages, self.message_before = messages, message_before
         self.parts = [parse_message_parts.parse_message_parts(message.body) for message in messages]
-        self.newest_end = at.newest and ends
+        self.newest_end = transcript.newest and ends
         self.segments = message_origin_versions_and_runs.load_segments_of_messages(
-            _list_first_messages_of_segments(messages, lead)
+            _list_first_messages_of_segments(messages, message_before)
         )
         self.origins = message_origin_versions_and_runs.load_origins_by_position(
-            session.pk, [lead, *messages] if lead else messages
+            session.pk, [message_before, *messages] if message_before else messages
         )
         self.continued = self._find_keys_of_grown_messages()
-        self.log = self._load_logged_calls(at.version)
+        self.log = self._load_logged_calls(transcript.version)
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
         self.used: set[tuple[str, int]] = set()
@@ -396,7 +401,7 @@ class _ConversationBuilder:
 
     def build_items(self) -> tuple[Item, ...]:
         items: list[Item] = []
-        before = self.origins.get(self.lead.position) if self.lead else None
+        before = self.origins.get(self.message_before.position) if self.message_before else None
         run_number = before.run_number if before else None
         shown_at: datetime | None = None
         for index, message in enumerate(self.messages):
@@ -444,7 +449,7 @@ class _ConversationBuilder:
         )
 
     def _measure_time_taken_to_answer(self, index: int) -> timedelta | None:
-        before, message = self.messages[index - 1] if index else self.lead, self.messages[index]
+        before, message = self.messages[index - 1] if index else self.message_before, self.messages[index]
         if before is None or message.role.lower() not in AGENT_ROLES:
             return None
         return self._measure_time_within_run(before, message)

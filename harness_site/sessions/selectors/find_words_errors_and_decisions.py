@@ -71,7 +71,7 @@ class MessageTime:
 
 
 def iterate_messages_with_all_words(
-    at: TranscriptVersion, words: Iterable[str], *, beyond: int, back: bool = False
+    transcript: TranscriptVersion, words: Iterable[str], *, beyond: int, back: bool = False
 ) -> Iterator[tuple[int, str]]:
     """Yield position and body of the messages that contain all `words`, ignoring case, nearest first.
 
@@ -81,7 +81,7 @@ def iterate_messages_with_all_words(
     condition = reduce(and_, map(_build_word_condition, words))
     while True:
         rows = (
-            _query_messages_beyond(at, beyond, back=back)
+            _query_messages_beyond(transcript, beyond, back=back)
             .filter(condition)
             .values_list("position", "body")[:_CHUNK_SIZE]
         )
@@ -102,9 +102,11 @@ def build_body_contains_condition(part: str) -> Q:
     return Q(Contains(DecompressedText("body"), part))
 
 
-def find_first_message_since_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
+def find_first_message_since_time(
+    transcript: TranscriptVersion, *, since: datetime | None = None
+) -> MessageTime | None:
     """Find the first message, or the first one created at `since` or later; None if there is none."""
-    messages = query_version_messages(at)
+    messages = query_version_messages(transcript)
     if since is not None:
         messages = messages.filter(created_at__gte=since)
     row = messages.order_by("position").values_list("position", "created_at").first()
@@ -112,32 +114,32 @@ def find_first_message_since_time(at: TranscriptVersion, *, since: datetime | No
 
 
 def find_next_error_or_decision(
-    session: Session, at: TranscriptVersion, wanted: Landmark, *, beyond: int, back: bool = False
+    session: Session, transcript: TranscriptVersion, wanted: Landmark, *, beyond: int, back: bool = False
 ) -> LandmarkSpot | None:
     """Find the next error or decision behind position `beyond`, or with `back` the last one before it."""
     spots = [
         spot
         for spot in (
-            _find_next_error_result_if_wanted(at, wanted, beyond, back),
-            _find_next_failed_or_decided_call(session, at, wanted, beyond, back),
+            _find_next_error_result_if_wanted(transcript, wanted, beyond, back),
+            _find_next_failed_or_decided_call(session, transcript, wanted, beyond, back),
         )
         if spot
     ]
-    ending = at.length
+    ending = transcript.length
     order = sorted(spots, key=lambda spot: ending if spot.position is None else spot.position, reverse=back)
     return order[0] if order else None
 
 
-def may_have_errors(session: Session, at: TranscriptVersion) -> bool:
+def may_have_errors(session: Session, transcript: TranscriptVersion) -> bool:
     """Return whether `find_next_error_or_decision` finds an error anywhere.
 
     Also True for a transcript that is too long to be searched for each of its readers.
     """
-    if at.length > _MAX_MESSAGES_SEARCHED_FOR_ANY_ERROR:
+    if transcript.length > _MAX_MESSAGES_SEARCHED_FOR_ANY_ERROR:
         return True
     if ToolCall.objects.filter(_IS_ERROR, session=session).exists():
         return True
-    return query_version_messages(at).filter(build_body_contains_condition(_ERROR_FLAG_JSON)).exists()
+    return query_version_messages(transcript).filter(build_body_contains_condition(_ERROR_FLAG_JSON)).exists()
 
 
 def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot | None:
@@ -146,36 +148,36 @@ def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot 
     None if it is not saved yet, or if no message names the call. A newer version may have replaced the transcript.
     """
     for version in (None, step, step + 1):
-        at = conversation_window.find_transcript_version(session, version)
-        if at is None:
+        transcript = conversation_window.find_transcript_version(session, version)
+        if transcript is None:
             continue
-        lengths = _load_version_lengths(session, at)
-        position = _find_call_request_position(at, call_id, step, lengths)
+        lengths = _load_version_lengths(session, transcript)
+        position = _find_call_request_position(transcript, call_id, step, lengths)
         if position is not None:
             saved = (number for number, length in lengths if number >= step and length > position)
-            return CallSpot(position, next(saved, at.version), at.version)
+            return CallSpot(position, next(saved, transcript.version), transcript.version)
     return None
 
 
 def _find_next_error_result_if_wanted(
-    at: TranscriptVersion, landmark: Landmark, start: int, back: bool
+    transcript: TranscriptVersion, landmark: Landmark, start: int, back: bool
 ) -> LandmarkSpot | None:
     """Find the next result flagged as an error; it is displayed at the position of its call."""
     if landmark is not Landmark.ERROR:
         return None
     matches = (
-        _query_messages_beyond(at, start, back=back)
+        _query_messages_beyond(transcript, start, back=back)
         .filter(build_body_contains_condition(_ERROR_FLAG_JSON))
         .values_list("position", "body")
     )
     for position, body in matches[:_CHUNK_SIZE]:
-        place = _find_position_of_failed_call_or_its_result(at, position, body)
-        if place < start if back else place > start:
-            return LandmarkSpot(place)
+        shown_position = _find_position_of_failed_call_or_its_result(transcript, position, body)
+        if shown_position < start if back else shown_position > start:
+            return LandmarkSpot(shown_position)
     return None
 
 
-def _find_position_of_failed_call_or_its_result(at: TranscriptVersion, position: int, body: str) -> int:
+def _find_position_of_failed_call_or_its_result(transcript: TranscriptVersion, position: int, body: str) -> int:
     error_call_ids = [
         part.call_id
         for part in parse_message_parts.parse_message_parts(body)
@@ -184,7 +186,7 @@ def _find_position_of_failed_call_or_its_result(at: TranscriptVersion, position:
     conditions = [build_body_contains_condition(json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
     if not conditions:
         return position
-    messages = query_version_messages(at).filter(
+    messages = query_version_messages(transcript).filter(
         reduce(or_, conditions), position__gte=position - _MAX_RESULT_DISTANCE, position__lt=position
     )
     call_position = messages.order_by("-position").values_list("position", flat=True).first()
@@ -192,18 +194,18 @@ def _find_position_of_failed_call_or_its_result(at: TranscriptVersion, position:
 
 
 def _find_next_failed_or_decided_call(
-    session: Session, at: TranscriptVersion, landmark: Landmark, start: int, back: bool
+    session: Session, transcript: TranscriptVersion, landmark: Landmark, start: int, back: bool
 ) -> LandmarkSpot | None:
-    lengths = _load_version_lengths(session, at)
-    step_at_start = next((version for version, length in lengths if length > start), at.version + 1)
+    lengths = _load_version_lengths(session, transcript)
+    step_at_start = next((version for version, length in lengths if length > start), transcript.version + 1)
     calls = ToolCall.objects.filter(session=session)
     calls = calls.filter(_IS_ERROR) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
     calls = calls.filter(step__lte=step_at_start) if back else calls.filter(step__gte=step_at_start - 1)
     order = ("-step", "-pk") if back else ("step", "pk")
     for pk, call_id, step in calls.order_by(*order).values_list("pk", "call_id", "step").distinct()[:_MAX_CALLS]:
-        position = _find_call_request_position(at, call_id, step, lengths)
+        position = _find_call_request_position(transcript, call_id, step, lengths)
         if position is None:
-            if at.newest and not back and start < at.length:
+            if transcript.newest and not back and start < transcript.length:
                 return LandmarkSpot(None, pk)
         elif position < start if back else position > start:
             return LandmarkSpot(position, pk)
@@ -211,42 +213,42 @@ def _find_next_failed_or_decided_call(
 
 
 def _find_call_request_position(
-    at: TranscriptVersion, call_id: str, step: int, lengths: list[tuple[int, int]]
+    transcript: TranscriptVersion, call_id: str, step: int, lengths: list[tuple[int, int]]
 ) -> int | None:
     """Find the position of a call issued while `step` was the newest version.
 
     The message was saved with that version or with the next one.
     """
     first = max((length for version, length in lengths if version < step), default=0)
-    upto = min((length for version, length in lengths if version > step), default=at.length)
+    upto = min((length for version, length in lengths if version > step), default=transcript.length)
     call_id_json = json.dumps(call_id, ensure_ascii=False)
-    messages = query_version_messages(at).filter(
+    messages = query_version_messages(transcript).filter(
         build_body_contains_condition(call_id_json), position__gte=first, position__lt=upto
     )
     return messages.order_by("position").values_list("position", flat=True).first()
 
 
-def _load_version_lengths(session: Session, at: TranscriptVersion) -> list[tuple[int, int]]:
+def _load_version_lengths(session: Session, transcript: TranscriptVersion) -> list[tuple[int, int]]:
     """Load version and length of each version up to this one, oldest first."""
-    checkpoints = Checkpoint.objects.filter(session=session, version__lte=at.version).order_by("version")
+    checkpoints = Checkpoint.objects.filter(session=session, version__lte=transcript.version).order_by("version")
     return list(checkpoints.values_list("version", "length"))
 
 
-def _query_messages_beyond(at: TranscriptVersion, beyond: int, *, back: bool) -> QuerySet[Message]:
-    messages = query_version_messages(at)
+def _query_messages_beyond(transcript: TranscriptVersion, beyond: int, *, back: bool) -> QuerySet[Message]:
+    messages = query_version_messages(transcript)
     if back:
         return messages.filter(position__lt=beyond).order_by("-position")
     return messages.filter(position__gt=beyond).order_by("position")
 
 
-def verify_message_beginnings(at: TranscriptVersion, beginnings: Mapping[int, str]) -> None:
+def verify_message_beginnings(transcript: TranscriptVersion, beginnings: Mapping[int, str]) -> None:
     """Verify messages of a version, by position, of which `beginnings` of their bodies were read by themselves.
 
     Nothing if sealing is off. Raises `IntegrityError` naming a message that was altered.
     """
     if get_seal_keys() is None:
         return
-    messages, positions = query_version_messages(at), sorted(beginnings)
+    messages, positions = query_version_messages(transcript), sorted(beginnings)
     for start in range(0, len(positions), _CHUNK_SIZE):
         piece = positions[start : start + _CHUNK_SIZE]
         before = messages.filter(position__in=[position - 1 for position in piece])
@@ -258,7 +260,10 @@ def verify_message_beginnings(at: TranscriptVersion, beginnings: Mapping[int, st
                 raise IntegrityError(Message._meta.db_table, row, "it was changed while it was read")
 
 
-def query_version_messages(at: TranscriptVersion) -> QuerySet[Message]:
+def query_version_messages(transcript: TranscriptVersion) -> QuerySet[Message]:
     """Query the messages of a version."""
-    parts = [Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto) for part in at.segment_ranges]
+    parts = [
+        Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto)
+        for part in transcript.segment_ranges
+    ]
     return Message.objects.filter(reduce(or_, parts)) if parts else Message.objects.none()

@@ -110,7 +110,7 @@ def _build_next_cursor(search: OrderedSearch, place: str) -> OrderedSearchCursor
     return OrderedSearchCursor(place, total)
 
 
-def _select_matches(search: OrderedSearch) -> QuerySet[Passage] | None:
+def _select_matches_if_findable_by_index(search: OrderedSearch) -> QuerySet[Passage] | None:
     """Select the passages that match, by the index; None if that cannot find any of the terms among many texts."""
     passages = Passage.objects.filter(workspace=search.workspace)
     if search.sessions is not None:
@@ -122,7 +122,7 @@ def _select_matches(search: OrderedSearch) -> QuerySet[Passage] | None:
 
 def _build_match_condition(search: OrderedSearch) -> Q | None:
     """Build the condition of the sessions with a match: among their keys if they are few, else by their texts."""
-    matches = _select_matches(search)
+    matches = _select_matches_if_findable_by_index(search)
     if matches is None:
         return None
     keys = list(matches.values_list("session_id", flat=True)[: _MAX_SORTED_MATCHES + 1])
@@ -135,7 +135,7 @@ def _build_match_condition(search: OrderedSearch) -> Q | None:
 
 
 def _rank_sessions_if_few(search: OrderedSearch) -> list[int] | None:
-    matches = _select_matches(search)
+    matches = _select_matches_if_findable_by_index(search)
     if matches is None:
         return None
     columns = matches.values_list("session_id", "pk", "kind", "source")

@@ -12,30 +12,30 @@ from harness_site.sessions.selectors.conversation_window import CallCard, Conver
 _FIELD: Final = '"permission_mode":"'
 
 
-def load_changed_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
+def load_changed_permission_modes_by_position(window: Conversation) -> dict[int, str]:
     """Map the position of the first message of a window that has calls, and of each whose calls have another mode than
     those before, to the mode that held there, in two queries, and two more with sealing.
 
     Positions before the first named mode are left out. Raises `IntegrityError` for a message that was altered.
     """
     has_field = find_words_errors_and_decisions.build_body_contains_condition(_FIELD)
-    messages = find_words_errors_and_decisions.query_version_messages(shown.place).filter(has_field)
+    messages = find_words_errors_and_decisions.query_version_messages(window.place).filter(has_field)
     columns = messages.values_list("position", "body")
-    before = columns.filter(position__lt=shown.first).order_by("-position").first()
-    inside = list(columns.filter(position__gte=shown.first, position__lt=shown.upto).order_by("position"))
+    before = columns.filter(position__lt=window.first).order_by("-position").first()
+    inside = list(columns.filter(position__gte=window.first, position__lt=window.upto).order_by("position"))
     find_words_errors_and_decisions.verify_message_beginnings(
-        shown.place, dict([*inside, before] if before else inside)
+        window.place, dict([*inside, before] if before else inside)
     )
     changes = {position: mode for position, body in inside if (mode := _parse_permission_mode(body))}
     mode = _parse_permission_mode(before[1]) if before else ""
     with_calls = {
         item.position
-        for item in shown.items
+        for item in window.items
         if isinstance(item, MessageEntry) and any(isinstance(part, CallCard) for part in item.parts)
     }
     modes: dict[int, str] = {}
     previous = ""
-    for position in range(shown.first, shown.upto):
+    for position in range(window.first, window.upto):
         mode = changes.get(position, mode)
         if position in with_calls and mode != previous:
             modes[position] = previous = mode

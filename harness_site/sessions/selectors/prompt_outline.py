@@ -88,29 +88,31 @@ class _IsPromptRole(Func):
     output_field = BooleanField()
 
 
-def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutline:
+def load_prompt_outline(transcript: TranscriptVersion, *, around: int = 0) -> PromptOutline:
     """Load and verify the prompts of a version in order, those around a position if there are too many.
 
     Texts that programs wrote are no prompts. No message is sealed, which needs the whole messages.
 
     Args:
-        at: The version.
+        transcript: The version.
         around: The position of the message that is displayed.
 
     Raises:
         IntegrityError: A message was altered.
     """
-    messages = find_words_errors_and_decisions.query_version_messages(at).filter(_IsPromptRole("role"))
+    messages = find_words_errors_and_decisions.query_version_messages(transcript).filter(_IsPromptRole("role"))
     rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
-        prompts = _verify_and_build_prompts(at, rows, at.length)
+        prompts = _verify_and_build_prompts(transcript, rows, transcript.length)
         return PromptOutline(prompts, _find_first_prompt_or_command(prompts))
-    first = _find_first_prompt_or_command(_verify_and_build_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
+    first = _find_first_prompt_or_command(
+        _verify_and_build_prompts(transcript, rows[:_MAX_PROMPTS_READ], transcript.length)
+    )
     nearest = _query_message_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
     after = list(_query_message_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
-    end = after[_HALF][0] if len(after) > _HALF else at.length
-    prompts = _verify_and_build_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
+    end = after[_HALF][0] if len(after) > _HALF else transcript.length
+    prompts = _verify_and_build_prompts(transcript, [*reversed(before[:_HALF]), *after[:_HALF]], end)
     return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
 
 
@@ -123,10 +125,10 @@ def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -
     Raises:
         IntegrityError: A message or the newest of the versions was altered.
     """
-    place = conversation_window.find_transcript_version(session, rows[0].version.version) if rows else None
-    if place is None:
+    transcript = conversation_window.find_transcript_version(session, rows[0].version.version) if rows else None
+    if transcript is None:
         return {}
-    prompts = load_prompt_outline(place, around=place.length).prompts
+    prompts = load_prompt_outline(transcript, around=transcript.length).prompts
     found: dict[int, str] = {}
     last_positions: dict[int, range] = {}
     for row in rows:
@@ -139,7 +141,7 @@ def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -
             last_positions[row.version.version] = range(end - 1, max(first, end - _SUMMARISED_MESSAGES) - 1, -1)
         if row.removed:
             break
-    texts, calls = _load_texts_and_first_calls(place, list(chain.from_iterable(last_positions.values())))
+    texts, calls = _load_texts_and_first_calls(transcript, list(chain.from_iterable(last_positions.values())))
     orders = call_records.load_argument_orders(session.pk, {call.call_id for call in calls.values()})
     for version, positions in last_positions.items():
         text = next((texts[position] for position in positions if position in texts), None)
@@ -153,7 +155,7 @@ def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -
 
 
 def _load_texts_and_first_calls(
-    at: TranscriptVersion, positions: Sequence[int]
+    transcript: TranscriptVersion, positions: Sequence[int]
 ) -> tuple[dict[int, str], dict[int, CallPart]]:
     """Load and verify the beginnings of messages: their texts and their first calls, by position.
 
@@ -161,7 +163,7 @@ def _load_texts_and_first_calls(
     """
     if not positions:
         return {}, {}
-    messages = find_words_errors_and_decisions.query_version_messages(at).filter(position__in=positions)
+    messages = find_words_errors_and_decisions.query_version_messages(transcript).filter(position__in=positions)
     rows = list(_query_message_beginnings(messages.exclude(role__in=_RESULT_ROLES)))
     texts: dict[int, str] = {}
     calls: dict[int, CallPart] = {}
@@ -173,7 +175,7 @@ def _load_texts_and_first_calls(
             calls[position] = call
     used = texts.keys() | calls.keys()
     beginnings = {position: text for position, _moment, text, _size in rows if position in used}
-    find_words_errors_and_decisions.verify_message_beginnings(at, beginnings)
+    find_words_errors_and_decisions.verify_message_beginnings(transcript, beginnings)
     return texts, calls
 
 
@@ -182,7 +184,7 @@ def _parse_first_call_of_message(beginning: str, size: int) -> CallPart | None:
     return next((part for part in parts if isinstance(part, CallPart)), None)
 
 
-def _verify_and_build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
+def _verify_and_build_prompts(transcript: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
     """Build the prompts of rows in order; `end` is the position after the last message of the last one."""
     titles = {
         position: (moment, *title)
@@ -190,7 +192,7 @@ def _verify_and_build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: 
         if (title := _parse_prompt_title_and_is_command(text, size))[0]
     }
     beginnings = {position: text for position, _moment, text, _size in rows if position in titles}
-    find_words_errors_and_decisions.verify_message_beginnings(at, beginnings)
+    find_words_errors_and_decisions.verify_message_beginnings(transcript, beginnings)
     return tuple(
         Prompt(position, *titles[position], following - position) for position, following in pairwise([*titles, end])
     )

@@ -106,14 +106,16 @@ def list_status_and_duration_figures(first: SessionHead, second: SessionHead) ->
 
 
 @register.simple_tag
-def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
+def list_compared_figures(comparison: Comparison, two: bool) -> list[ComparedFigure]:
     """List the figures of a comparison, all in the same form; `two` if it is one of two sessions."""
-    a, b = found.a, found.b
+    a, b = comparison.a, comparison.b
     digits = session_formatting.count_common_decimal_places((a.cost, b.cost))
-    calls = _format_call_count(found.calls)
+    calls = _format_call_count(comparison.calls)
     return [
         ComparedFigure(
-            gettext("Messages"), _format_old_and_new_amount(a.length, b.length), _format_messages_change(found, two)
+            gettext("Messages"),
+            _format_old_and_new_amount(a.length, b.length),
+            _format_messages_change(comparison, two),
         ),
         _build_figure_of_two_amounts(
             gettext("Plan steps done"), a.plan.done_count if a.plan else 0, b.plan.done_count if b.plan else 0, two=two
@@ -122,8 +124,8 @@ def list_compared_figures(found: Comparison, two: bool) -> list[ComparedFigure]:
         else ComparedFigure(gettext("Plan steps done"), "–", gettext("no plan")),
         ComparedFigure(
             gettext("Logged calls"),
-            f"{_format_call_count(found.calls_a)} → {calls}",
-            gettext("since they diverged") if found.shared else gettext("up to these versions"),
+            f"{_format_call_count(comparison.calls_a)} → {calls}",
+            gettext("since they diverged") if comparison.shared else gettext("up to these versions"),
         )
         if two
         else ComparedFigure(gettext("Logged calls"), calls, gettext("between the two versions")),
@@ -168,25 +170,25 @@ def _format_call_count(calls: FirstCallsAndCount) -> str:
     return f"{session_formatting.format_count(calls.count)}{'+' if calls.uncounted else ''}"
 
 
-def _format_messages_change(found: Comparison, two: bool) -> str:
+def _format_messages_change(comparison: Comparison, two: bool) -> str:
     """Format what happened to the messages: +4 −1, 2 edited; of an incomplete comparison the change of their number.
 
     Those of `two` sessions are different, as nobody edited them.
     """
     added, removed = (
-        (found.added_count, found.removed_count)
-        if not found.rest_a + found.rest_b
-        else _compute_net_added_and_removed(found)
+        (comparison.added_count, comparison.removed_count)
+        if not comparison.rest_a + comparison.rest_b
+        else _compute_net_added_and_removed(comparison)
     )
     changes = [" ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number)]
     for number, sentence in (
         (
-            found.edited_count,
-            ngettext("%(number)s different", "%(number)s different", found.edited_count)
+            comparison.edited_count,
+            ngettext("%(number)s different", "%(number)s different", comparison.edited_count)
             if two
-            else ngettext("%(number)s edited", "%(number)s edited", found.edited_count),
+            else ngettext("%(number)s edited", "%(number)s edited", comparison.edited_count),
         ),
-        (found.moved_count, ngettext("%(number)s moved", "%(number)s moved", found.moved_count)),
+        (comparison.moved_count, ngettext("%(number)s moved", "%(number)s moved", comparison.moved_count)),
     ):
         changes.append(sentence % {"number": session_formatting.format_count(number)} if number else "")
     return ", ".join(filter(None, changes)) or _get_word_for_no_difference(two)

@@ -282,9 +282,9 @@ def list_argument_differences(card: CallCard) -> tuple[ValueDifference, ...]:
 
 
 @register.filter
-def parse_original_arguments(kept: Any) -> Any:
+def parse_original_arguments(stored: Any) -> Any:
     """Parse the stored JSON of the arguments before an edit."""
-    return formatting.parse_json_or_text(kept) if isinstance(kept, str) else kept
+    return formatting.parse_json_or_text(stored) if isinstance(stored, str) else stored
 
 
 @register.filter
@@ -317,22 +317,22 @@ def add_and_round(number: float, more: float) -> float:
 
 
 @register.filter
-def count_messages_after_window(shown: Conversation) -> int:
+def count_messages_after_window(window: Conversation) -> int:
     """Return the number of messages after a window."""
-    return shown.place.length - shown.upto
+    return window.place.length - window.upto
 
 
 @register.simple_tag
-def count_messages_folded_beside_windows(shown: Conversation, first_prompt: Conversation | None) -> int:
+def count_messages_folded_beside_windows(window: Conversation, first_prompt: Conversation | None) -> int:
     """Return the number of messages of a version that neither a window nor the one with the first prompt has."""
-    windows = [shown] if first_prompt is None else [shown, first_prompt]
-    return shown.place.length - sum(window.upto - window.first for window in windows)
+    windows = [window] if first_prompt is None else [window, first_prompt]
+    return window.place.length - sum(each.upto - each.first for each in windows)
 
 
 @register.filter
-def count_messages_between_window_and_position(shown: Conversation, position: int) -> int:
+def count_messages_between_window_and_position(window: Conversation, position: int) -> int:
     """Return the number of messages after a window and before a position."""
-    return position - shown.upto
+    return position - window.upto
 
 
 register.filter(count_messages_opened_at_once)

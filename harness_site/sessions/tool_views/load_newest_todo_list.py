@@ -85,22 +85,24 @@ def load_newest_todo_list(
     return None
 
 
-def find_newest_todo_list_in_transcript(at: TranscriptVersion) -> NewestTodoList | None:
+def find_newest_todo_list_in_transcript(transcript: TranscriptVersion) -> NewestTodoList | None:
     """Find the newest todo list among the newest `MAX_MESSAGES_SEARCHED` messages of a version.
 
     Calls of tools that only read, and of tools that the library does not run, are in the transcript alone. Messages of
     more than `MAX_MESSAGE_LENGTH` characters are left out. Raises `IntegrityError` for a message that was altered.
     """
-    if at.segment_id is None:
+    if transcript.segment_id is None:
         return None
     names = reduce(or_, (Q(IContains(DecompressedText("body"), part)) for part in _PARTS_OF_TOOL_NAMES))
-    messages = query_version_messages(at).filter(position__gte=at.length - MAX_MESSAGES_SEARCHED)
+    messages = query_version_messages(transcript).filter(position__gte=transcript.length - MAX_MESSAGES_SEARCHED)
     # To count the characters of a text reads and decompresses it, so its size is compared first.
     sized = messages.alias(stored_size=StoredSize("body"), length=Length(DecompressedText("body")))
     short = sized.filter(stored_size__lte=_MAX_STORED_SIZE, length__lte=MAX_MESSAGE_LENGTH)
     positions = short.filter(names).order_by("-position").values_list("position", flat=True)[:_MAX_MESSAGES_TRIED]
     for position in positions:
-        for message in message_windows.load_message_window_or_raise_if_gap(at.segment_id, position, position + 1):
+        for message in message_windows.load_message_window_or_raise_if_gap(
+            transcript.segment_id, position, position + 1
+        ):
             if (plan := _find_last_todo_list_of_message(message.body)) is not None:
                 return NewestTodoList(plan, message.created_at, position=position)
     return None

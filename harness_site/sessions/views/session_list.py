@@ -67,7 +67,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
             query,
             filters,
             {**common, "known": known},
-            load_near_names=lambda: _load_near_names(request, common["suggested"], known),
+            load_near_names=lambda: _load_near_names_of_filters(request, common["suggested"], known),
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
@@ -101,7 +101,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
         "links": build_first_previous_and_next_links(request, "after", page.after, without=("rows",)),
         "after": after,
-        "near_names": [] if rows or after else _load_near_names(request, common["suggested"], page.known),
+        "near_names": [] if rows or after else _load_near_names_of_filters(request, common["suggested"], page.known),
         "may_label": request.membership.has_role(Role.APPROVER),
     }
     return render(request, "sessions/list.html", context)
@@ -139,7 +139,7 @@ def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     return redirect("harness_sessions:session", pk)
 
 
-def _load_near_names(
+def _load_near_names_of_filters(
     request: MemberRequest, suggested: Mapping[str, Iterable[str]], known: SessionFacets
 ) -> list[NearNames]:
     """Load known names for the filters of an empty list."""

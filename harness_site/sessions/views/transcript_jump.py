@@ -39,60 +39,60 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
-    place = get_requested_transcript_version_or_404(request, head, session)
+    transcript = get_requested_transcript_version_or_404(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter_or_none(request, "at")
     if (where := request.GET.get("where")) is not None:
         typed = parse_message_number_or_time.parse_message_number_or_time(where)
-        found = None if typed is None else _find_typed_position(session, place, typed)
+        found = None if typed is None else _find_typed_position(session, transcript, typed)
         if found is None:
-            return redirect(_build_rejection_url(request, pk, place, where, "place" if typed is None else "time"))
+            return redirect(_build_rejection_url(request, pk, transcript, where, "place" if typed is None else "time"))
         position, miss = found
         if miss:
             typed_text = where[: parse_message_number_or_time.MAX_INPUT_LENGTH]
-            return redirect(_build_position_url(pk, place, position, none=miss, where=typed_text))
+            return redirect(_build_position_url(pk, transcript, position, none=miss, where=typed_text))
         at = position
     elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
-        first = find_words_errors_and_decisions.find_first_message_since_time(place, since=since)
-        at = place.length if first is None else first.position
-    position = max(0, min(at or 0, place.length - 1))
+        first = find_words_errors_and_decisions.find_first_message_since_time(transcript, since=since)
+        at = transcript.length if first is None else first.position
+    position = max(0, min(at or 0, transcript.length - 1))
     if target not in set(Landmark):
-        return redirect(_build_position_url(pk, place, position))
+        return redirect(_build_position_url(pk, transcript, position))
     back = "back" in request.GET
     spot = find_words_errors_and_decisions.find_next_error_or_decision(
-        session, place, Landmark(target), beyond=-1 if at is None else at, back=back
+        session, transcript, Landmark(target), beyond=-1 if at is None else at, back=back
     )
     return redirect(
-        _build_landmark_url(pk, place, spot)
+        _build_landmark_url(pk, transcript, spot)
         if spot
-        else _build_position_url(pk, place, position, none=target, back="back" * back)
+        else _build_position_url(pk, transcript, position, none=target, back="back" * back)
     )
 
 
-def _find_typed_position(session: Session, place: TranscriptVersion, typed: JumpTarget) -> tuple[int, str] | None:
+def _find_typed_position(session: Session, transcript: TranscriptVersion, typed: JumpTarget) -> tuple[int, str] | None:
     """Find the first message at or after a typed place; the last message if there is none.
 
     The second value says what the transcript does not have: empty, `number`, or for a time `early` or `late`. None if
     the messages have no times.
     """
     if typed.number is not None:
-        if 0 < place.length < typed.number:
-            return place.length - 1, "number"
+        if 0 < transcript.length < typed.number:
+            return transcript.length - 1, "number"
         return max(0, typed.number - 1), ""  # people count from 1
-    if not session.has_times or not place.length:
+    if not session.has_times or not transcript.length:
         return None
     zone = timezone.get_current_timezone()
     if typed.day is None and typed.time is not None:
-        found, is_early = _find_message_at_time_of_day(place, typed.time, zone)
+        found, is_early = _find_message_at_time_of_day(transcript, typed.time, zone)
     else:
         moment = parse_message_number_or_time.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
-        found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
+        found = find_words_errors_and_decisions.find_first_message_since_time(transcript, since=moment)
         is_early = (
             found is not None
             and found.position == 0
             and _is_typed_time_before_message(typed, moment, found.at.astimezone(zone))
         )
     if found is None:
-        return place.length - 1, "late"
+        return transcript.length - 1, "late"
     return found.position, "early" if is_early else ""
 
 
@@ -103,18 +103,20 @@ def _is_typed_time_before_message(typed: JumpTarget, moment: datetime, message_a
     return moment < message_at.replace(second=0, microsecond=0)
 
 
-def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> tuple[MessageTime | None, bool]:
+def _find_message_at_time_of_day(
+    transcript: TranscriptVersion, at: time, zone: tzinfo
+) -> tuple[MessageTime | None, bool]:
     """Find the first message at or after a time of day, on the first day that has one.
 
     If no day has one, the first message if the transcript begins later than that time, else None. The second value is
     True for the former.
     """
-    start = find_words_errors_and_decisions.find_first_message_since_time(place)
+    start = find_words_errors_and_decisions.find_first_message_since_time(transcript)
     if start is None:
         return None, False
     moment = parse_message_number_or_time.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
-        found = find_words_errors_and_decisions.find_first_message_since_time(place, since=moment)
+        found = find_words_errors_and_decisions.find_first_message_since_time(transcript, since=moment)
         if found is None:
             break
         day = found.at.astimezone(zone).date()
@@ -125,24 +127,26 @@ def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinf
     return (start, True) if is_early else (None, False)
 
 
-def _build_landmark_url(pk: int, place: TranscriptVersion, spot: LandmarkSpot) -> str:
+def _build_landmark_url(pk: int, transcript: TranscriptVersion, spot: LandmarkSpot) -> str:
     if spot.position is None:
         return f"{reverse('harness_sessions:session', args=[pk])}#call-{spot.call_pk}"
-    return _build_position_url(pk, place, spot.position)
+    return _build_position_url(pk, transcript, spot.position)
 
 
-def _build_rejection_url(request: MemberRequest, pk: int, place: TranscriptVersion, where: str, none: str) -> str:
+def _build_rejection_url(request: MemberRequest, pk: int, transcript: TranscriptVersion, where: str, none: str) -> str:
     """Return the URL of where the reader is, with the typed place, which is none."""
     here, typed = (
         parse_number_parameter_or_none(request, "here"),
         where[: parse_message_number_or_time.MAX_INPUT_LENGTH],
     )
-    if here is not None and here < place.length:
-        return _build_position_url(pk, place, here, none=none, where=typed)
-    query = ({"v": place.version} if request.GET.get("v") else {}) | {"none": none, "where": typed}
+    if here is not None and here < transcript.length:
+        return _build_position_url(pk, transcript, here, none=none, where=typed)
+    query = ({"v": transcript.version} if request.GET.get("v") else {}) | {"none": none, "where": typed}
     return f"{reverse('harness_sessions:session', args=[pk])}?{urlencode(query)}"
 
 
-def _build_position_url(pk: int, place: TranscriptVersion, position: int, **more: str) -> str:
-    query = urlencode({"v": place.version, "at": position} | {name: value for name, value in more.items() if value})
+def _build_position_url(pk: int, transcript: TranscriptVersion, position: int, **more: str) -> str:
+    query = urlencode(
+        {"v": transcript.version, "at": position} | {name: value for name, value in more.items() if value}
+    )
     return f"{reverse('harness_sessions:session', args=[pk])}?{query}#m-{position}"

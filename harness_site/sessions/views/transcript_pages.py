@@ -75,21 +75,21 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     a process runs it, the view begins at its end.
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    place = get_requested_transcript_version_or_404(request, head, head.stored)
+    transcript = get_requested_transcript_version_or_404(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter_or_none(request, "at")
     piece = _get_direction_to_extend_open_page(request)
     is_search = bool(words) and at is None and not piece
-    hit = transcript_search.find_first_hit_position(place, words) if is_search else None
+    hit = transcript_search.find_first_hit_position(transcript, words) if is_search else None
     if hit is None and is_search:
         hit = parse_number_parameter_or_none(request, "here")
     if hit is not None:
-        query = urlencode({"v": place.version, "find": str(words), "at": hit})
+        query = urlencode({"v": transcript.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
-    window = _load_requested_window(request, head, place)
+    window = _load_requested_window(request, head, transcript)
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at")) and (is_search or not words)
     is_opening = is_live and "since" not in request.GET
     around = at if at is not None else 0 if is_opening else window.first
-    outline = None if piece else prompt_outline.load_prompt_outline(place, around=around)
+    outline = None if piece else prompt_outline.load_prompt_outline(transcript, around=around)
     first_position = outline.first.position if outline and outline.first else 0
     first_prompt = (
         conversation_window.load_prompt_if_before_window(head.stored, window, first_position) if is_opening else None
@@ -105,7 +105,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     context = {
         "head": head,
         "tab": "transcript",
-        "place": place,
+        "place": transcript,
         "conversation": window,
         "first_prompt": first_prompt,
         "between": parse_number_parameter_or_none(request, "until") if piece == "later" else None,
@@ -114,7 +114,9 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "following": is_live,
         "opens_at_end": is_opening and not request.GET and head.row.display_status is DisplayStatus.RUNNING,
         "words": words,
-        "found": transcript_search.find_nearest_transcript_hits(place, words, at) if words and at is not None else None,
+        "found": transcript_search.find_nearest_transcript_hits(transcript, words, at)
+        if words and at is not None
+        else None,
         "at": at,
         "piece": piece,
         "may_have_errors": bool(piece) or _may_have_errors(head, displayed),
@@ -123,20 +125,20 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "rejected_target": request.GET.get("where", "")[:MAX_INPUT_LENGTH] if missed in _REJECTED else "",
         "timeline": run_lanes.load_timeline_of_newest_runs(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
-        **_build_version_context(request, head, place),
+        **_build_version_context(request, head, transcript),
         **_build_subagent_and_permission_context(head, window),
     }
     return render(request, "sessions/transcript.html", context)
 
 
-def _build_version_context(request: HttpRequest, head: SessionHead, place: TranscriptVersion) -> dict[str, Any]:
+def _build_version_context(request: HttpRequest, head: SessionHead, transcript: TranscriptVersion) -> dict[str, Any]:
     """Build the variables for choosing a version; `older` and `newer` are the neighbours of the displayed one."""
-    numbers = version_list.list_version_choices(head.row.pk, included=place.version)
+    numbers = version_list.list_version_choices(head.row.pk, included=transcript.version)
     return {
-        "as_of": bool(request.GET.get("v")) and not place.newest,
+        "as_of": bool(request.GET.get("v")) and not transcript.newest,
         "numbers": numbers,
-        "older": max((version for version in numbers if version < place.version), default=None),
-        "newer": min((version for version in numbers if version > place.version), default=None),
+        "older": max((version for version in numbers if version < transcript.version), default=None),
+        "newer": min((version for version in numbers if version > transcript.version), default=None),
     }
 
 
@@ -165,15 +167,15 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     """
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     session = head.stored
-    place = get_requested_transcript_version_or_404(request, head, session)
-    window = conversation_window.load_conversation_window(session, place, first=position, upto=position + 1)
+    transcript = get_requested_transcript_version_or_404(request, head, session)
+    window = conversation_window.load_conversation_window(session, transcript, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_arguments_of_calls_in_window(window)))
     entries = [
         item for item in window.items if isinstance(item, MessageEntry) and item.has_message_or_result_at(position)
     ]
-    stored = load_verified_message_or_none(place, position)
+    stored = load_verified_message_or_none(transcript, position)
     if not entries or stored is None:
-        raise _build_missing_message_error(head, place, position)
+        raise _build_missing_message_error(head, transcript, position)
     if part_name := request.GET.get("as"):
         cards = (part for part in entries[0].parts if isinstance(part, CallCard))
         card = next(
@@ -186,7 +188,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
             else clipboard_text.mask_and_format_message_text(entries[0].parts)
         )
     words = SearchQuery.parse(request.GET.get("find", ""))
-    address = f"{request.path}?v={place.version}"
+    address = f"{request.path}?v={transcript.version}"
     if (page := find_text_page_requested_or_with_words(request, entries[0].parts, stored.body, words)) is not None:
         up = f"{address}&{urlencode({'find': str(words)})}" if words else address
         return render_long_text_page(
@@ -200,7 +202,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     context = {
         "head": head,
         "tab": "transcript",
-        "place": place,
+        "place": transcript,
         "entry": entries[0],
         "following_position": window.upto,
         "stored": stored,
@@ -257,15 +259,17 @@ def _list_arguments_of_calls_in_window(window: Conversation) -> list[Any]:
 
 
 def get_requested_transcript_version_or_404(
-    request: HttpRequest, head: SessionHead, found: Session
+    request: HttpRequest, head: SessionHead, session: Session
 ) -> TranscriptVersion:
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
     version = parse_number_parameter_or_none(request, "v")
-    place = conversation_window.find_transcript_version(found, version) if version is not None or not text else None
-    if place is None:
+    transcript = (
+        conversation_window.find_transcript_version(session, version) if version is not None or not text else None
+    )
+    if transcript is None:
         raise build_missing_version_error(head, text[:20])
-    return place
+    return transcript
 
 
 def _may_have_errors(head: SessionHead, displayed: Sequence[Conversation]) -> bool:
@@ -299,46 +303,48 @@ def _get_direction_to_extend_open_page(request: MemberRequest) -> str:
     return "earlier" if "before" in request.GET else "later" if "after" in request.GET else ""
 
 
-def _load_requested_window(request: MemberRequest, head: SessionHead, place: TranscriptVersion) -> Conversation:
+def _load_requested_window(request: MemberRequest, head: SessionHead, transcript: TranscriptVersion) -> Conversation:
     before, after, at, since = (
         parse_number_parameter_or_none(request, name) for name in ("before", "after", "at", "since")
     )
     load = partial(
         conversation_window.load_conversation_window,
         head.stored,
-        place,
+        transcript,
         newest_run=head.runs,
         with_version_tokens=True,
     )
     if before is not None:
-        return load(upto=min(before, place.length))
-    if at is not None and at < place.length:
+        return load(upto=min(before, transcript.length))
+    if at is not None and at < transcript.length:
         return load(first=max(0, at - WINDOW // 2))
-    if after is not None and after < place.length:
+    if after is not None and after < transcript.length:
         until = parse_number_parameter_or_none(request, "until")
         if until is not None and "all" in request.GET and after < until <= after + MAX_OPENED_TOGETHER:
             window = load(first=after, upto=until)
             if window.first <= after:  # not if the messages are so large that only the newest of them are loaded
                 return window
         return load(first=after, within=until if request.htmx else None)
-    if since is not None and since < place.length:
-        return load(first=since, upto=min(place.length, since + _FOLLOWED))
+    if since is not None and since < transcript.length:
+        return load(first=since, upto=min(transcript.length, since + _FOLLOWED))
     return load()
 
 
-def load_verified_message_or_none(place: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
+def load_verified_message_or_none(transcript: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
     """Load and verify a message of a version; None if the version has no such message."""
-    if place.segment_id is None or position >= place.length:
+    if transcript.segment_id is None or position >= transcript.length:
         return None
-    messages = message_windows.load_and_verify_newest_messages_within_size(place.segment_id, position, position + 1)
+    messages = message_windows.load_and_verify_newest_messages_within_size(
+        transcript.segment_id, position, position + 1
+    )
     return messages[0] if messages else None
 
 
-def _build_missing_message_error(head: SessionHead, place: TranscriptVersion, position: int) -> PageNotFound:
+def _build_missing_message_error(head: SessionHead, transcript: TranscriptVersion, position: int) -> PageNotFound:
     return PageNotFound(
         _("Version %(version)s has no message %(position)s.")
-        % {"version": place.version, "position": format_count(position + 1)},
-        ngettext("It has %(count)s message.", "It has %(count)s messages.", place.length)
-        % {"count": format_count(place.length)},
+        % {"version": transcript.version, "position": format_count(position + 1)},
+        ngettext("It has %(count)s message.", "It has %(count)s messages.", transcript.length)
+        % {"count": format_count(transcript.length)},
         head,
     )

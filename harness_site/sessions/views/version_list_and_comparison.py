@@ -83,7 +83,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     other = _get_other_session_head_or_404(request, head)
     typed = request.GET.get("find")
-    if typed and not request.htmx and (address := _build_url_of_session_with_id_or_none(request, typed.strip())):
+    if typed and not request.htmx and (address := _build_comparison_url_or_none(request, typed.strip())):
         return redirect(address)
     choices = load_session_choices(
         request.membership.workspace_id, typed or "", compared_with=head.row, without={head.row.pk, other.row.pk}
@@ -165,7 +165,7 @@ def _get_other_session_head_or_404(request: MemberRequest, head: SessionHead) ->
     return head if pk == head.row.pk else get_session_head_and_mask_secrets_or_404(request, pk)
 
 
-def _build_url_of_session_with_id_or_none(request: MemberRequest, session_id: str) -> str | None:
+def _build_comparison_url_or_none(request: MemberRequest, session_id: str) -> str | None:
     """Return the URL of this page with the session that has this id as the other one; None if there is none."""
     found = session_rows.find_session_pk(request.membership.workspace_id, session_id)
     version = parse_number_parameter_or_none(request, "a")

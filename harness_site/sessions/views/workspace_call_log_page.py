@@ -90,13 +90,13 @@ def export_call_log(request: MemberRequest) -> HttpResponseBase:
     return build_download_response(call_log_csv_export.generate_csv_lines(pages), CSV, name)
 
 
-def parse_call_filter(asked: QueryDict) -> CallFilter:
+def parse_call_filter(query: QueryDict) -> CallFilter:
     """Parse the call filter from the query, for this page and the call log of one session."""
-    status = asked.get("status", "")
+    status = query.get("status", "")
     return CallFilter(
         status=CallStatus(status) if status in CallStatus.values else None,
-        tool=decrypt_name_if_encrypted(asked.get("tool", ""))[:_MAX_FILTER_LENGTH],
-        key=decrypt_name_if_encrypted(asked.get("key", "").strip())[:_MAX_FILTER_LENGTH],
+        tool=decrypt_name_if_encrypted(query.get("tool", ""))[:_MAX_FILTER_LENGTH],
+        key=decrypt_name_if_encrypted(query.get("key", "").strip())[:_MAX_FILTER_LENGTH],
     )
 
 

@@ -105,12 +105,12 @@ def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents
     names: dict[str, str] = {}
     tools: dict[tuple[int, int], list[tuple[str, bool]]] = {}
     for segment, position, role, text in rows.values_list("segment_id", "position", "role", body):
-        message = _read_message(role, text)
+        message = _parse_calls_results_and_model(role, text)
         names.update(message.calls)
         messages[segment, position] = message
         if message.results:
             tools[segment, position] = [(names.get(call_id, ""), is_error) for call_id, is_error in message.results]
-    return {each.version: _sum_up_turn(each, messages, tools) for each in ranges}
+    return {each.version: _build_turn_contents(each, messages, tools) for each in ranges}
 
 
 def _iterate_conditions_of_message_ranges(ranges: Sequence[MessageRange]) -> Iterator[Q]:
@@ -126,7 +126,7 @@ def _iterate_conditions_of_message_ranges(ranges: Sequence[MessageRange]) -> Ite
         yield Q(segment=segment, position__gte=start, position__lt=end)
 
 
-def _read_message(role: str, body: str | None) -> _ReadMessage:
+def _parse_calls_results_and_model(role: str, body: str | None) -> _ReadMessage:
     read = _ReadMessage(role.lower() in AGENT_ROLES, "", [], [])
     try:
         message = parse_json(body) if body else None
@@ -177,7 +177,7 @@ def _get_name_or_empty(value: Any) -> str:
     return value if isinstance(value, str) and len(value) <= _MAX_NAME_LENGTH else ""
 
 
-def _sum_up_turn(
+def _build_turn_contents(
     added: MessageRange,
     messages: dict[tuple[int, int], _ReadMessage],
     tools: dict[tuple[int, int], list[tuple[str, bool]]],
