@@ -79,6 +79,7 @@ _EXPORT_FORMATS: Final[dict[str, Promise]] = {
     "file": _("Session file"),
     "html": _("Page to read offline"),
     "jsonl": _("Records"),
+    "print": _("Page to print"),
 }
 #: Content of an export → its name.
 _EXPORTED: Final[dict[str, Promise]] = {

@@ -2,6 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -27,6 +30,8 @@ _SCANNED: Final = 2_000
 _RULE: Final = re.compile(r"[\u2500-\u257f\u23af\u2015]+|([-=_*~#])\1{4,}")
 #: Size in seconds → unit, from large to small.
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+#: Whether times of day are formatted with their date and their offset from UTC.
+_are_times_complete: ContextVar[bool] = ContextVar("_are_times_complete", default=False)
 
 
 def format_number(number: Decimal | float, digits: int = 0) -> str:
@@ -222,11 +227,31 @@ def format_iso_date_and_time_with_zone(moment: datetime) -> str:
     return f"{text} {timezone.get_current_timezone_name()}"
 
 
+@contextmanager
+def write_dates_and_offsets_with_times() -> Iterator[None]:
+    """Format all times of day with their date and their offset from UTC, as a sheet of paper needs them."""
+    token = _are_times_complete.set(True)
+    try:
+        yield
+    finally:
+        _are_times_complete.reset(token)
+
+
+def are_dates_and_offsets_written() -> bool:
+    return _are_times_complete.get()
+
+
 def format_time_with_date_unless_today(moment: datetime, now: datetime, timespec: str = "seconds") -> str:
-    """Format a time of day in the current time zone, with the date unless it is that of `now`."""
+    """Format a time of day in the current time zone, with the date unless it is that of `now`.
+
+    Within `write_dates_and_offsets_with_times`, it is always `2026-11-10 14:30:00 +01:00`.
+    """
     zone = timezone.get_current_timezone()
     local = convert_to_zone(moment, zone)
     text = local.replace(tzinfo=None).isoformat(" ", timespec)
+    if _are_times_complete.get():
+        is_utc = local.tzname() == "UTC"
+        return f"{text} {'UTC' if is_utc else local.isoformat(' ', timespec).removeprefix(text)}"
     return text.split()[1] if local.date() == convert_to_zone(now, zone).date() else text
 
 

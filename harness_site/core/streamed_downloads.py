@@ -56,11 +56,20 @@ def build_download_response(
     `total` is the expected length, such as `message 120`, from which the page computes the progress. The expected last
     characters are sent in the header `Harness-Ending`.
     """
-    headers = {"Content-Disposition": content_disposition_header(True, name), "Harness-Ending": form.ending}
+    response = build_streamed_page_response(content, form, name)
+    response.headers["Content-Disposition"] = content_disposition_header(True, name)
     if total:
-        headers["Harness-Total"] = total
+        response.headers["Harness-Total"] = total
+    return response
+
+
+def build_streamed_page_response(
+    content: Iterable[bytes] | Iterable[str], form: ExportFormat, name: str
+) -> StreamingHttpResponse:
+    """Stream `content`, which ends with the marker of its format, to be shown by the browser; the log calls it
+    `name`."""
     pieces = masker.iterate_under_current_rules(_stream_or_mark_as_failed(content, form, name))
-    return StreamingHttpResponse(pieces, content_type=form.content_type, headers=headers)
+    return StreamingHttpResponse(pieces, content_type=form.content_type, headers={"Harness-Ending": form.ending})
 
 
 def _stream_or_mark_as_failed(

@@ -1,6 +1,8 @@
-"""Export of a session as one self-contained HTML file without scripts or external resources."""
+"""A whole session as HTML: one self-contained file without scripts or external resources, or a page to print."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +16,10 @@ from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
 from checkpoints.integrity import verification
+from harness_site.core.formatting import write_dates_and_offsets_with_times
+from harness_site.core.masking import masker
 from harness_site.sessions.selectors import conversation_window, events_and_decisions, version_list
+from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.events_and_decisions import HistoryPage
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
@@ -42,6 +47,8 @@ _STYLES: Final = (
     "trail",
     "offline",
 )
+#: A fold that is closed; not the source of a text that is shown formatted, which takes the place of the text.
+_CLOSED_FOLD: Final = re.compile(r'(?<!<div class="formatted-text">)<details(?![^>]* open)')
 
 
 def verify_session_and_generate_html_pieces(
@@ -55,26 +62,74 @@ def verify_session_and_generate_html_pieces(
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
     verification.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
-    return _generate_html_in_zone_and_language(head, zone, language)
+    place = conversation_window.get_newest_transcript_version(head.stored)
+    pieces = _generate_html_of_session(
+        head, place, "sessions/offline/start.html", {"styles": _build_style_element(), "printed": False}
+    )
+    return _iterate_in_zone_and_language(pieces, zone, language, nullcontext)
 
 
-def _generate_html_in_zone_and_language(head: SessionHead, zone: tzinfo, language: str | None) -> Iterator[str]:
-    pieces = _generate_html_of_session(head)
+def verify_session_and_generate_print_page(
+    head: SessionHead,
+    place: TranscriptVersion,
+    *,
+    printed_by: str,
+    workspace: str,
+    theme: str,
+    csp_nonce: str,
+    zone: tzinfo,
+    language: str | None,
+) -> Iterator[str]:
+    """Yield the page that prints a version of a session, in pieces as those of the file, and with the same contents.
+
+    It links styles and images, as a page of the site, and folds nothing. Each time has its date and offset from UTC.
+
+    The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
+    """
+    verification.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
+    context = {
+        "printed": True,
+        "printed_by": printed_by,
+        "workspace": workspace,
+        "theme": theme,
+        "csp_nonce": csp_nonce,
+        "has_masked_secrets": masker.is_masking_active(),
+    }
+    pieces = map(_unfold, _generate_html_of_session(head, place, "sessions/printed/start.html", context))
+    return _iterate_in_zone_and_language(pieces, zone, language, write_dates_and_offsets_with_times)
+
+
+def _iterate_in_zone_and_language(
+    pieces: Iterator[str], zone: tzinfo, language: str | None, format_times: Callable[[], AbstractContextManager[None]]
+) -> Iterator[str]:
     while True:
-        with timezone.override(zone), translation.override(language or settings.LANGUAGE_CODE):
+        with timezone.override(zone), translation.override(language or settings.LANGUAGE_CODE), format_times():
             piece = next(pieces, None)
         if piece is None:
             return
         yield piece
 
 
-def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
-    session = head.stored
-    place = conversation_window.get_newest_transcript_version(session)
-    shared = {"session_pk": session.pk, "version_text": str(place.version), "whole": True, "offline": True}
-    context: dict[str, Any] = {"head": head, "place": place, "now": clock.now(), "styles": _build_style_element()}
+def _unfold(html: str) -> str:
+    """Open all folds. Texts of agents are escaped, so that only templates have these tags."""
+    return _CLOSED_FOLD.sub("<details open", html)
+
+
+def _generate_html_of_session(
+    head: SessionHead, place: TranscriptVersion, start_template: str, start: dict[str, Any]
+) -> Iterator[str]:
+    session, printed = head.stored, start["printed"]
+    shared = {
+        "head": head,
+        "session_pk": session.pk,
+        "version_text": str(place.version),
+        "whole": True,
+        "offline": True,
+        "printed": printed,
+    }
+    context: dict[str, Any] = {**start, "head": head, "place": place, "now": clock.now()}
     context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_utc_offset(context["now"])}
-    yield render_to_string("sessions/offline/start.html", context)
+    yield render_to_string(start_template, context)
     shared |= {
         "takeovers": takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(
             session.pk
@@ -82,12 +137,16 @@ def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
     }
     for window in conversation_window.iterate_conversation_windows(session, place):
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
-    newest = version_list.load_newest_version(session.pk)
-    yield render_to_string("sessions/offline/plan.html", {"head": head, "version": newest})
+    version = (
+        version_list.load_newest_version(session.pk)
+        if place.newest
+        else version_list.load_version(session.pk, place.version)
+    )
+    yield render_to_string("sessions/offline/plan.html", {"head": head, "version": version, "printed": printed})
     for page in _iterate_history_pages(session.pk):
         shared |= {"takers": events_and_decisions.load_takeover_runs_by_lost_run_name(session.pk, page)}
         for row in page.rows:
-            yield render_to_string("sessions/parts/history_item.html", {**shared, "head": head, "row": row})
+            yield render_to_string("sessions/parts/history_item.html", {**shared, "row": row})
     yield render_to_string("sessions/offline/end.html")
 
 

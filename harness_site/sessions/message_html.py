@@ -50,7 +50,7 @@ _MARKS: Final = (
 _VERSION_LINK: Final = '<a class="mono" href="{}?v={}" title="{}">v{}</a>'
 #: Messages among which those of the system are instructions to the model, and no summaries or notices.
 _FIRST_MESSAGES: Final = 4
-_OFFLINE_MARKS: Final = '<span class="marks"><a class="mono" href="#m-{}">{}</a>{}</span>'
+_OFFLINE_MARKS: Final = '<span class="marks"><a class="mono" href="#m-{}">#{}</a>{}</span>'
 
 
 def render_message_html(entry: MessageEntry, variables: Mapping[str, Any]) -> SafeString:

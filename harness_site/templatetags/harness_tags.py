@@ -229,7 +229,9 @@ def get_status_css_class(value: str) -> str:
 
 @register.simple_tag(name="ago")
 def render_time_ago(moment: datetime) -> SafeString:
-    """Render `42 min ago` with the exact time on hover; the page keeps it up to date."""
+    """Render `42 min ago` with the exact time on hover; the page keeps it up to date. Paper has the exact time."""
+    if formatting.are_dates_and_offsets_written():
+        return render_time(moment)
     return _render_time_element(moment, formatting.format_time_ago(moment, clock.now()), "ago")
 
 
@@ -265,13 +267,13 @@ def render_day(moment: datetime) -> SafeString:
 @register.simple_tag(name="date_and_time")
 def render_day_and_time_with_zone(moment: datetime) -> SafeString:
     """Render the day with its weekday and the time without seconds, with the name of the reader's time zone."""
-    return _render_time_element(moment, formatting.format_date_and_time_with_zone(moment), "at")
+    return _render_time_element(moment, formatting.format_date_and_time_with_zone(moment), "exact")
 
 
 @register.simple_tag(name="exact_time")
 def render_time_with_date_and_zone(moment: datetime) -> SafeString:
     """Render the time of a deadline: always with the date and the name of the reader's time zone."""
-    return _render_time_element(moment, formatting.format_iso_date_and_time_with_zone(moment), "at")
+    return _render_time_element(moment, formatting.format_iso_date_and_time_with_zone(moment), "exact")
 
 
 @register.simple_tag(name="time_of_day")

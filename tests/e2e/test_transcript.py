@@ -588,6 +588,42 @@ def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_sessio
     expect(note.locator("b")).to_have_text(f"{sum(folded) - 24:,}")
 
 
+def test_print_page_has_all_messages_on_light_paper_without_controls(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol", color_scheme="dark")
+    page.goto(f"{long_session}export/print/?v=1")
+    assert list_accessibility_violations(page) == []
+    page.emulate_media(color_scheme="dark")
+    page.goto(long_session)
+    page.locator("#session-head summary", has_text="Export").click()
+    page.get_by_role("link", name=re.compile("^Print or save as PDF")).click()
+    expect_loaded_url(page, r"/export/print/$")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.evaluate("window.print = () => { window.printed = true; }")
+    page.get_by_role("button", name="Print").click()
+    assert page.evaluate("window.printed")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
+    ids = page.evaluate("[...document.querySelectorAll('.transcript [id^=m-]')].map(each => Number(each.id.slice(2)))")
+    assert sorted(ids) == list(range(1200))
+    is_laid_out = "each => each.checkVisibility({contentVisibilityAuto: true}) && each.offsetHeight > 0"
+    assert page.evaluate(f"[...document.querySelectorAll('.transcript .msg')].every({is_laid_out})")
+    assert page.locator("details:not([open])").count() == 0
+    is_cut = "each => each.scrollHeight > each.clientHeight + 1 && getComputedStyle(each).overflowY !== 'visible'"
+    assert page.evaluate(f"[...document.querySelectorAll('.transcript *')].filter({is_cut}).length") == 0
+    expect(page.locator(".print-bar")).to_be_hidden()
+    page.emulate_media(media="screen")
+    page.get_by_role("link", name="Back to the session").click()
+    expect_loaded_url(page, f"{long_session}$")
+
+
+def test_print_page_without_javascript_names_the_command_of_the_browser(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol", java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page.goto(f"{long_session}export/print/?v=1")
+    expect(page.get_by_text("use the print command of your browser")).to_be_visible()
+    expect(page.get_by_role("button", name="Print")).to_be_hidden()
+    expect(page.locator(".transcript .msg").last).to_have_attribute("id", "m-98")
+
+
 def test_paper_has_exact_times_and_no_buttons_of_a_decision(
     site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
 ) -> None:
@@ -597,9 +633,14 @@ def test_paper_has_exact_times_and_no_buttons_of_a_decision(
     page.emulate_media(media="print")
     for control in page.locator(".deciding :is(.btn, button:not(.term), input, textarea)").all():
         expect(control).to_be_hidden()
-    printed = "each => getComputedStyle(each, '::after').content === JSON.stringify(each.title)"
-    assert page.evaluate(f"[...document.querySelectorAll('time[data-time=ago]')].every({printed})")
-    assert page.locator("time[data-time=ago]").count()
+    printed = (
+        "each => getComputedStyle(each, '::after').content === JSON.stringify(each.title)"
+        " && getComputedStyle(each).fontSize === '0px'"
+    )
+    for kind in ("ago", "at"):
+        assert page.evaluate(f"[...document.querySelectorAll('time[data-time={kind}]')].every({printed})")
+        assert page.locator(f"time[data-time={kind}]").count()
+    assert page.locator("#call-events time[data-time=at]").count()
 
 
 @only_exhaustive

@@ -28,6 +28,7 @@ _PASSED: Final = (
     "at",
     "whole",
     "offline",
+    "printed",
     "version_text",
     "subagents",
     "permissions_by_position",

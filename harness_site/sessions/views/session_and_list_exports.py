@@ -22,7 +22,15 @@ from harness_site.accounts import audit_events, load_masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, list_active_usernames_with_role_or_higher
 from harness_site.core.masking import masker
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.streamed_downloads import CSV, HTML, JSONL, build_download_response
+from harness_site.core.streamed_downloads import (
+    CSV,
+    HTML,
+    JSONL,
+    build_download_response,
+    build_streamed_page_response,
+)
+from harness_site.display.display_preferences import get_chosen_theme_or_empty
+from harness_site.security_headers import provide_csp_nonce_to_templates
 from harness_site.sessions import html_export, jsonl_export, session_list_csv_export, session_list_filter_parameters
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -31,6 +39,7 @@ from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
+from harness_site.sessions.views.transcript_pages import get_requested_transcript_version_or_404
 
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -42,7 +51,7 @@ def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBa
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     if form not in FORMS:
         raise PageNotFound(
-            _("Sessions cannot be exported in this format."), _("Use one of jsonl, html and file."), head
+            _("Sessions cannot be exported in this format."), _("Use one of print, jsonl, html and file."), head
         )
     return FORMS[form](request, head)
 
@@ -99,6 +108,26 @@ def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> 
     )
 
 
+def _record_and_build_print_page(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+    """Show all of the version `v`, or of the newest one, on one page for the printer. It is an export as the file is.
+
+    The nonce of its script is made now: the policy of the response is sent before the page is rendered.
+    """
+    place = get_requested_transcript_version_or_404(request, head, head.stored)
+    _record_export_event(request, head, "print", version=place.version)
+    pieces = html_export.verify_session_and_generate_print_page(
+        head,
+        place,
+        printed_by=request.membership.user.get_username(),
+        workspace=request.membership.workspace.name,
+        theme=get_chosen_theme_or_empty(request),
+        csp_nonce=str(provide_csp_nonce_to_templates(request)["csp_nonce"]),
+        zone=timezone.get_current_timezone(),
+        language=get_language(),
+    )
+    return build_streamed_page_response(pieces, HTML, f"print page of session {head.row.pk}")
+
+
 def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     """Send the stored data unmasked, and record that. Members to whom secrets are masked get a page about that.
 
@@ -128,6 +157,7 @@ def _record_and_build_archive_or_refuse(request: MemberRequest, head: SessionHea
 
 
 FORMS: Final[dict[str, Callable[[MemberRequest, SessionHead], HttpResponseBase]]] = {
+    "print": _record_and_build_print_page,
     "jsonl": _record_and_build_jsonl_export,
     "html": _record_and_build_html_export,
     "file": _record_and_build_archive_or_refuse,

@@ -153,6 +153,7 @@ def pages(call: ToolCall) -> Iterator[str]:
     yield from (
         f"{base}/export/jsonl/",
         f"{base}/export/html/",
+        f"{base}/export/print/",
         "/sessions/export/",
         "/calls/export/",
         "/sessions/export/?q=answered",

@@ -137,6 +137,7 @@ def test_exports_of_a_session_with_an_altered_row_are_refused(
     reader.force_login(make_user())
     token = {"Authorization": f"Bearer {make_token(TokenRole.AUDITOR)}"}
     pages = [f"/sessions/{session.pk}/export/jsonl/", f"/sessions/{session.pk}/export/html/"]
+    pages.append(f"/sessions/{session.pk}/export/print/")
     assert {reader.get(page).status_code for page in pages} == {200}
     assert Client().get("/api/v1/sessions/s/export", headers=token).status_code == 200
     cp.export_session("s", tmp_path / "s.session")

@@ -53,6 +53,7 @@ _PAGES = (
     "history/",
     "export/jsonl/",
     "export/html/",
+    "export/print/",
 )
 _MODELS = (Checkpoint, ToolCall, Decision, LateResult, PausedTask, Join, PeerCall, Workflow, WorkflowStep)
 #: Columns that the line above each page names, and those that the sums above the list of all calls name.

@@ -69,7 +69,10 @@ def test_every_url_that_shows_content_creates_an_audit_entry(clients: list[Clien
     showing = set()
     paths = [(each.route, each.path.format(**named)) for each in TABLE]
     more = ("sessions/?q=" + SAID, "review/?tab=awaiting", "review/?tab=decided", f"sessions/?q={ARGUMENT}")
-    forms = [f"sessions/{named['session']}/{part}" for part in ("export/html/", "messages/1/?as=text", "?find=" + SAID)]
+    forms = [
+        f"sessions/{named['session']}/{part}"
+        for part in ("export/html/", "export/print/", "messages/1/?as=text", "?find=" + SAID)
+    ]
     calls = [f"sessions/{named['session']}/calls/{named['asked']}/{how}" for how in ("", "?as=call", "?as=arguments")]
     paths += [(part, f"/{part}") for part in (*more, *forms, *calls, f"review/calls/{named['asked']}/")]
     window = "tool=refund_card&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"

@@ -37,7 +37,7 @@ def test_unknown_stored_value_does_not_break_a_page(client: Client) -> None:
     failed = [address for address in list_pages_of_session(session) if reader.get(address).status_code >= 500]
     ToolCall.objects.update(status="newer")
     failed += [address for address in list_pages_of_session(session) if reader.get(address).status_code >= 500]
-    exports = [f"/sessions/{session.pk}/export/{form}/" for form in ("html", "jsonl")]
+    exports = [f"/sessions/{session.pk}/export/{form}/" for form in ("html", "print", "jsonl")]
     for address in (*exports, "/sessions/export/", "/audit/export/", "/calls/export/"):
         response = reader.get(address)
         content = b"".join(response.streaming_content)  # type: ignore[attr-defined]

@@ -81,7 +81,7 @@ def test_aborted_exports_release_their_resources(server: tuple[int, Path]) -> No
     make_checkpoint(session=session)
     for _ in range(100):
         make_session(title="x" * 5_000)
-    exports = [f"/sessions/{session.pk}/export/{form}/" for form in ("jsonl", "html")]
+    exports = [f"/sessions/{session.pk}/export/{form}/" for form in ("jsonl", "html", "print")]
     exports += ["/sessions/export/", "/audit/export/", "/calls/export/"]
     for _ in range(THREADS // 2):
         for path in exports:

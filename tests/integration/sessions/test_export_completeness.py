@@ -19,7 +19,7 @@ from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-FORMS = {"jsonl": JSONL, "html": HTML}
+FORMS = {"jsonl": JSONL, "html": HTML, "print": HTML}
 
 
 def taken_over(open_checkpointer: Open) -> str:

@@ -16,6 +16,7 @@ from django.http import StreamingHttpResponse
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
+from checkpoints.db import clock
 from checkpoints.enums import CallStatus, CostBasis, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Segment, Session
@@ -174,6 +175,83 @@ def test_page_contains_all_messages_of_a_long_session(reader: Client) -> None:
     assert len(set(shown)) == len(shown)
 
 
+@pytest.mark.unsealed("its messages have no chain of the library")
+def test_print_page_has_all_messages_of_a_long_session_as_a_page_of_the_site(reader: Client) -> None:
+    pk = make_long_session(430)
+    response = reader.get(f"/sessions/{pk}/export/print/")
+    html = body(response)
+    shown = [int(position) for position in re.findall(r'id="m-(\d+)"', html)]
+    assert sorted(shown) == list(range(430))
+    assert len(set(shown)) == len(shown)
+    assert html.endswith("<!-- export: complete --></html>\n")
+    assert "Content-Disposition" not in response.headers
+    nonce = re.findall(r'<script src="[^"]+print_page[^"]*" type="module" nonce="([^"]+)"', html)
+    assert f"'nonce-{nonce[0]}'" in response.headers["Content-Security-Policy"]
+    assert re.findall(r"<style|\sstyle=|data:image|<form|hx-", html) == []
+    assert re.search(rf'<img src="/sessions/{pk}/messages/7/images/\d/\?v=\d+" alt="picture 7">', html)
+
+
+def test_print_page_folds_nothing(reader: Client) -> None:
+    session = make_session()
+    make_run(session=session)
+    make_message(session=session, role="assistant", blocks=[{"kind": "reasoning", "text": "I look at the order."}])
+    make_message(session=session, text="word " * 4000 + "THE END")
+    numbers = {"kind": "hologram", "numbers": [[number, "x" * 900] for number in range(60)]}
+    make_message(session=session, role="assistant", blocks=[numbers])
+    make_checkpoint(session=session)
+    folded, printed = (body(reader.get(f"/sessions/{session.pk}/export/{form}/")) for form in ("html", "print"))
+    assert "THE END" in printed
+    assert len(re.findall(r"<details[^>]* open", printed)) == folded.count("<details") > 60
+    assert printed.count("<details") == folded.count("<details")
+
+
+def test_print_page_says_what_the_session_is_with_exact_times(reader: Client) -> None:
+    session = conversation()
+    make_message(session=session, text="said today", created_at=clock.now())
+    make_checkpoint(session=session)
+    Session.objects.filter(pk=session.pk).update(status="completed", result='"It is *paid*."', agent="refund-desk")
+    reader.post("/accounts/display/", {"time_zone": "Asia/Kolkata", "language": "en", "theme": "dark"})
+    response = reader.get(f"/sessions/{session.pk}/export/print/")
+    html = body(response)
+    text = re.sub(r"<[^>]+>", "", html)
+    assert '<html lang="en" data-theme="dark">' in html
+    for words in (
+        "order 17/ä",
+        "refund-desk",
+        "Completed",
+        "The session ended, and no run continues it.",
+        "It is paid.",
+    ):
+        assert words in text.split("Transcript")[0]
+    assert "by alice · Secrets are masked." in text
+    times = re.findall(r"<time [^>]+>([^<]+)</time>", html)
+    exact = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})? \+05:30")
+    assert len(times) > 5
+    assert [time for time in times if not exact.fullmatch(time)] == []
+
+
+def test_print_page_of_an_older_version_has_its_messages_and_its_plan(reader: Client) -> None:
+    session = conversation()
+    html = body(reader.get(f"/sessions/{session.pk}/export/print/?v=1"))
+    text = re.sub(r"<[^>]+>", "", html)
+    assert re.findall(r'id="m-(\d+)"', html) == ["0", "1"]
+    assert "Sorry." in text
+    assert "Plan of version 1" in text
+    assert "The page has every message of version 1 and its plan; the newest version is 2." in text
+    assert f'href="/sessions/{session.pk}/?v=1"' in html
+    assert json.loads(AuditEvent.objects.get(kind="exported").details)["version"] == 1
+    assert reader.get(f"/sessions/{session.pk}/export/print/?v=9").status_code == 404
+    assert AuditEvent.objects.filter(kind="exported").count() == 1
+
+
+def test_session_names_its_print_page_in_the_shown_version(reader: Client) -> None:
+    session = conversation()
+    address = f"/sessions/{session.pk}/export/print/"
+    newest, older = (reader.get(f"/sessions/{session.pk}/{query}").content.decode() for query in ("", "?v=1"))
+    assert newest.count(f'href="{address}"') == older.count(f'href="{address}?v=1"') == 2
+    assert "Print or save as PDF" in newest
+
+
 @pytest.mark.parametrize(("role", "is_refused"), [(Role.APPROVER, True), (Role.ADMIN, False)])
 def test_export_menu_says_whether_the_reader_may_export_secrets(client: Client, role: Role, is_refused: bool) -> None:
     session = conversation()
@@ -206,6 +284,8 @@ def test_hostile_text_is_escaped_in_every_field(reader: Client) -> None:
     call = make_call(session=session, run=run, tool=SCRIPT, call_id=SCRIPT, args={SCRIPT: SCRIPT}, sentence=SCRIPT)
     make_decision(call=call, reason=SCRIPT, evidence=to_canonical_json({"link": "javascript:alert(1)", "text": SCRIPT}))
     make_late_result(call=call, result=SCRIPT)
+    printed = body(reader.get(f"/sessions/{session.pk}/export/print/"))
+    assert re.findall(r"<script(?! src=)|href=\"javascript:|<style", printed) == []
     html = body(reader.get(f"/sessions/{session.pk}/export/html/"))
     assert "<script" not in html
     assert 'href="javascript:' not in html
@@ -214,7 +294,7 @@ def test_hostile_text_is_escaped_in_every_field(reader: Client) -> None:
     assert next(record for record in told if record["record"] == "message")["message"]["role"] == SCRIPT
 
 
-@pytest.mark.parametrize("form", ["jsonl", "html"])
+@pytest.mark.parametrize("form", ["jsonl", "html", "print"])
 def test_secrets_are_masked_by_workspace_rules(reader: Client, form: str) -> None:
     MaskingSettings.objects.create(workspace=make_workspace(), words="violet-*")
     session = make_session(title="violet-1")
@@ -258,13 +338,13 @@ def test_auditor_is_told_who_may_export_the_file(reader: Client) -> None:
     assert "Your role does not allow you to see secrets. These members can: <b>dora</b>." in refused.content.decode()
 
 
-@pytest.mark.parametrize("form", ["jsonl", "html"])
-def test_export_is_recorded(reader: Client, form: str) -> None:
+@pytest.mark.parametrize(("form", "more"), [("jsonl", {}), ("html", {}), ("print", {"version": 2})])
+def test_export_is_recorded(reader: Client, form: str, more: dict[str, int]) -> None:
     session = conversation()
     reader.get(f"/sessions/{session.pk}/export/{form}/")
     event = AuditEvent.objects.get(kind="exported")
     assert (event.actor, event.session_id) == ("alice", session.pk)
-    assert json.loads(event.details) == {"what": "session", "form": form, "address": "127.0.0.1"}
+    assert json.loads(event.details) == {"what": "session", "form": form, "address": "127.0.0.1", **more}
 
 
 def test_unknown_export_format_is_not_found(reader: Client) -> None:
@@ -286,8 +366,9 @@ def test_query_count_is_independent_of_the_messages(
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
     with django_assert_num_queries(23):
         body(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
-    with django_assert_num_queries(18):
-        body(reader.get(f"/sessions/{session.pk}/export/html/"))
+    for form in ("html", "print"):
+        with django_assert_num_queries(18):
+            body(reader.get(f"/sessions/{session.pk}/export/{form}/"))
 
 
 def test_filtered_list_is_exported_as_csv(reader: Client) -> None:

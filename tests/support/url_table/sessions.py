@@ -114,6 +114,7 @@ FOREIGN: Final = (
     ("/sessions/{foreign_session}/jump/?to=error", "get"),
     ("/sessions/{foreign_session}/export/jsonl/", "get"),
     ("/sessions/{foreign_session}/export/html/", "get"),
+    ("/sessions/{foreign_session}/export/print/", "get"),
     ("/sessions/{foreign_session}/export/file/", "get"),
     ("/sessions/{foreign_session}/versions/", "get"),
     ("/sessions/{foreign_session}/compare/?a=1&b=2", "get"),
