@@ -427,7 +427,7 @@ def _build_entry(event: AuditEvent, seals: dict[int, str], sessions: dict[int, s
         kind=event.kind,
         actor=event.actor,
         actor_kind=event.actor_kind,
-        details=_parse_event_details(event.details),
+        details=parse_event_details(event.details),
         number=event.number,
         matches_chain=_match_chain_or_none(event, seals),
         matches_seal=_match_seal_or_none(event),
@@ -456,7 +456,8 @@ def _match_chain_or_none(event: AuditEvent, seals: dict[int, str]) -> bool | Non
     return number - 1 in seals and event.seal == compute_chained_event_digest(seals[number - 1], number, event)
 
 
-def _parse_event_details(stored: str) -> dict[str, Any]:
+def parse_event_details(stored: str) -> dict[str, Any]:
+    """Parse the details of an audit entry; what is no object of JSON is the value of the key "details"."""
     try:
         details = parse_json(stored)
     except (ValueError, RecursionError):

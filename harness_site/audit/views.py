@@ -26,6 +26,7 @@ from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.audit.folded_entries import AuditPage, Routine
 from harness_site.core.masking.encrypted_names_and_digest_fingerprints import decrypt_name_if_encrypted
 from harness_site.core.near_names import NearNames
+from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.page_links import PageLinks, build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
@@ -39,7 +40,7 @@ _MAX_FILTER_LENGTH = 255
 def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     audit_filter = _parse_audit_filter(request.GET)
-    before, oldest = (_parse_entry_key(request.GET.get(name, "")) for name in ("before", "oldest"))
+    before, oldest = (parse_whole_number_or_none(request.GET.get(name, "")) for name in ("before", "oldest"))
     is_about_runs = bool(audit_filter.subject is AuditSubject.SESSIONS or audit_filter.session or audit_filter.actor)
     shown = {
         Routine.PAGE_VIEW: "views" in request.GET or audit_filter.subject is AuditSubject.READING,
@@ -170,10 +171,6 @@ def _build_audit_details_of_filter(audit_filter: AuditFilter) -> dict[str, Any]:
         "zone": audit_filter.times.zone if audit_filter.times else "",
     }
     return {name: str(value) for name, value in parts.items() if value}
-
-
-def _parse_entry_key(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def _build_page_links(request: HttpRequest, following: int | None, oldest: int | None) -> PageLinks:

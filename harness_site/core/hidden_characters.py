@@ -74,6 +74,11 @@ def replace_unencodable_characters(text: str) -> str:
     return _NOT_ENCODABLE.sub("\ufffd", text)
 
 
+def make_text_for_column(value: object, max_length: int) -> str:
+    """Return a text as a column of `max_length` characters can hold it; empty for what is no text."""
+    return replace_unencodable_characters(value)[:max_length] if isinstance(value, str) else ""
+
+
 def _may_have_hidden_characters(text: str) -> bool:
     """Return whether a text has characters that may be hidden. Only its few other characters are searched for them."""
     if text.isascii() and text.isprintable():

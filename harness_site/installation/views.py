@@ -16,6 +16,7 @@ from harness_site.accounts import audit_events
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.views.member_settings import InvitationForm
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.env import IS_CHECKOUT
 from harness_site.installation.agent_connection_examples import CONNECTION_GROUPS, get_connection_or_first
@@ -39,7 +40,6 @@ from harness_site.send_email import (
     log_mail_error,
     send_email_through_server,
 )
-from harness_site.sessions.session_lookup import parse_number_parameter_or_none
 from harness_site.site_address import build_absolute_url
 
 #: Key of the login session with the address of a test message that the mail server has just accepted.

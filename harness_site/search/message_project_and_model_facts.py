@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from checkpoints.formats import parse_json
-from harness_site.core.hidden_characters import replace_unencodable_characters
+from harness_site.core.hidden_characters import make_text_for_column
 from harness_site.search.models import Trait
 
 #: Texts of which every body with a context contains one.
@@ -34,10 +34,6 @@ def extract_project_and_model_facts_of_message(body: str) -> tuple[tuple[Trait, 
     context = source.get("context") if isinstance(source, dict) else None
     if not isinstance(context, dict):
         context = {"model": message.get("model")} if message.get("role") == "assistant" else {}
-    facts = [(trait, _make_storable_value(context.get(name))) for name, trait in _FIELDS.items()]
-    folder = _make_storable_value(context.get("cwd")).replace("\\", "/")
+    facts = [(trait, make_text_for_column(context.get(name), _COLUMN_LENGTH)) for name, trait in _FIELDS.items()]
+    folder = make_text_for_column(context.get("cwd"), _COLUMN_LENGTH).replace("\\", "/")
     return tuple(fact for fact in (*facts, (Trait.PROJECT, PurePosixPath(folder).name)) if fact[1])
-
-
-def _make_storable_value(value: Any) -> str:
-    return replace_unencodable_characters(value)[:_COLUMN_LENGTH] if isinstance(value, str) else ""

@@ -17,7 +17,7 @@ from checkpoints.enums import Phase
 from checkpoints.formats import exact_amounts, parse_json
 from checkpoints.formats.token_counts import MAX_MODELS, parse_token_counts
 from checkpoints.models import Checkpoint
-from harness_site.core.hidden_characters import replace_unencodable_characters
+from harness_site.core.hidden_characters import make_text_for_column
 from harness_site.search import index_writer
 from harness_site.search.models import Fact, Kind, Trait
 
@@ -161,4 +161,4 @@ def _parse_json_object_or_empty(stored: str | None) -> dict[str, Any]:
 
 
 def _make_storable_name(value: Any) -> str:
-    return replace_unencodable_characters(value).replace("\0", "")[:_COLUMN_LENGTH] if isinstance(value, str) else ""
+    return make_text_for_column(value, _COLUMN_LENGTH)

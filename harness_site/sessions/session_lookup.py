@@ -15,6 +15,7 @@ from checkpoints.enums import Role
 from checkpoints.seals import row_seals
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
+from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
 
@@ -90,16 +91,10 @@ def mask_secrets_in_names_of_other_sessions_until_response(head: SessionHead) ->
     session_secrets_from_call_arguments.mask_secrets_in_session_names_until_response(names)
 
 
-def parse_number_parameter_or_none(request: HttpRequest, name: str) -> int | None:
-    """Parse a whole number from the query; None if it is absent or invalid."""
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
-
-
 def parse_displayed_session_keys(request: HttpRequest) -> tuple[int, ...]:
     """Parse the keys of the sessions that an open page has, in their order."""
     texts = request.GET.get("rows", "").split(",")[: session_rows.PAGE]
-    return tuple(int(pk) for pk in texts if pk.isascii() and pk.isdigit() and len(pk) <= 18)
+    return tuple(pk for text in texts if (pk := parse_whole_number_or_none(text)) is not None)
 
 
 def build_missing_version_error(head: SessionHead, version: str) -> PageNotFound:

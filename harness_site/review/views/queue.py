@@ -25,6 +25,7 @@ from harness_site.accounts.permissions import (
 )
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
+from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.unreadable_rows_and_quarantine import (
     UnreadableRecord,
     call_or_use_fallback,
@@ -509,9 +510,10 @@ def _build_pending_rows(
 
 def _parse_page_start_key(query: QueryDict) -> int | None:
     token = query.get("after", "")
-    if token and not (token.isdecimal() and len(token) <= 18):
+    key = parse_whole_number_or_none(token)
+    if token and key is None:
         raise BadRequest(_("The page number in the address is not a number."))
-    return int(token) if token else None
+    return key
 
 
 def _build_next_page_url(current_query: QueryDict, after: int | None, **parameters: str) -> str:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile, groupby, takewhile
 from typing import Any
 
-from checkpoints.exceptions import InvalidInput
-from checkpoints.formats import to_canonical_json
 from checkpoints.formats.caller_argument_order import restore_argument_order
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.sessions.compare.compare_versions import Comparison
@@ -25,7 +23,7 @@ from harness_site.sessions.compare.message_alignment import (
 )
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import pair_calls_with_results
-from harness_site.sessions.selectors.conversation_window import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard, canonicalize_arguments_or_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,7 @@ class ComparedCalls:
         """Find the newest attempt in the log; providers reuse ids, so the arguments decide between several calls."""
         records = [record for record in self._records if record.call_id == call.call_id and record.tool == call.name]
         if len({record.step for record in records}) > 1:
-            args = _canonicalize_arguments_or_empty(call)
+            args = canonicalize_arguments_or_empty(call.args)
             records = [record for record in records if record.args == args]
         return records[-1] if len({record.step for record in records}) == 1 else None
 
@@ -160,13 +158,6 @@ def _get_kind_of_line(line: Line) -> str:
 
 def _is_common(line: Line) -> bool:
     return _get_kind_of_line(line) in {"same", "fold"}
-
-
-def _canonicalize_arguments_or_empty(call: CallPart) -> str:
-    try:
-        return to_canonical_json(call.args)
-    except InvalidInput:
-        return ""
 
 
 def _iterate_old_sides_of_changed_messages(lines: Sequence[Line]) -> Iterator[ComparedMessage]:

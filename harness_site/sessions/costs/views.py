@@ -8,12 +8,12 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.formats.exact_amounts import HEADLINE_PRECISION
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.timeline import version_and_time_charts

@@ -359,7 +359,7 @@ def _begins_with_tool_result(message: StoredMessage) -> bool:
     return bool(parts) and isinstance(parts[0], ResultPart)
 
 
-def _canonicalize_arguments_or_empty(args: Any) -> str:
+def canonicalize_arguments_or_empty(args: Any) -> str:
     """Return arguments as canonical JSON, as the log stores them; empty if they cannot be encoded (for example
     infinity)."""
     try:
@@ -494,7 +494,7 @@ class _ConversationBuilder:
         earlier call answered it.
         """
         steps = {key: rows for key, rows in self.log.items() if key[0] == call.call_id and rows[0].tool == call.name}
-        text = _canonicalize_arguments_or_empty(call.args)
+        text = canonicalize_arguments_or_empty(call.args)
         steps = {key: rows for key, rows in steps.items() if rows[0].args == text} or steps
         if not steps:
             return self._find_and_use_up_replayed_calls(call, text)
@@ -514,7 +514,7 @@ class _ConversationBuilder:
         calls = (part for parts in self.parts for part in parts if isinstance(part, CallPart))
         unknown = (call for call in calls if call.call_id not in logged_ids)
         return call_records.load_replayed_calls_by_tool_and_digest(
-            self.session.pk, {digest_text(_canonicalize_arguments_or_empty(call.args)) for call in unknown}
+            self.session.pk, {digest_text(canonicalize_arguments_or_empty(call.args)) for call in unknown}
         )
 
     def _load_logged_calls(self, version: int) -> dict[tuple[str, int], list[CallRecord]]:

@@ -13,12 +13,12 @@ from django.utils.translation import gettext
 
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind, InterruptReason, SessionStatus
-from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL, IS_QUESTION
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
+from harness_site.audit.audit_trail_query import parse_event_details
 from harness_site.core.status_labels import get_decision_shape_and_label
 from harness_site.sessions.selectors import message_origin_versions_and_runs
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
@@ -196,7 +196,7 @@ def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> di
 def _load_question_keys_by_call_id(session_pk: int, events: Iterable[AuditEvent]) -> dict[str, int]:
     """Map the call ids of the questions that the events asked or withdrew to their keys."""
     requests = [
-        _parse_event_details(event.details) for event in events if event.kind in _map_question_event_kinds_to_labels()
+        parse_event_details(event.details) for event in events if event.kind in _map_question_event_kinds_to_labels()
     ]
     call_ids = {str(each.get("call_id")).replace("\0", "") for each in requests if each.get("tool") == INTERRUPT_TOOL}
     if not call_ids:
@@ -206,7 +206,7 @@ def _load_question_keys_by_call_id(session_pk: int, events: Iterable[AuditEvent]
 
 
 def _get_call_id_step_and_attempt(event: AuditEvent) -> CallPlace:
-    details = _parse_event_details(event.details)
+    details = parse_event_details(event.details)
     return str(details.get("call_id")), str(details.get("step")), str(details.get("attempt"))
 
 
@@ -223,7 +223,7 @@ def _build_event_item(
     call = interrupted.get(_get_call_id_step_and_attempt(event)) if event.kind == AuditKind.CALL_INTERRUPTED else None
     question_labels = _map_question_event_kinds_to_labels()
     question_pk = questions.get(_get_call_id_step_and_attempt(event)[0]) if event.kind in question_labels else None
-    details = _parse_event_details(event.details)
+    details = parse_event_details(event.details)
     return HistoryItem(
         pk=event.pk,
         at=event.created_at,
@@ -277,11 +277,3 @@ def _get_event_label(kind: str, details: Mapping[str, Any]) -> str:
     if kind == AuditKind.SESSION_FINISHED and details.get("status") == SessionStatus.FAILED:
         return gettext("Session failed")
     return str(translate_label(AuditKind(kind))) if kind in AuditKind.values else kind.replace("_", " ").capitalize()
-
-
-def _parse_event_details(stored: str) -> dict[str, Any]:
-    try:
-        details = parse_json(stored)
-    except (ValueError, RecursionError):
-        return {"details": stored}
-    return details if isinstance(details, dict) else {"details": details}

@@ -14,12 +14,12 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.call_sentences import describe_call_beside_tool_name
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.mask_and_shorten_text import shorten_text
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.timeline import list_timeline_items, timeframe_lane_and_bar_layout, version_and_time_charts

@@ -13,11 +13,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_formatting import format_count
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.tool_views import diff_lines, file_edits

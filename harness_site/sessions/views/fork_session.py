@@ -24,6 +24,7 @@ from harness_site.accounts.account_and_login_forms import set_field_labels_style
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -32,7 +33,6 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 

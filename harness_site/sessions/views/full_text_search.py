@@ -14,6 +14,7 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.near_names import NearNames
+from harness_site.core.number_parameters import parse_number_parameter_or_none, parse_whole_number_or_none
 from harness_site.core.page_links import build_first_previous_and_next_links
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
@@ -41,7 +42,7 @@ from harness_site.sessions.session_list_filter_parameters import (
     parse_search_order,
     read_and_decrypt_text_parameter,
 )
-from harness_site.sessions.session_lookup import parse_displayed_session_keys, parse_number_parameter_or_none
+from harness_site.sessions.session_lookup import parse_displayed_session_keys
 from harness_site.sessions.session_row_display import SessionLine
 
 #: Hits displayed for each session before the link to all of them.
@@ -151,7 +152,7 @@ def _search_or_refresh_displayed_sessions(
     If too many sessions match for the order, those with the newest matches come first, on the following pages as well.
     """
     workspace = request.membership.workspace_id
-    newest = _parse_passage_key(request.GET.get("newest", ""))
+    newest = parse_whole_number_or_none(request.GET.get("newest", ""))
     times = _parse_times_of_passages(request, wanted)
     if within is not None:
         found = passage_search.search_passages_of_session(
@@ -297,10 +298,6 @@ def _load_secrets_of_sessions(
     for _word, page in apart.pages if apart else ():
         secrets |= page.secrets
     return secrets
-
-
-def _parse_passage_key(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def _is_first_page_of_all_sessions(request: HttpRequest, cursor: SearchCursor | OrderedSearchCursor | None) -> bool:

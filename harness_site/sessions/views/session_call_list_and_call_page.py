@@ -11,6 +11,7 @@ from checkpoints.formats.parse_message_parts import CallPart, parts_to_text
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
@@ -30,7 +31,6 @@ from harness_site.sessions.session_formatting import (
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver, filter_handovers_of_attempt

@@ -6,10 +6,10 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.audit import audit_trail_query
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.selectors import events_and_decisions
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 

@@ -22,6 +22,7 @@ from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.masking.encrypted_names_and_digest_fingerprints import decrypt_name_if_encrypted
+from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors import session_rows
@@ -185,4 +186,4 @@ def _update_label_in_search_index(workspace: int, session: int, label: str, *, i
 
 
 def _list_well_formed_session_keys(texts: list[str]) -> list[str]:
-    return [pk for pk in texts[: session_rows.PAGE] if pk.isascii() and pk.isdigit() and len(pk) <= 18]
+    return [text for text in texts[: session_rows.PAGE] if parse_whole_number_or_none(text) is not None]

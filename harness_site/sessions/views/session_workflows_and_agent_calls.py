@@ -11,6 +11,7 @@ from harness_site.accounts.session_secrets_from_call_arguments import (
     mask_session_secrets_until_response,
 )
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.selectors import agent_request_chain, waits_for_other_agents, workflow_steps
 from harness_site.sessions.selectors.agent_request_chain import RequestChain
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -19,7 +20,6 @@ from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 

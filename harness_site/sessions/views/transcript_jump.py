@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core import time_range_parameters
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions import parse_message_number_or_time
 from harness_site.sessions.parse_message_number_or_time import JumpTarget
 from harness_site.sessions.selectors import find_words_errors_and_decisions
@@ -19,7 +20,6 @@ from harness_site.sessions.selectors.conversation_window import TranscriptVersio
 from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.views.transcript_pages import get_requested_transcript_version_or_404

@@ -19,6 +19,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
@@ -48,7 +49,6 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.subagent_tree import subagent_tree

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
+from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.word_diff import StepBudget
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
@@ -24,7 +25,6 @@ from harness_site.sessions.session_lookup import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
-    parse_number_parameter_or_none,
     require_member_and_handle_page_not_found,
 )
 
