@@ -29,7 +29,7 @@ def load_last_activity_by_user(workspace: int, members: Iterable[Membership]) ->
     user_pks = [member.user_id for member in members]
     sign_ins = UserSession.objects.filter(user__in=user_pks).values_list("user").annotate(last=Max("last_seen_at"))
     seen_on_pages: dict[int, datetime] = dict(sign_ins)
-    recorded = _load_last_recorded_request_by_name(workspace)
+    recorded = _load_time_of_last_recorded_request_by_name(workspace)
     activity: dict[int, datetime] = {}
     for member in members:
         moments = (seen_on_pages.get(member.user_id), member.user.last_login, recorded.get(member.user.get_username()))
@@ -38,7 +38,7 @@ def load_last_activity_by_user(workspace: int, members: Iterable[Membership]) ->
     return activity
 
 
-def _load_last_recorded_request_by_name(workspace: int) -> dict[str, datetime]:
+def _load_time_of_last_recorded_request_by_name(workspace: int) -> dict[str, datetime]:
     """Load when each person last did something that the audit trail records, from its newest entries."""
     columns = ("actor_kind", "kind", "actor", "details", "created_at")
     entries = AuditEvent.objects.filter(workspace=workspace).order_by("-pk").values_list(*columns)

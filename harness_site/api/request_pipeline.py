@@ -306,5 +306,5 @@ def _compress_response(request: HttpRequest, response: HttpResponse) -> HttpResp
 
 @wrap_route_view
 def raise_route_not_found(request: HttpRequest, path: str = "") -> HttpResponse:
-    """Answer a path that is none of the API's."""
+    """Raise `RouteNotFound` for a path that is none of the API's."""
     raise RouteNotFound(request.method or "", request.path)

@@ -211,7 +211,7 @@ def _build_summary_with_whole_command_or_path(tool: str, args: dict[str, Any], s
     if path is not None:
         whole = formatting.mask_and_shorten_to_one_line(path, _SCANNED_PATH)
         return CallSummary(sentence, "" if sentence.endswith(whole) else whole)
-    command = _find_command(mask_secret_fields_only(args))
+    command = _find_command_in_first_argument_or_empty(mask_secret_fields_only(args))
     if not command:
         return CallSummary(sentence)
     summary = summarize_command(command)
@@ -219,7 +219,7 @@ def _build_summary_with_whole_command_or_path(tool: str, args: dict[str, Any], s
     return CallSummary(sentence, whole, summary.folder, summary.whole_folder)
 
 
-def _find_command(args: dict[str, Any]) -> str:
+def _find_command_in_first_argument_or_empty(args: dict[str, Any]) -> str:
     """Return the command that is the first of the arguments; empty if that is something else."""
     name, value = next(iter(args.items()), ("", None))
     return join_command_without_shell_wrapper_or_empty(value) if name in _COMMAND_ARGUMENTS else ""
@@ -240,7 +240,7 @@ def build_short_call_sentence(tool: str, args: Any) -> str:
         return f"{put_tool_in_words(tool)} {shorten_path_at_beginning(whole, _MAX_VALUE_LENGTH)}"
     shown_args = mask_secret_fields_only(args)
     (first_name, first), *others = shown_args.items()
-    if command := _find_command(shown_args):
+    if command := _find_command_in_first_argument_or_empty(shown_args):
         return _describe_command_in_list(tool, command, dict(others))
     if isinstance(first, str) and (files := describe_patched_files(first)):
         return f"{put_tool_in_words(tool)}: {files}"

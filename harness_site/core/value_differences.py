@@ -54,7 +54,7 @@ class ValueDifference:
         return tuple(piece.change for piece in self.pieces) == ("del", "ins")
 
     @property
-    def is_in_text(self) -> bool:
+    def is_change_within_text(self) -> bool:
         """Whether parts of a text changed, which are shown with the text around them."""
         return len(self.pieces) > 1 and not self.is_replacement
 

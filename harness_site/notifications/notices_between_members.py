@@ -16,7 +16,9 @@ def create_handover_notice(call: ToolCall, *, by: Membership, to: Membership, no
 
     Call it in the transaction that records the hand-over, so that both happen or neither.
     """
-    _create_notice(call, Event.HANDED_OVER, by=by, members=[to], text=note, handed_to=to.user.get_username())
+    _create_notice_with_deliveries(
+        call, Event.HANDED_OVER, by=by, members=[to], text=note, handed_to=to.user.get_username()
+    )
 
 
 def create_mention_notice(call: ToolCall, *, by: Membership, mentioned: Iterable[Membership], text: str) -> None:
@@ -24,10 +26,10 @@ def create_mention_notice(call: ToolCall, *, by: Membership, mentioned: Iterable
 
     Call it in the transaction that records the comment, so that both happen or neither.
     """
-    _create_notice(call, Event.MENTIONED, by=by, members=mentioned, text=text)
+    _create_notice_with_deliveries(call, Event.MENTIONED, by=by, members=mentioned, text=text)
 
 
-def _create_notice(
+def _create_notice_with_deliveries(
     call: ToolCall, event: Event, *, by: Membership, members: Iterable[Membership], text: str, handed_to: str = ""
 ) -> None:
     people = [recipient for member in members if (recipient := find_email_recipient(member, event))]

@@ -35,7 +35,7 @@ _UNFORMATTED: Final = str.maketrans({"*": "∗", "`": "ˋ", "~": "∼"})
 
 
 def post_to_webhook_and_get_status(delivery: Delivery, message: NoticeMessage) -> int:
-    """Send a signed request; return the status of the response. Raises the errors of `safe_http.post`."""
+    """Send a signed request; return the status of the response. Raises the errors of `post_to_public_address`."""
     webhook = delivery.webhook
     if webhook is None:
         raise ValueError(f"{delivery.pk} goes to no webhook.")

@@ -59,7 +59,7 @@ class RecordedDecision:
         return self.decision.tool_call
 
     @property
-    def run_since(self) -> tuple[str, str] | None:
+    def chip_of_run_since_decision(self) -> tuple[str, str] | None:
         """Shape and label of the chip of whether the call has run since the decision; None if nothing is to be said."""
         if not self.decision.final or self.state not in {BulkDecisionState.UNUSED, BulkDecisionState.USED}:
             return None
@@ -80,9 +80,15 @@ class RecordedBulkDecision:
     decisions: tuple[RecordedDecision, ...]
 
     @property
-    def numbers_by_run_since(self) -> dict[tuple[str, str], int]:
+    def numbers_by_chip_of_run_since_decision(self) -> dict[tuple[str, str], int]:
         """Number of the calls that have run since, wait to run and so on, by shape and label of the chip."""
-        return dict(Counter(run_since for each in self.decisions if (run_since := each.run_since) is not None))
+        return dict(
+            Counter(
+                chip_of_run_since_decision
+                for each in self.decisions
+                if (chip_of_run_since_decision := each.chip_of_run_since_decision) is not None
+            )
+        )
 
     @property
     def unused(self) -> list[RecordedDecision]:

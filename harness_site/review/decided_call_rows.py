@@ -63,7 +63,7 @@ class DecidedRow:
     has_evidence: bool
     #: Chip shape and label of whether the call has run or waits again since; None if the decision lets it do neither,
     #: or others followed.
-    run_since: tuple[str, str] | None
+    chip_of_run_since_decision: tuple[str, str] | None
     session_pk: int
     session_id: str
     is_by_person: bool
@@ -99,9 +99,13 @@ class DecidedBatch:
         return self.latest.reason if len({row.reason for row in self.rows}) == 1 else ""
 
     @property
-    def run_since(self) -> tuple[str, str] | None:
-        """What `DecidedRow.run_since` is for all these calls; None if they differ."""
-        return self.latest.run_since if len({row.run_since for row in self.rows}) == 1 else None
+    def chip_of_run_since_decision(self) -> tuple[str, str] | None:
+        """What `DecidedRow.chip_of_run_since_decision` is for all these calls; None if they differ."""
+        return (
+            self.latest.chip_of_run_since_decision
+            if len({row.chip_of_run_since_decision for row in self.rows}) == 1
+            else None
+        )
 
     @property
     def earlier(self) -> tuple[OtherDecision, ...]:
@@ -198,7 +202,11 @@ def _can_separate_decisions_be_one_row(later: DecidedRow, row: DecidedRow) -> bo
 def _get_batch_key(row: DecidedRow) -> tuple[object, ...]:
     """Return what rows of one batch have in common: those of a bulk decision are one, whatever became of the calls."""
     key = (row.bulk_pk, row.is_by_person, row.actor, row.kind, row.restores_original_args, row.final, row.tool)
-    return key if row.bulk_pk is not None else (*key, row.reason, row.has_evidence, row.run_since, row.earlier)
+    return (
+        key
+        if row.bulk_pk is not None
+        else (*key, row.reason, row.has_evidence, row.chip_of_run_since_decision, row.earlier)
+    )
 
 
 def build_decided_row(
@@ -241,7 +249,7 @@ def build_decided_row(
         approvals=call.approvals,
         restores_original_args=decision.kind == DecisionKind.EDIT and decision.args_digest == call.asked_args_digest,
         has_evidence=decision.has_given_evidence,
-        run_since=None
+        chip_of_run_since_decision=None
         if about_call.later
         or not decision.final
         or (call.is_question and decision.kind not in {DecisionKind.WITHDRAW, DecisionKind.EDIT})

@@ -16,7 +16,7 @@ from harness_site.review import decision_effect_texts, parse_edited_arguments
 from harness_site.review.decision_options import APPROVAL_OF_SEVERAL, AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.question_choices import is_question_text_alone
-from harness_site.review.selectors.call_evidence import is_reason_offered
+from harness_site.review.selectors.call_evidence import can_text_be_offered_as_reason
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 #: Key of the reasons that are offered as long as no answer is chosen, and their class on the page.
@@ -48,7 +48,7 @@ def put_reason_of_own_edit_first(shown: dict[str, Any], earlier_reasons: dict[st
     if not is_own_change or not edits or edits[-1].actor != shown["reader"]:
         return earlier_reasons
     reason = edits[-1].reason.strip()
-    if not is_reason_offered(reason):
+    if not can_text_be_offered_as_reason(reason):
         return earlier_reasons
     others = [other for other in earlier_reasons.get(DecisionKind.APPROVE, []) if other != reason]
     return {**earlier_reasons, DecisionKind.APPROVE: [reason, *others], NO_ANSWER: [reason]}

@@ -13,8 +13,8 @@ from checkpoints.models import Decision, Workspace
 from harness_site.review.find_rows_with_visible_words import (
     SEARCHED_COLUMNS,
     FoundRows,
+    build_searched_arguments_expression,
     find_rows_with_words,
-    select_arguments_to_search,
 )
 from harness_site.review.selectors.decided_calls import DecisionFilters, query_decisions
 from harness_site.review.selectors.pending_calls import CallFilters
@@ -42,6 +42,6 @@ def _select_searched_columns(decisions: QuerySet[Decision]) -> QuerySet[Any, Any
         tool=F("tool_call__tool"),
         call_id=F("tool_call__call_id"),
         sentence=F("tool_call__sentence"),
-        searched_args=select_arguments_to_search("tool_call__args"),
+        searched_args=build_searched_arguments_expression("tool_call__args"),
     ).values_list(*SEARCHED_COLUMNS, "reason", "actor", named=True)
     return columns

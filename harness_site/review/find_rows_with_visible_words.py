@@ -77,7 +77,7 @@ def _find_visible_rows_with_words(rows: Sequence[Any], words: Sequence[str]) -> 
     return frozenset(row.pk for row in rows if _has_all_words(row, words, secrets.get(row.session_id, frozenset())))
 
 
-def select_arguments_to_search(column: str) -> Case:
+def build_searched_arguments_expression(column: str) -> Case:
     """Build the expression for the arguments in this column, which is empty for large ones."""
     is_small = When(GreaterThan(StoredSize(column), Value(_MAX_ARGUMENT_BYTES)), then=Value(""))
     return Case(is_small, default=F(column), output_field=TextField())

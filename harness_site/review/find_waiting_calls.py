@@ -15,8 +15,8 @@ from checkpoints.models import Workspace
 from harness_site.review.find_rows_with_visible_words import (
     SEARCHED_COLUMNS,
     FoundRows,
+    build_searched_arguments_expression,
     find_rows_with_words,
-    select_arguments_to_search,
 )
 from harness_site.review.selectors.pending_calls import select_undecided_calls
 from harness_site.review.selectors.queue_order import WAITING_SINCE
@@ -41,7 +41,7 @@ def find_waiting_calls_with_words(workspace: Workspace, text: str) -> FoundRows:
 
 @cache
 def _select_searched_columns(status: CallStatus) -> QuerySet[Any, Any]:
-    calls = select_undecided_calls(status).annotate(searched_args=select_arguments_to_search("args"))
+    calls = select_undecided_calls(status).annotate(searched_args=build_searched_arguments_expression("args"))
     ordered = calls.order_by(WAITING_SINCE, "pk")
     columns: QuerySet[Any, Any] = ordered.values_list(*SEARCHED_COLUMNS, named=True)
     return columns

@@ -181,7 +181,7 @@ class ApprovalForm(DecisionForm):
         typed = {name: str(value) for name, value in self.data.items()}
         #: Parts of the value of a question that are edited by themselves; empty if the fields are all arguments.
         self.question_parts = get_question_parts_to_edit(call)
-        self.argument_fields = argument_form_fields.build_argument_fields(self._get_json_of_fields(), typed)
+        self.argument_fields = argument_form_fields.build_argument_fields(self._get_stored_json_of_fields(), typed)
         #: Parsed edited arguments, and their differences to the current ones, and to those that the agent asked for.
         self.changed: dict[str, Any] = {}
         self.differences: tuple[ValueDifference, ...] = ()
@@ -205,13 +205,13 @@ class ApprovalForm(DecisionForm):
     def _message_missing_error(self) -> str:
         return _("Enter why. The agent is told.")
 
-    def _get_json_of_fields(self) -> str:
+    def _get_stored_json_of_fields(self) -> str:
         """Return the stored arguments of which each has a field, as JSON text."""
         parts = self.question_parts
         return json.dumps(parts, ensure_ascii=False) if parts else self.call.args_json_in_caller_order
 
-    def _compose_json_of_fields(self) -> str:
-        arguments = argument_form_fields.compose_arguments(self.argument_fields, self._get_json_of_fields())
+    def _compose_typed_json_of_fields(self) -> str:
+        arguments = argument_form_fields.compose_arguments(self.argument_fields, self._get_stored_json_of_fields())
         if self.question_parts:
             value = mask_json_value(formatting.parse_json_or_text(self.call.args))["value"]
             arguments = {"value": {**value, **arguments}}
@@ -265,7 +265,7 @@ class ApprovalForm(DecisionForm):
             return
         if by_field:
             self.argument_fields = argument_form_fields.copy_fields_with_errors(
-                self.argument_fields, self._get_json_of_fields()
+                self.argument_fields, self._get_stored_json_of_fields()
             )
             for field in self.invalid_argument_fields:
                 self.add_error("args", f"{mask_text(field.name)}: {field.error}")
@@ -273,7 +273,7 @@ class ApprovalForm(DecisionForm):
                 self._list_differences_of_valid_fields()
                 return
         try:
-            text = self._compose_json_of_fields() if by_field else text
+            text = self._compose_typed_json_of_fields() if by_field else text
             self.changed = parse_edited_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
             digest = parse_edited_arguments.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint_of_digest(digest)
@@ -313,12 +313,12 @@ class ApprovalForm(DecisionForm):
         return sum(written[0].get(name) != written[1].get(name) for name in stored.keys() | typed.keys())
 
     def _list_differences_of_valid_fields(self) -> None:
-        stored = self._get_json_of_fields()
+        stored = self._get_stored_json_of_fields()
         changed = argument_form_fields.compose_arguments(self.argument_fields, stored, is_invalid_kept=True)
         self.differences = list_value_differences(formatting.parse_json_or_text(stored), changed)
 
     @property
-    def argument_nodes(self) -> tuple[ArgumentField | ArgumentGroup, ...]:
+    def grouped_argument_fields(self) -> tuple[ArgumentField | ArgumentGroup, ...]:
         """The fields of the arguments, grouped by the objects and lists that they belong to."""
         return group_argument_fields(self.argument_fields)
 

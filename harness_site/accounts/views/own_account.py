@@ -76,7 +76,7 @@ def end_one_or_all_other_sessions(request: HttpRequest) -> HttpResponse:
         ended_count = 1
         sentence = _("You are signed out there.")
     else:
-        ended_count = end_user_sessions(user, but=request.session.session_key)
+        ended_count = end_user_sessions(user, except_session_key=request.session.session_key)
         sentence = _("You are signed out everywhere else.")
     audit_events.record_account_event(user, AuditKind.SIGN_INS_ENDED, request=request, ended=ended_count)
     messages.success(request, sentence)

@@ -250,7 +250,7 @@ def find_secret_object_keys(value: Mapping[str, Any], is_secret: IsSecret) -> fr
     Either by their own names, or by the name in another field, as in `{"name": "Authorization", "value": …}`.
     """
     secret_keys = {key for key, inner in value.items() if is_secret_field(str(key), inner, is_secret)}
-    name = next((inner for key, inner in value.items() if _is_field_of_names(str(key))), None)
+    name = next((inner for key, inner in value.items() if _does_field_hold_name_of_another(str(key))), None)
     if isinstance(name, str) and len(name) <= 200 and is_secret(name):
         values = (key for key in value if normalize_field_name(str(key)) in _VALUE_FIELDS)
         secret_keys |= {key for key in values if is_secret_field(name, value[key], is_secret)}
@@ -258,7 +258,7 @@ def find_secret_object_keys(value: Mapping[str, Any], is_secret: IsSecret) -> fr
 
 
 @lru_cache(maxsize=4096)
-def _is_field_of_names(name: str) -> bool:
+def _does_field_hold_name_of_another(name: str) -> bool:
     """Return whether a field of this name holds the name of the value in another field."""
     return normalize_field_name(name) in _NAME_FIELDS
 

@@ -38,7 +38,7 @@ def mark_search_words_and_open_folds(
     parts: list[str] = []
     folds: list[int] = []
     marked_words: set[str] = set()
-    words_of_groups = _list_words_of_groups(words)
+    words_of_groups = _list_word_groups_longest_first(words)
     is_aside = False
     at = 0
     for match in _build_words_pattern(words).finditer(html):
@@ -75,13 +75,13 @@ def _build_words_pattern(words: tuple[str, ...]) -> LinearPattern:
     """Compile a pattern with a group for all words in a row, and one for each of them."""
     groups = (
         r"\s+".join(_build_pattern_of_html_escaped_word(word) for word in in_a_row)
-        for in_a_row in _list_words_of_groups(words)
+        for in_a_row in _list_word_groups_longest_first(words)
     )
     alternatives = "|".join(f"({group})" for group in groups)
     return compile_pattern(f"{_TAG}|{alternatives}|{_ENTITY}", ignore_case=True)
 
 
-def _list_words_of_groups(words: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _list_word_groups_longest_first(words: tuple[str, ...]) -> list[tuple[str, ...]]:
     """List the words of each group, the longest first, so that the longest match is marked."""
     return [words, *((word,) for word in sorted(words, key=len, reverse=True))]
 

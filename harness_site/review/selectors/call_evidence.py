@@ -133,12 +133,12 @@ def load_earlier_reasons_of_person(call: ToolCall, person: str) -> dict[str, lis
         is_message = decision.kind == DecisionKind.REJECT
         text = ((decision.result_text if is_message else None) or decision.reason).strip()
         is_usual = text not in reasons[decision.kind] and not _FACT_ABOUT_CALL.search(text)
-        if is_usual and len(reasons[decision.kind]) < _MAX_REASONS and is_reason_offered(text):
+        if is_usual and len(reasons[decision.kind]) < _MAX_REASONS and can_text_be_offered_as_reason(text):
             reasons[decision.kind].append(text)
     return dict(reasons)
 
 
-def is_reason_offered(text: str) -> bool:
+def can_text_be_offered_as_reason(text: str) -> bool:
     """Return whether a text is short enough to be offered as a reason, and shows no secret."""
     return 0 < len(text) <= _MAX_REASON_LENGTH and mask_and_reveal_hidden(text) == text
 

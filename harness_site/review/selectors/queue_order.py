@@ -111,7 +111,7 @@ def _build_sort_keys(sort: QueueSort) -> dict[str, Any]:
 
 
 def _build_after_row_condition(last_row: QuerySet[ToolCall], keys: list[str]) -> Q:
-    """Build the condition that the sort keys are greater than those of the row `last`."""
+    """Build the condition that the sort keys are greater than those of `last_row`."""
     condition = Q()
     for index, key in enumerate(keys):
         same = {name: Subquery(last_row.values(name)[:1]) for name in keys[:index]}

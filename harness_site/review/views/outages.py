@@ -123,7 +123,7 @@ class OutageCallRow:
         return last if last in _OUTCOME_DECISIONS else ""
 
     @property
-    def run_since(self) -> tuple[str, str] | None:
+    def chip_of_run_since_decision(self) -> tuple[str, str] | None:
         """Chip shape and label of whether the call has run again since the decision; None if it does not run."""
         kind = self.kind_of_outcome_decision
         return status_labels.find_shape_and_label_of_run_since_decision(
