@@ -272,8 +272,8 @@ class PendingRowBuilder:
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],
-        company: CallClaimsAndPresence,
-        together: OutageGroupRow | None,
+        people: CallClaimsAndPresence,
+        outage_row: OutageGroupRow | None,
         *,
         now: datetime,
         hook_could_not_tell: bool,
@@ -300,7 +300,7 @@ class PendingRowBuilder:
                 hook_could_not_tell=hook_could_not_tell,
             )
             row = self._build_row_in_masking_context(
-                call, args, agreements, company, together, now, why, waits_for_others
+                call, args, agreements, people, outage_row, now, why, waits_for_others
             )
             if comments is not None:
                 mentioned_by = mask_and_reveal_hidden(comments.mentioned_by)
@@ -371,8 +371,8 @@ class PendingRowBuilder:
         call: ToolCall,
         args: Any,
         agreements: tuple[Agreement, ...],
-        company: CallClaimsAndPresence,
-        together: OutageGroupRow | None,
+        people: CallClaimsAndPresence,
+        outage_row: OutageGroupRow | None,
         now: datetime,
         why: str,
         waits_for_others: str,
@@ -410,9 +410,9 @@ class PendingRowBuilder:
             deadline=deadline,
             approvals=call.approvals,
             voices=tuple(_build_agreement_row(agreement, call) for agreement in agreements),
-            company=company,
+            company=people,
             waits_for_others=waits_for_others,
-            together=together,
+            together=outage_row,
             ended=lowercase_label_in_sentence(self._get_status_shape_and_label(session.status)[1])
             if session.finished
             else "",

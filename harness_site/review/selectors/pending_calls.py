@@ -135,29 +135,31 @@ def list_keys_of_pending_page_and_count_next(
     sort: QueueSort = QueueSort.OLDEST,
     after: int | None = None,
     limit: int = PAGE,
-    elsewhere: Collection[int] = (),
-    last: Collection[int] = (),
+    excluded_keys: Collection[int] = (),
+    keys_at_end: Collection[int] = (),
     all_in_order: Sequence[int] | None = None,
 ) -> tuple[list[int], int]:
     """List the keys of a page of pending calls in these statuses, and count those of the next page.
 
-    Calls with the keys `elsewhere` are left out; those with the keys `last` come after all others, in the same order.
+    Calls with the `excluded_keys` are left out; those with the `keys_at_end` come after all others, in the same order.
     `all_in_order` has the keys of all these calls in this order, if they are known; the first page then needs no query.
     """
     if all_in_order is not None:
-        listed = [pk for pk in all_in_order if pk not in elsewhere]
-        listed = [pk for pk in listed if pk not in last] + [pk for pk in listed if pk in last]
+        listed = [pk for pk in all_in_order if pk not in excluded_keys]
+        listed = [pk for pk in listed if pk not in keys_at_end] + [pk for pk in listed if pk in keys_at_end]
         return listed[:limit], len(listed[limit : 2 * limit])
 
     def list_first_keys(condition: Q | None, start: int | None) -> list[int]:
         matching = _add_condition(filters, condition)
         return _list_first_sorted_keys(workspace, statuses, matching, sort, after=start, limit=2 * limit)
 
-    left_out = {*elsewhere, *last}
-    is_in_last_part = after is not None and after in last
+    left_out = {*excluded_keys, *keys_at_end}
+    is_in_last_part = after is not None and after in keys_at_end
     keys = [] if is_in_last_part else list_first_keys(~Q(pk__in=left_out) if left_out else None, after)
-    if last and len(keys) < 2 * limit:
-        keys += list_first_keys(Q(pk__in=set(last).difference(elsewhere)), after if is_in_last_part else None)
+    if keys_at_end and len(keys) < 2 * limit:
+        keys += list_first_keys(
+            Q(pk__in=set(keys_at_end).difference(excluded_keys)), after if is_in_last_part else None
+        )
         del keys[2 * limit :]
     return keys[:limit], len(keys[limit:])
 

@@ -406,7 +406,7 @@ def _find_next_call_of_list_left_by_reader(request: MemberRequest, call: ToolCal
 
 def build_people_context(
     call: ToolCall,
-    company: CallClaimsAndPresence,
+    people: CallClaimsAndPresence,
     reader: Membership,
     form: HandOverForm | None = None,
     others: Sequence[Membership] | None = None,
@@ -416,7 +416,7 @@ def build_people_context(
     `others` are the other active members; None if they are to be loaded. There is no form for auditors, about decided
     calls, without a colleague who may decide, and once the reader has handed the call over to one of these.
     """
-    handed = _describe_handover_by_reader(company, reader) if call.undecided else None
+    handed = _describe_handover_by_reader(people, reader) if call.undecided else None
     if form is None and call.undecided and reader.has_role(Role.APPROVER):
         colleagues = map_names_to_colleagues_who_may_decide(
             call, load_other_active_members(reader) if others is None else others
@@ -425,7 +425,7 @@ def build_people_context(
         form = HandOverForm(colleagues=sorted(colleagues)) if colleagues and not is_handed_over else None
     return {
         "call": call,
-        "company": company,
+        "company": people,
         "reader": reader.user.get_username(),
         "handed": handed,
         "hand_over_form": form,
@@ -450,9 +450,9 @@ def _build_mentions_context(
     }
 
 
-def _describe_handover_by_reader(company: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:
+def _describe_handover_by_reader(people: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:
     """Describe to whom the reader has handed the call over, and whether an e-mail says so; None without a handover."""
-    claim = company.theirs
+    claim = people.theirs
     if claim is None or claim.handed_by != reader.user.get_username():
         return None
     receiver = Membership.objects.select_related("user").get(workspace=reader.workspace, user__username=claim.name)

@@ -361,8 +361,8 @@ def _load_pending_page(
         filters,
         sort=query_filters.sort,
         after=after_key,
-        elsewhere={*in_groups, *handed_first, *due_first},
-        last=last,
+        excluded_keys={*in_groups, *handed_first, *due_first},
+        keys_at_end=last,
         all_in_order=list_keys_of_longest_waiting_calls(waiting, statuses) if is_in_first_order else None,
     )
     if after_key:  # what comes first is on the first page alone
@@ -389,19 +389,19 @@ def _choose_handed_and_due_pks_to_list_first(
     query_filters: QueueFilters,
     handed: Mapping[int, CallStatus],
     due_pks: Sequence[int],
-    elsewhere: Collection[int],
+    excluded: Collection[int],
 ) -> tuple[list[int], list[int]]:
     """Choose the keys of the calls that come first because they were handed to the reader, and because they are due.
 
-    Calls that are `elsewhere`, in the row of an outage or after all others, are left out.
+    The `excluded` calls, in the row of an outage or after all others, are left out.
     """
     if query_filters.sort != QueueSort.OLDEST:
         return [], []
     is_handed_first = not query_filters.has_filters
     handed_first = [
-        pk for pk, status in handed.items() if is_handed_first and status in statuses and pk not in elsewhere
+        pk for pk, status in handed.items() if is_handed_first and status in statuses and pk not in excluded
     ]
-    return handed_first, [pk for pk in due_pks if pk not in elsewhere and pk not in handed_first]
+    return handed_first, [pk for pk in due_pks if pk not in excluded and pk not in handed_first]
 
 
 def _build_decided_rows(decided: Sequence[DecisionsAboutCall]) -> list[DecidedRow]:

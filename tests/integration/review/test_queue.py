@@ -51,7 +51,7 @@ def test_counted_calls_have_the_order_the_deadlines_and_the_handovers_that_the_d
         assert in_order is not None
         found = pending_calls.list_keys_of_pending_page_and_count_next
         assert found(member.workspace, statuses, all_in_order=in_order) == found(member.workspace, statuses)
-        last: dict[str, Any] = {"elsewhere": in_order[:1], "last": in_order[1:2], "limit": 2}
+        last: dict[str, Any] = {"excluded_keys": in_order[:1], "keys_at_end": in_order[1:2], "limit": 2}
         assert found(member.workspace, statuses, all_in_order=in_order, **last) == found(
             member.workspace, statuses, **last
         )
