@@ -154,7 +154,9 @@ def store_invitation_address(invitation: Invitation, address: str) -> None:
     Invitation.objects.filter(pk=invitation.pk).update(email=address)
 
 
-def replace_invitation(by: Membership, invitation: Invitation, *, request: HttpRequest) -> tuple[Invitation, str]:
+def replace_invitation_with_secret(
+    by: Membership, invitation: Invitation, *, request: HttpRequest
+) -> tuple[Invitation, str]:
     """Revoke an open invitation and create one with the same role and note; return it with its secret.
 
     Raises:

@@ -20,7 +20,7 @@ _PREFIX: Final = "whsec"
 ENCRYPTION_PURPOSE: Final = "webhooks"
 
 
-def create_webhook(
+def create_webhook_with_secret(
     by: Membership,
     *,
     name: str,

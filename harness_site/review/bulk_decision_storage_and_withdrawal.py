@@ -181,7 +181,7 @@ class RecordedBulkDecision:
         return [each for each in self.decisions if each.state == state]
 
 
-def save_bulk_decision(results: Sequence[BulkDecisionResult], *, by: Membership) -> int | None:
+def delete_orphans_and_save_bulk_decision(results: Sequence[BulkDecisionResult], *, by: Membership) -> int | None:
     """Save which decisions a person has recorded together; return the key of the bulk decision, None without any."""
     decisions = [result.decision_pk for result in results if result.decision_pk is not None]
     if not decisions:

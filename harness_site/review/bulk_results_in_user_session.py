@@ -12,8 +12,8 @@ from checkpoints.models import ToolCall
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.review.bulk_decision_storage_and_withdrawal import (
     RecordedBulkDecision,
+    delete_orphans_and_save_bulk_decision,
     load_bulk_decision,
-    save_bulk_decision,
 )
 from harness_site.review.decision_error_texts import DecisionProblem
 from harness_site.review.record_each_of_several_decisions import BulkDecisionResult
@@ -52,7 +52,7 @@ def save_bulk_results_and_get_name(request: MemberRequest, results: Sequence[Bul
             for result in results
             if result.refused is not None
         ],
-        "bulk": save_bulk_decision(results, by=request.membership),
+        "bulk": delete_orphans_and_save_bulk_decision(results, by=request.membership),
     }
     return name
 

@@ -143,7 +143,7 @@ def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 
 @require_post_or_redirect("harness_settings:members")
 @require_member_with_role(Role.ADMIN)
-def create_invitation(request: MemberRequest) -> HttpResponseBase:
+def create_invitation_and_send_link(request: MemberRequest) -> HttpResponseBase:
     """Create an invitation and send its link, or show the link once if it is not to be sent or cannot be."""
     form = InvitationForm(request.POST)
     if not form.is_valid():
@@ -162,11 +162,13 @@ def _create_invitation_and_send_or_show_link(request: MemberRequest, form: Invit
 @require_post_or_redirect("harness_settings:members")
 @require_member_with_role(Role.ADMIN)
 @require_recent_login
-def replace_invitation(request: MemberRequest, pk: int) -> HttpResponse:
+def replace_invitation_and_send_link(request: MemberRequest, pk: int) -> HttpResponse:
     """Replace a pending invitation by one with a new link, which is sent or shown like the first one."""
     previous = _get_invitation_or_404(request, pk)
     try:
-        invitation, secret = member_services.replace_invitation(request.membership, previous, request=request)
+        invitation, secret = member_services.replace_invitation_with_secret(
+            request.membership, previous, request=request
+        )
     except member_services.InvitationClosed as error:
         return _render_members_page(request, problem=str(error), status=409)
     return _send_or_show_link(request, invitation, secret, previous.email if is_mail_configured() else "")

@@ -80,7 +80,7 @@ def create_webhook(request: MemberRequest) -> HttpResponseBase:
 @require_recent_login
 def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> HttpResponse:
     data = form.cleaned_data
-    _webhook, secret = webhook_changes.create_webhook(
+    _webhook, secret = webhook_changes.create_webhook_with_secret(
         request.membership,
         name=data["name"],
         address=data["address"],
