@@ -156,6 +156,8 @@ class CallAnswerForm(forms.Form):
     ) -> None:
         super().__init__(data, prefix=f"call-{pk}", **kwargs)
         self.pk, self.shared = pk, shared
+        # What an answer "as for all" means now.
+        self.fields["answer"].widget.attrs["aria-describedby"] = f"{self['answer'].id_for_label}_now"
 
     @property
     def own_fields(self) -> list[forms.BoundField]:

@@ -669,3 +669,21 @@ def test_outage_sends_one_desktop_notification_to_subscribers(private_site: Site
     duration = r"(in the same second|within \d+ s)"
     told = rf"\d+ calls of ship_parcel interrupted {duration} Their outcome is unknown\."
     assert re.fullmatch(told, shown[0][0])
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_call_without_an_answer_of_its_own_says_what_the_answer_for_all_means_now(
+    private_site: Site, open_page: OpenPage, javascript: bool
+) -> None:
+    interrupted_calls.interrupt_calls(private_site, 11)  # of which three have no late result
+    page = open_page("alice", private_site, java_script_enabled=javascript)
+    page.goto("/review/")
+    open_outage(page, 11)
+    own = page.get_by_label("Answer: Ship parcel 0")
+    meanings = page.get_by_text(re.compile("^now: ")).locator("visible=true")
+    expect(meanings).to_have_text(["now: leave undecided"] * 3)
+    expect(own).to_have_accessible_description("now: leave undecided")
+    page.get_by_label("Answer for all").select_option("It did not happen")
+    expect(meanings).to_have_text(["now: It did not happen"] * 3)
+    own.select_option("Run it once more")
+    expect(meanings).to_have_count(2)
