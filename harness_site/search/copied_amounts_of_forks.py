@@ -55,6 +55,18 @@ def load_copied_amounts_by_fork(
     return copied
 
 
+def load_usage_copied_by_fork(fork: Session) -> str | None:
+    """Load the usage of the version that `load_copied_amounts_by_fork` reads; None if there is none."""
+    versions = Checkpoint.objects.values_list("usage", flat=True)
+    for version in (
+        versions.filter(session=fork.pk, version=1),
+        versions.filter(session=fork.forked_from_id, version=fork.forked_version),
+    ):
+        for usage in version:
+            return usage
+    return None
+
+
 def _read_tokens_and_cost_of_version(version: Checkpoint | None) -> tuple[int, Decimal]:
     """Return what had been spent at a version; nothing if it is missing or cannot be read."""
     if version is None:

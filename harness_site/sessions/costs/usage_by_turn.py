@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any, Final
+
+from django.utils.translation import gettext
 
 from checkpoints.formats import parse_json
 from checkpoints.formats.token_counts import MAX_MODELS, TokenCounts, parse_token_counts
 from checkpoints.importers.price_table import PRICED_TOKENS
 from checkpoints.models import Checkpoint
 from harness_site.search.session_models_and_cost_by_model import get_stated_or_estimated_model_cost
+from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.version_list import parse_cost
 from harness_site.sessions.session_formatting import count_common_decimal_places
 
@@ -37,6 +40,8 @@ class TurnUsage:
     spent: Decimal | None
     model: str
     have_totals_fallen: bool
+    #: Whether it is the first version of a fork, which its original has paid for.
+    is_copied: bool = False
 
     @property
     def has_known_zero_usage(self) -> bool:
@@ -69,6 +74,15 @@ class CostsOfVersions:
 
     most_expensive: MostExpensiveTurn | None = None
     sum_of_known: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOrCopiedAmounts:
+    """Part of what a fork has used; `cost` is in US dollars, None if unknown."""
+
+    label: str
+    tokens: TokenCounts
+    cost: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +157,12 @@ class UsagePage:
     @property
     def highest_cost_of_a_turn(self) -> Decimal:
         """Highest cost of a turn on this page; 0 if none is known."""
-        return max((turn.cost or Decimal() for turn in self.turns), default=Decimal())
+        return max((turn.cost or Decimal() for turn in self.turns if not turn.is_copied), default=Decimal())
 
     @property
     def most_tokens_of_a_turn(self) -> int:
         """Largest number of tokens of a turn on this page; 0 if none is known."""
-        return max((turn.tokens.total or 0 for turn in self.turns), default=0)
+        return max((turn.tokens.total or 0 for turn in self.turns if not turn.is_copied), default=0)
 
     @property
     def most_tokens_of_a_model(self) -> int:
@@ -182,7 +196,12 @@ class UsagePage:
 
 
 def load_usage_page(
-    session_pk: int, *, knows_cost: bool, estimate: Mapping[str, Any] | None = None, before: int | None = None
+    session_pk: int,
+    *,
+    knows_cost: bool,
+    estimate: Mapping[str, Any] | None = None,
+    before: int | None = None,
+    is_fork: bool = False,
 ) -> UsagePage:
     """Load a page of turns, in two queries. Costs are unknown unless `knows_cost`."""
     versions = Checkpoint.objects.filter(session=session_pk).order_by("-version")
@@ -194,6 +213,8 @@ def load_usage_page(
         _compute_turn_usage_since_previous_version(row, rows[index + 1 :], knows_cost)
         for index, row in enumerate(rows[:PAGE])
     )
+    if is_fork:
+        turns = tuple(replace(turn, is_copied=turn.version == 1) for turn in turns)
     usage = _parse_usage_or_empty(newest)
     totals = parse_token_counts(usage)
     listed = tuple(
@@ -209,6 +230,32 @@ def load_usage_page(
         tuple(_list_model_usages(usage, estimate or {})),
         usage.get("is_incomplete") is True,
     )
+
+
+def compute_own_and_copied_amounts(
+    head: SessionHead, totals: TokenCounts, copied_usage: str | None
+) -> list[OwnOrCopiedAmounts]:
+    """Return what a fork used in its own runs, what it has copied from its original, and both together.
+
+    Args:
+        head: Head of the fork.
+        totals: Tokens of its newest version, which contain the copied ones.
+        copied_usage: Stored usage of the version that it continues from.
+    """
+    row = head.row
+    # A fork whose totals began again has copied no tokens.
+    copied = parse_token_counts(_parse_usage_or_empty(copied_usage)) if row.copied_tokens else TokenCounts()
+    own = replace(totals.subtract(copied), total=row.tokens)
+    both = None if row.cost is None else row.cost + row.copied_cost
+    return [
+        OwnOrCopiedAmounts(gettext("Own runs"), own, row.cost),
+        OwnOrCopiedAmounts(
+            gettext("Copied from the original"),
+            replace(copied, total=row.copied_tokens),
+            None if row.cost is None else row.copied_cost,
+        ),
+        OwnOrCopiedAmounts(gettext("In all"), replace(totals, total=row.tokens + row.copied_tokens), both),
+    ]
 
 
 def list_prices_of_estimate(prices: Mapping[str, Any] | None) -> list[ModelPrices]:

@@ -9,7 +9,9 @@ from django.views.decorators.http import require_GET
 from checkpoints.formats.exact_amounts import HEADLINE_PRECISION
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.number_parameters import parse_number_parameter_or_none
+from harness_site.search.copied_amounts_of_forks import load_usage_copied_by_fork
 from harness_site.sessions.costs import usage_by_turn
+from harness_site.sessions.costs.usage_by_turn import OwnOrCopiedAmounts, UsagePage
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
@@ -32,6 +34,7 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         knows_cost=head.row.cost is not None,
         estimate=environment.estimate,
         before=before,
+        is_fork=head.row.is_fork,
     )
     growth = running_totals_by_version.load_sampled_running_totals(pk) if before is None else None
     context = {
@@ -40,6 +43,7 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "page": page,
         "before": before,
         "environment": environment,
+        "own_and_copied": _load_own_and_copied_amounts(head, page),
         "prices": usage_by_turn.list_prices_of_estimate(environment.prices) if head.row.is_cost_estimated else [],
         "price_table": (environment.prices or {}).get("table", ""),
         "growth": growth,
@@ -50,6 +54,13 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "cost_of_version": _compute_mean_cost_per_version(head),
     }
     return render(request, "sessions/costs.html", context)
+
+
+def _load_own_and_copied_amounts(head: SessionHead, page: UsagePage) -> list[OwnOrCopiedAmounts]:
+    """Load what a fork used itself and what it has copied; empty for a session that has copied nothing."""
+    if not head.row.copied_cost and not head.row.copied_tokens:
+        return []
+    return usage_by_turn.compute_own_and_copied_amounts(head, page.totals, load_usage_copied_by_fork(head.stored))
 
 
 def _compute_mean_cost_per_version(head: SessionHead) -> Decimal | None:

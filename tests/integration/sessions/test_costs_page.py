@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import CostBasis
+from checkpoints.models import Session
 from tests.support.factories import make_checkpoint, make_messages, make_session, make_user
 from tests.support.page_text import visible_text
 
@@ -136,8 +137,48 @@ def test_most_expensive_turn_is_none_that_cost_as_much_as_another_or_that_a_fork
     for spent in ("0.06", "0.07"):
         make_checkpoint(session=fork, budget_spent_usd=spent)
     page = visible_text(client.get(f"/sessions/{fork.pk}/costs/"))
-    assert "Most expensive: v2, $0.01 (100 % of all)" in page
-    assert "Cost $0.01 + $0.06 copied from the original" in page
+    assert "Most expensive: v2, $0.01 (100 % of its own runs)" in page
+    assert "Own runs $0.01 Copied from the original $0.06 In all $0.07" in page
+
+
+def test_fork_has_rows_of_its_own_and_of_copied_amounts_that_add_up(client: Client) -> None:
+    client.force_login(make_user(name="alice"))
+    session = make_session(cost_basis=CostBasis.STATED, budget_spent_usd="0.06", total_tokens=4500)
+    make_messages(session=session, texts=["a"])
+    copied = '{"input_tokens": 4041, "output_tokens": 459, "cache_read_input_tokens": 0}'
+    make_checkpoint(session=session, budget_spent_usd="0.06", usage=copied)
+    fork = make_session(
+        cost_basis=CostBasis.STATED, budget_spent_usd="0.06", total_tokens=4500, forked_from=session, forked_version=1
+    )
+    make_messages(session=fork, texts=["a"])
+    make_checkpoint(session=fork, budget_spent_usd="0.06", usage=copied)
+    rows = read_rows_of_whole_session(client, fork)
+    assert rows == [
+        "Own runs 0 0 0 – 0 $0.00",
+        "Copied from the original 4,041 459 0 0 % 4,500 $0.06",
+        "In all 4,041 459 0 0 % 4,500 $0.06",
+    ]
+    usage = '{"input_tokens": 5041, "output_tokens": 559, "cache_read_input_tokens": 1000}'
+    make_checkpoint(session=fork, budget_spent_usd="0.08", usage=usage)
+    Session.objects.filter(pk=fork.pk).update(budget_spent_usd="0.08", total_tokens=6600)
+    rows = read_rows_of_whole_session(client, fork)
+    assert rows == [
+        "Own runs 1,000 100 1,000 50 % 2,100 $0.02",
+        "Copied from the original 4,041 459 0 0 % 4,500 $0.06",
+        "In all 5,041 559 1,000 17 % 6,600 $0.08",
+    ]
+    page = client.get(f"/sessions/{fork.pk}/costs/")
+    assert "v1 copied from the original" in visible_text(page)
+    assert page.content.decode().count('<meter class="share"') == 1, "the copied version is compared with no turn"
+    assert "Own runs" not in visible_text(client.get(f"/sessions/{session.pk}/costs/"))
+
+
+def read_rows_of_whole_session(client: Client, session: Session) -> list[str]:
+    """Return the text of each row of the table of own and copied amounts."""
+    table = (
+        client.get(f"/sessions/{session.pk}/costs/").content.decode().partition("<tbody>")[2].partition("</tbody>")[0]
+    )
+    return [" ".join(re.sub("<[^>]+>", " ", row).split()) for row in table.split("</tr>")[:-1]]
 
 
 def test_most_expensive_turn_is_none_whose_earlier_versions_are_deleted(client: Client) -> None:
