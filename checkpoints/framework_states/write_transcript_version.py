@@ -152,7 +152,10 @@ def write_version_and_answered_calls_if_changed(
     *,
     always: bool = False,
 ) -> WrittenVersion | None:
-    """Write the version that continues from `head` to `end`, if anything changes by it. The rest is as above."""
+    """Write the version that continues from `head` to `end`, if anything changes by it, and mark calls that it answers.
+
+    Returns None if nothing has changed. Raises what `write_version_of_content_or_none_if_unchanged` raises.
+    """
     using = store.using
     answered_rows: list[int] = []
     if end.new_result_counts:

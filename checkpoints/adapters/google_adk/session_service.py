@@ -7,7 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from operator import itemgetter
 from typing import Any, Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -285,7 +286,9 @@ class HarnessSessionService(BaseSessionService):
         versions: list[int] = []
 
         def save_state_and_build_version(row: SessionRow) -> VersionContent | None:
-            document = self._load_document(harness_session_id) or self._build_document_of_fork(row, session)
+            document = self._load_document(harness_session_id) or self._build_document_of_fork(
+                row, session.app_name, session.user_id, session.id
+            )
             if self._is_stale(session, row):
                 if self._load_newest_event_id(harness_session_id) != event.id:
                     raise StaleSessionError(
@@ -426,22 +429,23 @@ class HarnessSessionService(BaseSessionService):
         rows = SessionRow.objects.using(store.using).filter(
             workspace=store.workspace_id, agent=NewSessionFields(agent=app_name).build_columns()["agent"]
         )
-        adk_sessions = [row for row in rows if row.session_id.startswith(prefix) and not row.session_id.endswith("/")]
-        documents = [(self._load_document(row.session_id), row) for row in adk_sessions]
-        found = sorted(
-            (self._find_time_of_last_event(row), document["user_id"], document["id"], document["state"])
-            for document, row in documents
-            if document is not None
-        )
+        load_shared_state = cache(self._load_shared_state)
+        found = []
+        for row in rows:
+            names = _split_harness_session_id(row.session_id)
+            if names is None or not row.session_id.startswith(prefix):
+                continue
+            document = self._load_document(row.session_id) or self._build_document_of_fork(row, *names)
+            state = _merge_shared_states(
+                document["state"],
+                load_shared_state(_build_app_state_session_id(app_name)),
+                load_shared_state(_build_user_state_session_id(app_name, document["user_id"])),
+            )
+            found.append((self._find_time_of_last_event(row), document["user_id"], document["id"], state))
+        found.sort(key=itemgetter(0, 1, 2))
         return ListSessionsResponse(
             sessions=[
-                Session(
-                    app_name=app_name,
-                    user_id=owner,
-                    id=session_id,
-                    state=self._load_and_merge_shared_states(app_name, owner, state),
-                    last_update_time=updated_at,
-                )
+                Session(app_name=app_name, user_id=owner, id=session_id, state=state, last_update_time=updated_at)
                 for updated_at, owner, session_id, state in found
             ]
         )
@@ -467,18 +471,14 @@ class HarnessSessionService(BaseSessionService):
     def _load_and_merge_shared_states(self, app_name: str, user_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
         of_app = self._load_shared_state(_build_app_state_session_id(app_name))
         of_user = self._load_shared_state(_build_user_state_session_id(app_name, user_id))
-        return {
-            **own,
-            **{State.APP_PREFIX + name: value for name, value in of_app.items()},
-            **{State.USER_PREFIX + name: value for name, value in of_user.items()},
-        }
+        return _merge_shared_states(own, of_app, of_user)
 
-    def _build_document_of_fork(self, row: SessionRow, session: Session) -> dict[str, Any]:
+    def _build_document_of_fork(self, row: SessionRow, app_name: str, user_id: str, session_id: str) -> dict[str, Any]:
         """Return the document of a session that has none, because it was forked outside ADK."""
         events = event_conversion.decode_messages(
             durable_message_list.list_messages_of_newest_version(self.client.store, row.session_id)
         )
-        return _build_document_from_events(session.app_name, session.user_id, session.id, events)
+        return _build_document_from_events(app_name, user_id, session_id, events)
 
     def _find_session_row(self, harness_session_id: str) -> SessionRow | None:
         store = self.client.store
@@ -574,6 +574,23 @@ def _build_app_state_session_id(app_name: str) -> str:
 
 def _escape_name(kind: str, name: str) -> str:
     return validate_id(kind, name).replace("%", "%25").replace("/", "%2F")
+
+
+def _split_harness_session_id(harness_session_id: str) -> tuple[str, str, str] | None:
+    """Split what `build_harness_session_id` has built into app, user and session; None for any other identifier."""
+    names = [name.replace("%2F", "/").replace("%25", "%") for name in harness_session_id.split("/")]
+    return (names[0], names[1], names[2]) if len(names) == 3 and all(names) else None
+
+
+def _merge_shared_states(
+    own: Mapping[str, Any], of_app: Mapping[str, Any], of_user: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Merge the state of a session with that of its app and of its user, whose names get their prefixes."""
+    return {
+        **own,
+        **{State.APP_PREFIX + name: value for name, value in of_app.items()},
+        **{State.USER_PREFIX + name: value for name, value in of_user.items()},
+    }
 
 
 def _split_state_by_scope(state: Mapping[str, Any]) -> _StateDeltas:

@@ -403,6 +403,8 @@ def test_fork_with_the_name_of_a_session_is_one(service: HarnessSessionService, 
     assert [len(load(service, "fork", num_recent_events=number).events) for number in (0, 1, 9)] == [0, 1, 1]
     fork = load(service, "fork")
     assert (len(fork.events), fork.state) == (1, {"step": 1})
+    listed = asyncio.run(service.list_sessions(app_name="refunds", user_id="ann")).sessions
+    assert {session.id: session.state for session in listed} == {"s": {"step": 2}, "fork": {"step": 1}}
     append(service, fork, say("Another two.", other=True))
     assert load(service, "fork").state == {"step": 1, "other": True}
     assert load(service).state == {"step": 2}
