@@ -41,7 +41,7 @@ _ROW_WITH_TAKEOVER: Final = 46
 _LEAST = 5
 #: Largest number of letters of the name of a lane.
 _LONGEST_NAME: Final = 20
-#: Number of bars up to which each has about ten points of a phone's width.
+#: Number of bars, or of dots of versions, up to which each has about ten points of a phone's width.
 _MAX_BARS_ON_PHONE: Final = 36
 #: Width of one letter of a name or of a word below a line, to reserve room for it.
 _LETTER = 7.0
@@ -151,6 +151,11 @@ class Drawing:
     def has_many_bars(self) -> bool:
         """Return whether a phone has no room to tell the bars apart."""
         return sum(len(row.bars) for row in self.rows) > _MAX_BARS_ON_PHONE
+
+    @property
+    def has_many_versions(self) -> bool:
+        """Return whether a phone has no room to tell the dots of the versions apart."""
+        return any(len(row.ticks) > _MAX_BARS_ON_PHONE for row in self.rows)
 
 
 def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:

@@ -274,6 +274,19 @@ def test_drawing_begins_with_the_first_drawn_call(session: Session, monkeypatch:
     assert not drawing.has_many_bars
 
 
+@pytest.mark.parametrize(("versions", "many"), [(36, False), (37, True)])
+def test_dots_of_many_versions_are_marked_for_phones(
+    session: Session, client: Client, versions: int, many: bool
+) -> None:
+    for version in range(1, versions + 1):
+        make_checkpoint(session=session)
+        Checkpoint.objects.filter(version=version).update(created_at=later(version))
+    client.force_login(make_user(name="alice"))
+    page = client.get(f"/sessions/{session.pk}/").content.decode()
+    assert page.count('<circle class="tick"') == versions
+    assert ('class="card lanes many-versions"' in page) == many
+
+
 def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> None:
     make_checkpoint(session=session)
     Checkpoint.objects.update(created_at=later(1))
