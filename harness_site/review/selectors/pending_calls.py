@@ -105,11 +105,7 @@ def count_pending_calls(
 ) -> BoundedCount:
     """Count the pending calls that match, of all statuses or of `status` alone."""
     if filters:
-        calls = (
-            _filter_by_tool_agent_and_risk(_query_undecided_calls(workspace), filters)
-            if status is None
-            else query_pending_calls(workspace, status, filters)
-        )
+        calls = query_pending_calls(workspace, status, filters)
     else:
         calls = select_undecided_calls(status).filter(workspace=workspace)
     # Reading a hundred keys takes less time than building a query that counts a subquery.

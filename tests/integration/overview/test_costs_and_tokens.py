@@ -125,7 +125,7 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     assert "Tokens 200,000 + 1,000,000 copied from the original" in words
     words = visible_text(reader.get(f"/sessions/{busy}/costs/"))
     assert "Cost $0.50 + $4.00 copied from the original" in words
-    assert "Cost and tokens of a fork are those of its own runs." in words
+    assert "What a fork has copied counts for its original." in words
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started6" in page
     assert "Cost$7.75" in page

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
@@ -120,6 +120,20 @@ def test_longest_waiting_calls_are_read_in_the_order_of_their_index(status: Call
     assert "call_undecided" in plan
     assert "ORDER BY" not in plan  # words of SQLite and of PostgreSQL for a sort
     assert "Sort" not in plan
+
+
+def test_count_of_all_statuses_regards_each_filter() -> None:
+    member = Membership.objects.get(user=make_user(name="alice", role=Role.APPROVER))
+    interrupted(0)
+    young = interrupted(0, status=CallStatus.AWAITING_APPROVAL)
+    ToolCall.objects.filter(pk=young.pk).update(interrupted_at=None, issued_at=clock.now())
+    for filters in (
+        CallFilters(age=timedelta(hours=1)),
+        CallFilters(condition=Q(status=CallStatus.INTERRUPTED)),
+    ):
+        assert str(pending_calls.count_pending_calls(member.workspace, filters)) == "1"
+    within_an_hour = CallFilters(limit=pending_calls.DeadlineFilter.HOUR)
+    assert str(pending_calls.count_pending_calls(member.workspace, within_an_hour)) == "0"
 
 
 def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
