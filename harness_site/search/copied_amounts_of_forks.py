@@ -60,7 +60,7 @@ def load_usage_copied_by_fork(fork: Session) -> str | None:
     versions = Checkpoint.objects.values_list("usage", flat=True)
     for version in (
         versions.filter(session=fork.pk, version=1),
-        versions.filter(session=fork.forked_from_id, version=fork.forked_version),
+        versions.filter(session=fork.forked_from_id, version=fork.forked_version or 0),
     ):
         for usage in version:
             return usage
