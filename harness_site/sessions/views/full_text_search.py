@@ -13,6 +13,7 @@ from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.core.masking import masker
 from harness_site.core.near_names import NearNames
 from harness_site.core.number_parameters import parse_number_parameter_or_none, parse_whole_number_or_none
 from harness_site.core.page_links import build_first_previous_and_next_links
@@ -125,6 +126,9 @@ def show_hits_or_redirect_to_correction(
         "index_status": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
+        "meant": ""
+        if within is not None or cursor or instead or telling or exact_match is not None
+        else _find_correction_of_part_of_words(request, query, wanted, found),
         "near_names": [] if groups or found.next or cursor or found.slow else load_near_names(),
         "order": order,
         "order_label": dict(list_search_order_choices())[order],
@@ -239,6 +243,18 @@ def _find_correction_or_words_in_different_texts(
         return apart
     others = query.without_words_that_begin_with_minus
     return others if others and _finds_sessions(request, others, wanted) else apart
+
+
+def _find_correction_of_part_of_words(
+    request: MemberRequest, query: SearchQuery, wanted: SessionFilter, found: SearchPage
+) -> str:
+    """Find a query of known words for one that was found only inside of longer words, as “oder” in “modern”."""
+    if not found.passages or found.slow:
+        return ""
+    near = spelling_suggestions.suggest_corrected_query(request.membership.workspace_id, query)
+    if near is None or masker.mask_text(str(near)) != str(near) or not _finds_sessions(request, near, wanted):
+        return ""
+    return str(near)
 
 
 def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted: SessionFilter) -> SearchQuery | None:

@@ -40,6 +40,28 @@ def test_typo_is_corrected_to_the_nearest_word_with_a_note(reader: Client, typed
     assert f'id="q" name="q" data-key="/" value="{typed}"' in response.content.decode()
 
 
+def test_word_that_is_only_a_part_of_longer_ones_has_the_nearest_word_beside_its_results(reader: Client) -> None:
+    make_message(session=make_session(), text="A modernist building, moderately high.")
+    make_message(session=make_session(), text="Please refund order 17.")
+    complete()
+    response = reader.get("/sessions/", {"q": "oder", "status": ""})
+    assert "“oder” is only a part of longer words or of ids here. Did you mean order?" in visible_text(response)
+    assert '<a href="?q=order">order</a>' in response.content.decode()
+    assert len(response.context["groups"]) == 1
+    rows = response.context["rows"]
+    assert "Did you mean order?" in visible_text(reader.get("/sessions/", {"q": "oder", "rows": rows}))
+    assert "Did you mean" not in visible_text(reader.get("/sessions/", {"q": "refu"}))
+    make_message(session=make_session(), text="Heute oder morgen")
+    complete()
+    assert "Did you mean" not in visible_text(reader.get("/sessions/", {"q": "oder"}))
+
+
+def test_part_of_words_without_a_similar_word_has_no_other_query(reader: Client) -> None:
+    make_message(session=make_session(), text="A modernist building, moderately high.")
+    complete()
+    assert "Did you mean" not in visible_text(reader.get("/sessions/", {"q": "rnis"}))
+
+
 def test_corrected_words_in_different_texts_of_a_session_are_found(reader: Client) -> None:
     session = make_session()
     make_message(session=session, text="The shade is cracked.")
