@@ -11,6 +11,6 @@ class HarnessSiteConfig(AppConfig):
         from harness_site import checks  # noqa: F401 - registers them
 
         if connection.vendor == "postgresql":
-            from harness_site.core import postgres_timestamps
+            from harness_site.core import fast_postgres_timestamp_loader
 
-            postgres_timestamps.install_timestamp_loader()
+            fast_postgres_timestamp_loader.install_timestamp_loader()

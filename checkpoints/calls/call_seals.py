@@ -125,7 +125,7 @@ def compute_answered_call_seals(
     answered = AnsweredCalls()
     for pk in call_pks:
         call = known.get(pk)
-        if call is None or not _is_settled_and_unanswered(call.columns):
+        if call is None or not _is_settled_without_answering_version(call.columns):
             continue
         seal = call.start.sealer.finish_seal_with_changing_columns(
             call.start, call.columns._replace(answered_version=version)
@@ -135,7 +135,7 @@ def compute_answered_call_seals(
     return answered
 
 
-def _is_settled_and_unanswered(columns: ChangingCallColumns) -> bool:
+def _is_settled_without_answering_version(columns: ChangingCallColumns) -> bool:
     return columns.status in SETTLED_CALL_STATUSES and columns.answered_version is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from checkpoints.importers.codex_line_fields import (
+from checkpoints.importers.codex_usage_fork_and_line_facts import (
     CopiedHistory,
     RunningTokenTotals,
     extract_prompt_after_editor_context_or_empty,

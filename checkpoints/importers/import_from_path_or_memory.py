@@ -18,9 +18,9 @@ from checkpoints.importers.find_and_read_transcript_files import (
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.import_in_processes import close_connections_and_import_in_processes
 from checkpoints.importers.import_report import ImportReport, Progress
-from checkpoints.importers.incremental_file_import import IncrementalFileImport
 from checkpoints.importers.parallel_file_groups import can_forked_processes_use_database, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
+from checkpoints.importers.skip_unchanged_imported_files import IncrementalFileImport
 from checkpoints.store.database_client_state import Store
 
 

@@ -37,13 +37,13 @@ from checkpoints.importers.import_report import (
     Progress,
     RefusedFile,
 )
-from checkpoints.importers.incremental_file_import import (
+from checkpoints.importers.new_session_batch import NewSessionBatch
+from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
+from checkpoints.importers.skip_unchanged_imported_files import (
     UNEXPECTED_CONTENT,
     IncrementalFileImport,
     save_imported_file_rows,
 )
-from checkpoints.importers.new_session_batch import NewSessionBatch
-from checkpoints.importers.parallel_file_groups import group_files_by_session_and_size, split_into_transactions
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store
 

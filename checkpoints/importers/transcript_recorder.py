@@ -109,7 +109,7 @@ class TranscriptRecorder:
         self._repeatable_characters += len(body)
         if not self._started:
             self._require_same_source_file(message)
-        self._note_time_of_next_message(message.at)
+        self._note_time_and_backfill_earlier(message.at)
         self._started = True
         self.report.messages += 1
         if self._is_last_message_with_more_content(message.key, body):
@@ -180,7 +180,7 @@ class TranscriptRecorder:
         if path and origin.source_path and path != origin.source_path:
             raise ImportRefused(origin.session_id, f"it was imported from {path}, which begins differently")
 
-    def _note_time_of_next_message(self, at: datetime | None) -> None:
+    def _note_time_and_backfill_earlier(self, at: datetime | None) -> None:
         """Set the time of the next message. Messages before the first time get it too."""
         if at is None:
             return

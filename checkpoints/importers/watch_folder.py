@@ -26,8 +26,12 @@ from checkpoints.importers.import_from_path_or_memory import (
     import_files_unless_unchanged,
 )
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
-from checkpoints.importers.incremental_file_import import TEMPORARY_ERRORS, UNEXPECTED_CONTENT, IncrementalFileImport
 from checkpoints.importers.path_text import format_path
+from checkpoints.importers.skip_unchanged_imported_files import (
+    TEMPORARY_ERRORS,
+    UNEXPECTED_CONTENT,
+    IncrementalFileImport,
+)
 
 #: Seconds between two looks at the folder.
 DEFAULT_INTERVAL: Final = 0.5

@@ -92,7 +92,7 @@ class SessionOwner:
         return self.host == IMPORTED_RUN_HOST and not self.pid
 
 
-def get_session_display_status(
+def derive_session_display_status(
     status: str, *, alive: bool, orphaned: bool = False, quarantined: bool = False
 ) -> DisplayStatus | str:
     """Return the status that users see; a status that nobody knows is returned as it is stored.

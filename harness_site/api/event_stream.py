@@ -15,7 +15,7 @@ from checkpoints.models import Session
 from checkpoints.server_address import API_PATH
 from harness_site.accounts import api_tokens, load_masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api import rate_limit
+from harness_site.api import in_process_rate_limit
 from harness_site.api.json_responses import encode_json
 from harness_site.api.problem_details import PROBLEM, build_problem_response
 from harness_site.api.workspace_events import list_events_as_masked_json, load_last_event_number
@@ -53,7 +53,7 @@ class EventStreams:
             token = await database_sync_to_async(_authenticate_and_get_token)(authorization)
             if self._open >= MAX_STREAMS:
                 raise RateLimited(30.0)
-            rate_limit.count_request_or_raise_rate_limited(token.pk)
+            in_process_rate_limit.count_request_or_raise_rate_limited(token.pk)
             after = _parse_last_event_id(headers.get(b"last-event-id", ""))
         except (TokenInvalid, RateLimited, InvalidInput) as error:
             await _send_problem_response(error, send)

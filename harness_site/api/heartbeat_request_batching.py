@@ -29,9 +29,9 @@ from checkpoints.server_address import API_PATH
 from checkpoints.sessions.heartbeat import renew_leases_of_runs
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api import client_checkpointer_cache, rate_limit
+from harness_site.api import client_checkpointer_cache, in_process_rate_limit
+from harness_site.api.in_process_rate_limit import Allowance
 from harness_site.api.ninja_api import EscapedConverter
-from harness_site.api.rate_limit import Allowance
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
 from harness_site.serving.request_body_buffering_middleware import BODY
 
@@ -187,6 +187,6 @@ def _count_request_or_get_none_if_rate_limited(token: ApiToken | None) -> Allowa
     if token is None:
         return None
     try:
-        return rate_limit.count_request_or_raise_rate_limited(token.pk)
+        return in_process_rate_limit.count_request_or_raise_rate_limited(token.pk)
     except RateLimited:
         return None

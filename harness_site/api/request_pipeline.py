@@ -35,9 +35,9 @@ from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import (
     client_checkpointer_cache,
     idempotent_writes,
+    in_process_rate_limit,
     json_request_bodies,
     postgres_query_plan_reuse,
-    rate_limit,
 )
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
@@ -60,7 +60,7 @@ class ApiRequest(HttpRequest):
     #: Body, decompressed.
     content: bytes
     #: Requests that the token may make besides.
-    allowance: rate_limit.Allowance
+    allowance: in_process_rate_limit.Allowance
     #: Note of an earlier attempt of the same write, which may have been done; None for a first attempt.
     repeated: ApiWrite | None
     #: Name of the write, the same in each attempt of it.
@@ -151,7 +151,7 @@ def wrap_route_view(
             )
         except Exception as error:  # every error becomes a problem
             response = convert_error(request, error)
-        allowance: rate_limit.Allowance | None = getattr(request, "allowance", None)
+        allowance: in_process_rate_limit.Allowance | None = getattr(request, "allowance", None)
         if allowance is not None:
             for name, value in allowance.get_headers().items():
                 response[name] = value
@@ -218,9 +218,9 @@ def _authenticate_count_and_validate_request(
         vars(request).pop("allowance", None)  # the request was counted as one of the token that was known
         raise TokenInvalid from None
     if not hasattr(request, "allowance"):
-        request.allowance = rate_limit.count_request_or_raise_rate_limited(request.token.pk)
+        request.allowance = in_process_rate_limit.count_request_or_raise_rate_limited(request.token.pk)
     if operation is not None and request.META.get("QUERY_STRING"):
-        _require_known_parameters(request, operation.parameters)
+        _reject_unknown_or_repeated_parameters(request, operation.parameters)
 
 
 def _find_cached_token_if_write_can_store_key(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
@@ -237,7 +237,7 @@ def _find_cached_token_if_write_can_store_key(request: ApiRequest, authorization
     except InvalidIdentifier:
         return None
     token = api_tokens.find_cached_active_token_of_header(authorization)
-    return token if token is not None and rate_limit.has_request_left_without_counting(token.pk) else None
+    return token if token is not None and in_process_rate_limit.has_request_left_without_counting(token.pk) else None
 
 
 def _serve_write_that_stores_key(
@@ -250,7 +250,7 @@ def _serve_write_that_stores_key(
     if connection.in_atomic_block or not api_tokens.is_recent_use_recorded(token, clock.now()):
         return None
     request.token = token
-    request.allowance = rate_limit.count_request_or_raise_rate_limited(token.pk)
+    request.allowance = in_process_rate_limit.count_request_or_raise_rate_limited(token.pk)
     with postgres_query_plan_reuse.reuse_query_plans_in_context():
         return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
@@ -277,7 +277,7 @@ def _serve_view_under_token_masking(
     return response
 
 
-def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> None:
+def _reject_unknown_or_repeated_parameters(request: HttpRequest, known: frozenset[str]) -> None:
     problems = {name: "There is no such parameter." for name in request.GET if name not in known}
     problems |= {name: "It is given twice." for name in known if len(request.GET.getlist(name)) > 1}
     if problems:

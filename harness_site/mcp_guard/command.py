@@ -165,7 +165,7 @@ async def _run_proxy(session: GuardedSession, policies: ToolPolicies, server: An
             has_server_ended = True
             has_ended.set()
 
-        async def wait_for_termination_signal() -> None:
+        async def set_ended_on_termination_signal() -> None:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async for _ in signals:
                     has_ended.set()
@@ -173,7 +173,7 @@ async def _run_proxy(session: GuardedSession, policies: ToolPolicies, server: An
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(forward_until_client_ends, tasks)
             tasks.start_soon(forward_until_server_ends)
-            tasks.start_soon(wait_for_termination_signal)
+            tasks.start_soon(set_ended_on_termination_signal)
             await has_ended.wait()
             await proxy.wait_for_calls_then_end_them(LEAVE_SECONDS)
             tasks.cancel_scope.cancel()

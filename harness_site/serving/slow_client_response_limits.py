@@ -62,7 +62,7 @@ class ResponseDeadlines:
         """Add `response` to the slow ones, and disconnect the slowest if there are too many."""
         self._waiting.add(response)
         if len(self._waiting) > self._places:
-            slowest = min(self._waiting, key=lambda candidate: candidate.bytes_per_second)
+            slowest = min(self._waiting, key=lambda candidate: candidate.measured_bytes_per_second)
             self._waiting.discard(slowest)
             slowest.disconnect_client()
 
@@ -82,7 +82,7 @@ class _Response:
         self._deadline: asyncio.Timeout | None = None
 
     @property
-    def bytes_per_second(self) -> float:
+    def measured_bytes_per_second(self) -> float:
         """Bytes sent per second of waiting for the client."""
         return self.sent / (self._waited + SLOW_SECONDS)
 

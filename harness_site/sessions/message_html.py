@@ -23,7 +23,7 @@ from harness_site.core.formatting import convert_to_zone, format_duration
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions import program_tags_in_messages, session_formatting
-from harness_site.sessions.folded_text_html import render_foldable_message_text
+from harness_site.sessions.previewed_text_and_json_html import render_foldable_message_text
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.templatetags.harness_tags import render_button_copying_text_at_url, render_time
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoints.adapters.claude import find_or_await_transcript_lines
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
-from checkpoints.importers.claude_code.parse_line import get_fork_source_session_id_or_empty
+from checkpoints.importers.claude_code.line_fields import get_fork_source_session_id_or_empty
 from checkpoints.sessions import fork
 from checkpoints.store.database_client_state import Store
 

@@ -14,9 +14,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from checkpoints.formats.digests import digest_text
-from checkpoints.importers.claude_code import parse_line
-from checkpoints.importers.claude_code.parse_line import Line
-from checkpoints.importers.claude_code.program_records import is_record_line
+from checkpoints.importers.claude_code import line_fields
+from checkpoints.importers.claude_code.line_fields import Line
+from checkpoints.importers.claude_code.record_line_classification import is_record_line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_message_and_usage import (
     TRANSCRIPT_START,
@@ -89,15 +89,15 @@ class ConversationImport:
         # A record without a uuid is not looked for again, so it needs no key.
         key = (
             ""
-            if is_record and parse_line.get_line_uuid_if_valid_key(line) is None
+            if is_record and line_fields.get_line_uuid_if_valid_key(line) is None
             else self._make_line_key_or_none_if_repeated(line)
         )
         if key is None:
             self.builder.report.repeated += 1
             return
-        if source_uuid := parse_line.get_fork_source_uuid_or_empty(line):
+        if source_uuid := line_fields.get_fork_source_uuid_or_empty(line):
             self._lines_of_fork.setdefault(source_uuid, key)
-        self.builder.report.unknown.update(parse_line.iterate_descriptions_of_unknown_types(line))
+        self.builder.report.unknown.update(line_fields.iterate_descriptions_of_unknown_types(line))
         if is_record:
             if key and isinstance(line.get("parentUuid"), str):
                 self._homes.setdefault(key, line["parentUuid"])  # a prompt may continue from what the record follows
@@ -112,8 +112,8 @@ class ConversationImport:
             self._notes_after_group = []
             return
         self._write_and_clear_grouped_message()
-        message = parse_line.get_user_or_assistant_message_or_none(line)
-        if message is not None and parse_line.get_type_or_empty(line) == "assistant":
+        message = line_fields.get_user_or_assistant_message_or_none(line)
+        if message is not None and line_fields.get_type_or_empty(line) == "assistant":
             self._group.append(_AgentLine(key, line))
             return
         self._note_title_context_and_cost_of_line(line)
@@ -132,16 +132,16 @@ class ConversationImport:
 
         The same uuid with other content is another line, and so is a line without a uuid that has the same content.
         """
-        uuid = parse_line.get_line_uuid_if_valid_key(line)
+        uuid = line_fields.get_line_uuid_if_valid_key(line)
         if uuid is None:
-            return self._make_and_remember_unique_key(f"line:{parse_line.compute_stable_content_digest(line)[:32]}")
-        fingerprint = parse_line.compute_fast_content_fingerprint(line)
+            return self._make_and_remember_unique_key(f"line:{line_fields.compute_stable_content_digest(line)[:32]}")
+        fingerprint = line_fields.compute_fast_content_fingerprint(line)
         if uuid not in self._seen:
             self._seen[uuid] = fingerprint
             return uuid
         if self._seen[uuid] == fingerprint:
             return None
-        key = f"{uuid}#{parse_line.compute_stable_content_digest(line)[:16]}"
+        key = f"{uuid}#{line_fields.compute_stable_content_digest(line)[:16]}"
         if key in self._seen:
             return None
         self._seen[key] = fingerprint
@@ -158,8 +158,8 @@ class ConversationImport:
     def _note_title_context_and_cost_of_line(self, line: Line) -> None:
         self._titles.note_titles_of_line(line)
         message = (
-            parse_line.get_user_or_assistant_message_or_none(line)
-            if parse_line.get_type_or_empty(line) == "assistant"
+            line_fields.get_user_or_assistant_message_or_none(line)
+            if line_fields.get_type_or_empty(line) == "assistant"
             else None
         )
         model = message.get("model") if message is not None else line.get("model")
@@ -170,9 +170,9 @@ class ConversationImport:
             permission_mode=line.get("permissionMode"),
             model=None if model == "<synthetic>" else model,
         )
-        if origin := parse_line.get_fork_source_session_id_or_empty(line):
+        if origin := line_fields.get_fork_source_session_id_or_empty(line):
             self.builder.facts["forked_from"] = origin  # older lines of a fork of a fork name the first session
-        if parse_line.get_type_or_empty(line) == "result":  # the end of a stream states what the whole session cost
+        if line_fields.get_type_or_empty(line) == "result":  # the end of a stream states what the whole session cost
             cost = parse_usd_cost_or_none(line.get("total_cost_usd", line.get("cost_usd")))
             if cost is not None:
                 self._recorder.totals.cost = max(cost, self._recorder.totals.cost or Decimal())
@@ -180,8 +180,8 @@ class ConversationImport:
     # messages of the agent
 
     def _is_line_of_grouped_message(self, line: Line) -> bool:
-        message = parse_line.get_user_or_assistant_message_or_none(line)
-        if not self._group or message is None or parse_line.get_type_or_empty(line) != "assistant":
+        message = line_fields.get_user_or_assistant_message_or_none(line)
+        if not self._group or message is None or line_fields.get_type_or_empty(line) != "assistant":
             return False
         previous = self._group[-1].line["message"]
         return isinstance(message.get("id"), str) and message["id"] == previous.get("id")
@@ -238,13 +238,16 @@ class ConversationImport:
             content = []
             for one in group:
                 start = len(content)
-                content += parse_line.convert_content_to_blocks(one.line["message"].get("content"))
+                content += line_fields.convert_content_to_blocks(one.line["message"].get("content"))
                 self._blocks[one.key] = (start, len(content))
-        body = {"role": parse_line.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
+        body = {
+            "role": line_fields.get_text_or_empty(messages[0].get("role")) or "assistant",
+            "content": content,
+        }
         at = parse_iso_or_unix_time_or_none(lines[-1].get("timestamp"))  # the message is complete with its last line
         message = ImportedMessage(
             key,
-            parse_line.determine_message_role(lines[0], messages[0]),
+            line_fields.determine_message_role(lines[0], messages[0]),
             body,
             at,
             times=_read_call_start_times_of_lines(lines) if at else {},
@@ -254,18 +257,18 @@ class ConversationImport:
     def _add_new_usage_to_totals(self, line: Line) -> dict[str, Any]:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
         message = line["message"]
-        name = parse_line.get_text_or_empty(message.get("id")) or str(
-            parse_line.get_line_uuid_if_valid_key(line) or id(line)
+        name = line_fields.get_text_or_empty(message.get("id")) or str(
+            line_fields.get_line_uuid_if_valid_key(line) or id(line)
         )
         counted = self._counted.pop(name, Counter())
-        now = counted | parse_line.read_stated_token_counts(message)
+        now = counted | line_fields.read_stated_token_counts(message)
         cost = parse_usd_cost_or_none(line.get("costUSD"))
         cost_before = self._costs.get(name, Decimal())
         if cost is not None:
             self._costs[name] = max(cost, cost_before)
         model = message.get("model")
         model = model if isinstance(model, str) else ""
-        if not parse_line.get_fork_source_session_id_or_empty(
+        if not line_fields.get_fork_source_session_id_or_empty(
             line
         ):  # a fork copies messages, whose usage its parent has
             new_cost = None if cost is None else self._costs[name] - cost_before
@@ -282,34 +285,34 @@ class ConversationImport:
         unfinished = self._recorder.totals.unfinished
         if message.get("stop_reason"):
             unfinished.discard(name)
-        elif "stop_reason" in message and parse_line.read_stated_token_counts(message):
+        elif "stop_reason" in message and line_fields.read_stated_token_counts(message):
             unfinished.add(name)
 
     # everything else
 
     def _write_user_message(self, key: str, line: Line, message: dict[str, Any]) -> None:
-        role = parse_line.determine_message_role(line, message)
+        role = line_fields.determine_message_role(line, message)
         predecessor = None
         if line.get("isCompactSummary"):
             predecessor = None if self._compacted else TRANSCRIPT_START
         elif role == "user":
             predecessor = self._find_key_before_edited_prompt(line)
         content = message.get("content")
-        self.builder.interrupted = parse_line.is_interruption_notice(content)
-        body = {"role": parse_line.get_text_or_empty(message.get("role")) or "user", "content": content}
+        self.builder.interrupted = line_fields.is_interruption_notice(content)
+        body = {"role": line_fields.get_text_or_empty(message.get("role")) or "user", "content": content}
         is_prompt = role == "user" and bool(
-            parse_line.extract_typed_prompt_or_empty(content) or parse_line.extract_slash_command_or_empty(content)
+            line_fields.extract_typed_prompt_or_empty(content) or line_fields.extract_slash_command_or_empty(content)
         )
         at = parse_iso_or_unix_time_or_none(line.get("timestamp"))
         self._record_message(ImportedMessage(key, role, body, at, predecessor, begins_turn=is_prompt), [line])
         self._compacted = False
 
     def _record_non_message_line_as_message(self, key: str, line: Line) -> None:
-        fields, envelope = parse_line.split_shown_and_position_fields(line)
-        kind = parse_line.get_type_or_empty(line)
+        fields, envelope = line_fields.split_shown_and_position_fields(line)
+        kind = line_fields.get_type_or_empty(line)
         text = fields.get("content")
         content: Any = [fields]
-        self._compacted = parse_line.is_compaction(line)
+        self._compacted = line_fields.is_compaction(line)
         if kind == "system" and isinstance(text, str) and text:
             hidden = {"content", "type", "subtype", "level"} | ({"compactMetadata"} if self._compacted else set())
             other_fields = {name: value for name, value in fields.items() if name not in hidden}
@@ -335,7 +338,7 @@ class ConversationImport:
 
     def _find_messages_kept_by_compaction(self, key: str, line: Line) -> _KeptMessages:
         """Find the messages that a compaction keeps. Those that the conversation does not have are left out."""
-        preserved, blocks = parse_line.parse_preserved_messages(line), dict[str, list[tuple[int, int]]]()
+        preserved, blocks = line_fields.parse_preserved_messages(line), dict[str, list[tuple[int, int]]]()
         for line_key in map(self._get_line_key_of_uuid, preserved.uuids):
             if line_key == key or line_key not in self._seen:
                 continue
@@ -415,7 +418,7 @@ class ConversationImport:
             self._repeat_kept_messages(self._kept)  # no summary was the line that they follow
         source: dict[str, Any] = {"usage": usage} if usage else {}
         if not self._recorder.stores_lines:
-            envelopes = [parse_line.copy_line_without_message_content(line) for line in lines]
+            envelopes = [line_fields.copy_line_without_message_content(line) for line in lines]
             source = {"format": "claude-code", "lines": envelopes, **source}
         body = {"id": message.key, **message.body}
         self.builder.record_message(
@@ -446,7 +449,7 @@ def _read_call_start_times_of_lines(lines: list[Line]) -> dict[str, datetime]:
     """Read when each call of a message was made: the time of its line."""
     times: dict[str, datetime] = {}
     for line in lines:
-        for block in parse_line.convert_content_to_blocks(line["message"].get("content")):
+        for block in line_fields.convert_content_to_blocks(line["message"].get("content")):
             call_id = block.get("id") if isinstance(block, dict) and block.get("type") == "tool_use" else None
             if isinstance(call_id, str) and (at := parse_iso_or_unix_time_or_none(line.get("timestamp"))) is not None:
                 times[call_id] = at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from checkpoints.importers.claude_code import parse_line
-from checkpoints.importers.claude_code.parse_line import Line
+from checkpoints.importers.claude_code import line_fields
+from checkpoints.importers.claude_code.line_fields import Line
 from checkpoints.importers.imported_session_builder import TranscriptBuilder
 from checkpoints.importers.prompt_title import build_title_and_detect_instructions
 
@@ -22,7 +22,10 @@ class SessionTitles:
         self._summaries: list[tuple[str, str]] = []
 
     def note_titles_of_line(self, line: Line) -> None:
-        kind, message = parse_line.get_type_or_empty(line), parse_line.get_user_or_assistant_message_or_none(line)
+        kind, message = (
+            line_fields.get_type_or_empty(line),
+            line_fields.get_user_or_assistant_message_or_none(line),
+        )
         if kind == "summary":
             self._summaries.append(
                 (_truncate_text_or_empty(line.get("leafUuid")), _truncate_text_or_empty(line.get("summary")))
@@ -33,11 +36,11 @@ class SessionTitles:
         elif kind == "user" and message is not None and not (line.get("isCompactSummary") or line.get("isMeta")):
             content = message.get("content")
             for name, text in (
-                ("prompt", parse_line.extract_typed_prompt_or_empty(content)),
-                ("command", parse_line.extract_slash_command_or_empty(content)),
+                ("prompt", line_fields.extract_typed_prompt_or_empty(content)),
+                ("command", line_fields.extract_slash_command_or_empty(content)),
             ):
                 if name not in self._titles and (
-                    title := parse_line.remove_elements_inserted_by_program(text[:_MAX_TEXT_LENGTH])
+                    title := line_fields.remove_elements_inserted_by_program(text[:_MAX_TEXT_LENGTH])
                 ):
                     self._titles[name] = (
                         build_title_and_detect_instructions(title)[0] or title if name == "prompt" else title
@@ -57,4 +60,4 @@ class SessionTitles:
 
 
 def _truncate_text_or_empty(value: object) -> str:
-    return parse_line.get_text_or_empty(value)[:_MAX_TEXT_LENGTH]
+    return line_fields.get_text_or_empty(value)[:_MAX_TEXT_LENGTH]

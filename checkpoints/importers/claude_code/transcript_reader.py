@@ -8,9 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from checkpoints.importers.claude_code import parse_line, program_records
+from checkpoints.importers.claude_code import line_fields, record_line_classification
 from checkpoints.importers.claude_code.conversation_import import ConversationImport
-from checkpoints.importers.claude_code.parse_line import Line
+from checkpoints.importers.claude_code.line_fields import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
 
@@ -66,7 +66,7 @@ class ClaudeCodeReader:
         if not self._session_id and not isinstance(line.get("sessionId"), str) and len(self._waiting) < _FLUSH_LINES:
             self._waiting.append(line)
             return
-        self._session_id = self._session_id or parse_line.get_text_or_empty(line.get("sessionId")) or self._path.stem
+        self._session_id = self._session_id or line_fields.get_text_or_empty(line.get("sessionId")) or self._path.stem
         waiting, self._waiting = self._waiting, []
         for each in (*waiting, line):
             self._lines += 1
@@ -113,7 +113,7 @@ class ClaudeCodeReader:
             )
             builder.facts["project"] = self._path.parent.name
             return ConversationImport(builder, SessionTitles())
-        kind = parse_line.get_text_or_empty(self._about.get("agentType")) or "subagent"
+        kind = line_fields.get_text_or_empty(self._about.get("agentType")) or "subagent"
         builder = context.open_builder(
             context.choose_session_id(parent_id, subagent_name),
             agent=f"{AGENT_NAME}/{kind}",
@@ -122,11 +122,11 @@ class ClaudeCodeReader:
         )
         builder.origin.parent_session_id = context.choose_session_id(parent_id)
         builder.facts |= {"project": self._path.parent.name, "subagent": self._about or {"id": subagent_name}}
-        return ConversationImport(builder, SessionTitles(parse_line.get_text_or_empty(self._about.get("description"))))
+        return ConversationImport(builder, SessionTitles(line_fields.get_text_or_empty(self._about.get("description"))))
 
     def _note_call_that_started_subagent(self, line: Line) -> None:
         """Note which call started which subagent, in the metadata of the parent."""
-        result, call_id = line.get("toolUseResult"), parse_line.get_first_result_call_id_or_empty(line)
+        result, call_id = line.get("toolUseResult"), line_fields.get_first_result_call_id_or_empty(line)
         agent = result.get("agentId") if isinstance(result, dict) else None
         subagent_name = f"{_AGENT_PREFIX}{agent}" if isinstance(agent, str) and agent else ""
         if not subagent_name and isinstance(line.get("parentToolUseId"), str):
@@ -173,17 +173,17 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("loglines"), list):
         return 3
-    kind = parse_line.get_type_or_empty(value)
+    kind = line_fields.get_type_or_empty(value)
     if kind in {"user", "assistant"} and isinstance(value.get("message"), str):  # a list of prompts of Gemini CLI
         return 0
     is_message = kind in {"user", "assistant"} and isinstance(value.get("message"), dict)
     if is_message and ("parentId" not in value or "parentUuid" in value):
         return 3
-    if kind in program_records.RECORD_TYPES:
+    if kind in record_line_classification.RECORD_TYPES:
         return 2
     if kind in {"system", "attachment", "result"} and {"subtype", "uuid", "sessionId", "session_id"} & value.keys():
         return 2
-    return 1 if parse_line.MARKER_FIELDS & value.keys() and kind and "payload" not in value else 0
+    return 1 if line_fields.MARKER_FIELDS & value.keys() and kind and "payload" not in value else 0
 
 
 CLAUDE_CODE: Final = TranscriptFormat("claude-code", AGENT_NAME, _score_format_match, ClaudeCodeReader)

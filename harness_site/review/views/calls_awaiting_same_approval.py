@@ -42,7 +42,7 @@ from harness_site.review.outage_form_changes import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of_list, parse_queue_filters
 from harness_site.review.selectors import pending_calls_by_eligible_decider
-from harness_site.review.selectors.calls_awaiting_same_approval import (
+from harness_site.review.selectors.calls_by_tool_and_approver_count import (
     SameApprovalGroup,
     list_groups_of_calls_awaiting_same_approval,
     load_calls_awaiting_same_approval,

@@ -416,7 +416,7 @@ def build_people_context(
     `others` are the other active members; None if they are to be loaded. There is no form for auditors, about decided
     calls, without a colleague who may decide, and once the reader has handed the call over to one of these.
     """
-    handed = _describe_handover_by_reader(people, reader) if call.undecided else None
+    handed = _build_handover_context_or_none(people, reader) if call.undecided else None
     if form is None and call.undecided and reader.has_role(Role.APPROVER):
         colleagues = map_names_to_colleagues_who_may_decide(
             call, load_other_active_members(reader) if others is None else others
@@ -450,7 +450,7 @@ def _build_mentions_context(
     }
 
 
-def _describe_handover_by_reader(people: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:
+def _build_handover_context_or_none(people: CallClaimsAndPresence, reader: Membership) -> dict[str, Any] | None:
     """Describe to whom the reader has handed the call over, and whether an e-mail says so; None without a handover."""
     claim = people.theirs
     if claim is None or claim.handed_by != reader.user.get_username():

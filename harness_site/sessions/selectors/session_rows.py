@@ -43,7 +43,7 @@ from checkpoints.sessions.display_status import (
     DisplayStatus,
     SessionOwner,
     build_session_owner_of_run,
-    get_session_display_status,
+    derive_session_display_status,
 )
 from checkpoints.sessions.session_list_filters import (
     SessionFilter,
@@ -193,7 +193,7 @@ class SessionHead:
         return None if self.waiting_since is None else max(clock.now() - self.waiting_since, timedelta())
 
     @property
-    def is_fork_without_process(self) -> bool:
+    def is_never_resumed_fork(self) -> bool:
         """Return whether it is a fork that no process has resumed: its only run stands for the fork operation."""
         return self.row.is_fork and self.runs <= FORK_RUN_NUMBER
 
@@ -466,7 +466,7 @@ def _build_session_row(
         session_id=session.session_id,
         title=session.title,
         agent=session.agent,
-        display_status=get_session_display_status(
+        display_status=derive_session_display_status(
             session.status,
             alive=is_alive,
             orphaned=session.owner_id is not None or was_lost,

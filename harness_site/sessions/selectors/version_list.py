@@ -210,11 +210,11 @@ def find_last_version_within_shared_messages(session_pk: int, version: Version, 
 
 def list_version_choices(session_pk: int, *, included: int) -> tuple[int, ...]:
     """List version numbers to choose from, newest first, always with the version `included`."""
-    newest = list(_query_version_numbers(session_pk))
+    newest = list(_query_newest_version_numbers(session_pk))
     return tuple(newest if included in newest else [*newest, included])
 
 
-def _query_version_numbers(session: int) -> QuerySet[Checkpoint, int]:
+def _query_newest_version_numbers(session: int) -> QuerySet[Checkpoint, int]:
     return _select_version_numbers_newest_first().filter(session=session)[:CHOICES]
 
 

@@ -90,13 +90,12 @@ def list_status_and_duration_figures(first: SessionHead, second: SessionHead) ->
         for head in (first, second)
     )
     old, new = (
-        head.row.duration if head.row.has_times and not head.is_fork_without_process else None
-        for head in (first, second)
+        head.row.duration if head.row.has_times and not head.is_never_resumed_fork else None for head in (first, second)
     )
     duration = _build_figure_of_two_amounts(
         gettext("Duration"), old, new, lambda span: formatting.format_duration(span.total_seconds()), two=True
     )
-    if first.is_fork_without_process or second.is_fork_without_process:
+    if first.is_never_resumed_fork or second.is_never_resumed_fork:
         duration = replace(duration, change=gettext("the fork has not run yet"))
     note = gettext("the same") if chips[0] == chips[1] else gettext("of the sessions as they are now")
     return [

@@ -32,10 +32,10 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.sessions import (
-    call_row_html,
-    folded_text_html,
+    call_list_cells_html,
     long_text_pagination,
     message_media_sources,
+    previewed_text_and_json_html,
     session_formatting,
 )
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
@@ -80,12 +80,12 @@ _SAID_IN_LINE = {
     AuditKind.SESSION_FORKED.value: frozenset({"origin", "forked", "other", "version"}),
 }
 
-register.simple_tag(folded_text_html.render_foldable_message_text)
+register.simple_tag(previewed_text_and_json_html.render_foldable_message_text)
 register.inclusion_tag("sessions/parts/json_tree.html", name="render_json_tree_or_link")(
-    folded_text_html.build_json_tree_context
+    previewed_text_and_json_html.build_json_tree_context
 )
 register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_result")(
-    folded_text_html.build_tool_result_context
+    previewed_text_and_json_html.build_tool_result_context
 )
 register.simple_tag(markdown.mask_and_render_markdown)
 register.simple_tag(render_prompt_links)
@@ -94,11 +94,11 @@ register.simple_tag(render_session_rows)
 register.simple_tag(render_search_hits)
 register.simple_tag(render_sortable_heading)
 for _render_cell in (
-    call_row_html.render_call_summary_cell,
-    call_row_html.render_session_cell,
-    call_row_html.render_call_status_chip,
-    call_row_html.render_call_time_run_and_repeats,
-    call_row_html.render_call_duration_cell,
+    call_list_cells_html.render_call_summary_cell,
+    call_list_cells_html.render_session_cell,
+    call_list_cells_html.render_call_status_chip,
+    call_list_cells_html.render_call_time_run_and_repeats,
+    call_list_cells_html.render_call_duration_cell,
 ):
     register.simple_tag(_render_cell)
 register.filter("visible", mask_and_shorten_text.mask_and_reveal_hidden)

@@ -132,7 +132,7 @@ def show_version_comparison(request: MemberRequest, pk: int) -> HttpResponse:
 
 def _is_fork_without_process(fork: SessionHead, *, of: SessionHead) -> bool:
     """Return whether `fork` is a fork of the other session that no process has continued."""
-    return fork.forked_from == of.row.pk and fork.is_fork_without_process
+    return fork.forked_from == of.row.pk and fork.is_never_resumed_fork
 
 
 def _choose_distinct_session_names(head: SessionHead, other: SessionHead) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent, Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_checkpointer_cache, rate_limit, request_schemas, response_schemas
+from harness_site.api import client_checkpointer_cache, in_process_rate_limit, request_schemas, response_schemas
 from harness_site.api.models import ApiWrite
 from harness_site.api.ninja_api import build_openapi_document
 from tests.support.api_client import API, BY, ApiClient, make_token
@@ -465,14 +465,14 @@ def test_pages_of_the_reference_refuse_other_methods_with_a_problem(path: str) -
 
 
 def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
+    monkeypatch.setattr(in_process_rate_limit, "read_clock", lambda: 0.0)
     token = make_token(TokenRole.AGENT)
     settings.API_REQUESTS_PER_MINUTE = 12
-    rate_limit.clear_request_counts()
+    in_process_rate_limit.clear_request_counts()
     answers = [ApiClient(token).get("/pending") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert {answer["RateLimit-Policy"] for answer in answers[:2]} == {'"token";q=2;w=10'}
     assert [answer["RateLimit"] for answer in answers[:2]] == ['"token";r=1;t=5', '"token";r=0;t=10']
     limited = ApiClient(token).get("/pending")
     assert (limited.json()["type"], int(limited["Retry-After"])) == ("RateLimited", 5)
-    rate_limit.clear_request_counts()
+    in_process_rate_limit.clear_request_counts()

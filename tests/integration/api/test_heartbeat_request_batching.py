@@ -17,14 +17,14 @@ from checkpoints.db import clock
 from checkpoints.models import Run
 from harness_site.accounts.models import TokenRole
 from harness_site.api import heartbeat_request_batching as heartbeat_module
-from harness_site.api import rate_limit
+from harness_site.api import in_process_rate_limit
 from harness_site.api.heartbeat_request_batching import (
     Heartbeat,
     Heartbeats,
     parse_plain_heartbeat_or_none,
     renew_heartbeat_leases_and_charge_rate_limits,
 )
-from harness_site.api.rate_limit import Allowance
+from harness_site.api.in_process_rate_limit import Allowance
 from harness_site.serving.request_body_buffering_middleware import BODY
 from tests.support.api_client import ApiClient, make_token
 from tests.support.processes import PATIENCE
@@ -82,8 +82,8 @@ def test_runs_that_own_nothing_are_left_out() -> None:
 def test_heartbeats_count_as_requests(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     heartbeat = open_session(make_token(TokenRole.AGENT), "s")
     settings.API_REQUESTS_PER_MINUTE = 12
-    monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
-    rate_limit.clear_request_counts()
+    monkeypatch.setattr(in_process_rate_limit, "read_clock", lambda: 0.0)
+    in_process_rate_limit.clear_request_counts()
     allowances = renew_heartbeat_leases_and_charge_rate_limits([heartbeat] * 3)
     assert [allowance and allowance.remaining for allowance in allowances] == [1, 0, None]
 

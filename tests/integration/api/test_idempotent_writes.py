@@ -19,7 +19,7 @@ from checkpoints.store import look_up_and_lock_rows
 from checkpoints.versions import save_version
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api import client_checkpointer_cache, idempotent_writes, json_request_bodies, rate_limit
+from harness_site.api import client_checkpointer_cache, idempotent_writes, in_process_rate_limit, json_request_bodies
 from harness_site.api.models import ApiWrite
 from harness_site.core import deferred_writes
 from tests.support.api_client import API, ApiClient, make_token
@@ -281,16 +281,16 @@ def test_waiting_answers_are_stored_together() -> None:
 
 def test_refused_requests_leave_no_note(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = Agent()
-    monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
+    monkeypatch.setattr(in_process_rate_limit, "read_clock", lambda: 0.0)
     settings.API_REQUESTS_PER_MINUTE = 6
-    rate_limit.clear_request_counts()
+    in_process_rate_limit.clear_request_counts()
     statuses = [agent.save(version).status_code for version in (1, 2)]
     assert statuses == [201, 429]
-    rate_limit.clear_request_counts()
+    in_process_rate_limit.clear_request_counts()
     ApiToken.objects.update(revoked_at=LONG_AGO)
     assert agent.save(3).status_code == 401
     assert not ApiWrite.objects.filter(key__in=["save 2", "save 3"]).exists()
-    rate_limit.clear_request_counts()
+    in_process_rate_limit.clear_request_counts()
 
 
 def test_request_is_refused_while_another_one_with_its_key_is_served() -> None:

@@ -13,7 +13,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.formats import parse_message_parts
 from checkpoints.models import Checkpoint, Session, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api import openai_conversations, rate_limit
+from harness_site.api import in_process_rate_limit, openai_conversations
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 
@@ -24,7 +24,7 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "pay", "
 @pytest.fixture(autouse=True)
 def clear_caches() -> Iterator[None]:
     yield
-    rate_limit.clear_request_counts()
+    in_process_rate_limit.clear_request_counts()
 
 
 class ConversationsClient:

@@ -16,7 +16,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import MalformedRequest
 from checkpoints.models import Checkpoint, Session, ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api import rate_limit
+from harness_site.api import in_process_rate_limit
 from harness_site.api.models import ObservedSpan
 from harness_site.api.otlp_protobuf import encode_partial_success, parse_traces
 from tests.support.api_client import make_token
@@ -38,7 +38,7 @@ PROTOBUF = "application/x-protobuf"
 @pytest.fixture(autouse=True)
 def clear_caches() -> Iterator[None]:
     yield
-    rate_limit.clear_request_counts()
+    in_process_rate_limit.clear_request_counts()
 
 
 @pytest.fixture

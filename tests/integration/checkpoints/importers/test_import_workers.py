@@ -23,7 +23,6 @@ from checkpoints.importers.find_and_read_transcript_files import SourceFile, fin
 from checkpoints.importers.import_in_processes import import_file_group_in_transactions
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session_rows import SessionEnd
-from checkpoints.importers.incremental_file_import import IncrementalFileImport
 from checkpoints.importers.parallel_file_groups import (
     can_forked_processes_use_database,
     choose_number_of_workers,
@@ -31,6 +30,7 @@ from checkpoints.importers.parallel_file_groups import (
     split_into_transactions,
 )
 from checkpoints.importers.session_writer import ImportWriter
+from checkpoints.importers.skip_unchanged_imported_files import IncrementalFileImport
 from checkpoints.management.commands.import_transcripts import (
     DAMAGED_STATUS,
     INTERRUPTED_STATUS,

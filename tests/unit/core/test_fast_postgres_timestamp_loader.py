@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from django.db.backends.postgresql.psycopg_any import BaseTzLoader
 
-from harness_site.core.postgres_timestamps import TimestampLoader
+from harness_site.core.fast_postgres_timestamp_loader import TimestampLoader
 
 _OID = psycopg.postgres.types["timestamptz"].oid
 
