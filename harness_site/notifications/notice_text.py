@@ -159,7 +159,7 @@ def _build_headline(
     return (
         singular.format(items[0].sentence)
         if count == 1
-        else plural.format(count, _mask_and_format_on_one_line(notice.tool))
+        else plural.format(formatting.format_number(count), _mask_and_format_on_one_line(notice.tool))
     )
 
 

@@ -132,7 +132,7 @@ def format_outage_title(outage: Outage) -> str:
 
     The duration is that between its first and its last time as pages show them, in whole seconds.
     """
-    words = {"number": outage.number, "tool": mask_and_reveal_hidden(outage.tool)}
+    words = {"number": formatting.format_number(outage.number), "tool": mask_and_reveal_hidden(outage.tool)}
     seconds = (outage.last.replace(microsecond=0) - outage.first.replace(microsecond=0)).total_seconds()
     words["time"] = formatting.format_duration_rounded_up(max(seconds, 1))
     if not seconds and not outage.error_type:

@@ -20,6 +20,7 @@ from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind, Risk
 from checkpoints.models import Decision, Session, ToolCall, Workspace
 from checkpoints.models.tool_call import IS_QUESTION
+from harness_site.core.formatting import format_number
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
@@ -40,7 +41,8 @@ class BoundedCount:
     more: bool = False
 
     def __str__(self) -> str:
-        return f"{self.number}+" if self.more else str(self.number)
+        number = format_number(self.number)
+        return f"{number}+" if self.more else number
 
     def __bool__(self) -> bool:
         return self.number > 0
