@@ -19,6 +19,11 @@ _NAMES: Final = ("amount", "total_amount", "total_price", "price")
 _AMOUNT_WORDS: Final = frozenset(
     {"amount", "balance", "budget", "cost", "deposit", "fee", "price", "subtotal", "total"}
 )
+#: Last words of the names of arguments that hold how many there are of something: `estimated_rows`, `maxTokens`.
+#: Other whole numbers may be those of an order or an invoice, which have no separators.
+_COUNT_WORDS: Final = frozenset(
+    {"count", "customers", "emails", "files", "lines", "messages", "recipients", "records", "rows", "tokens", "users"}
+)
 _END_OF_WORD_IN_NAME: Final = re.compile(r"[_\W]+|(?<=[a-z])(?=[A-Z])")
 #: Number of arguments among which a sentence may say an amount.
 _MAX_SEARCHED_ARGUMENTS: Final = 50
@@ -65,10 +70,14 @@ def _format_number(number: Decimal) -> str:
 def format_amount_argument(name: str, value: Any) -> Any:
     """Return the value of an argument with separators and cents if it is an amount: 26523.0 becomes 26,523.00.
 
+    A whole number of things, by the name of the argument, has separators: 1901877 rows become 1,901,877.
+
     Args:
         name: Name of the argument.
-        value: Value of the argument. It is returned as it is if it is no amount.
+        value: Value of the argument. It is returned as it is if it is neither.
     """
+    if type(value) is int and value >= 1000 and _get_last_word(name) in _COUNT_WORDS:
+        return formatting.format_number(value)
     match = _match_amount(value) if _is_amount_name(name) else None
     if match is None:
         return value
@@ -176,7 +185,11 @@ def _is_masked_for_reader(name: str, value: Any) -> bool:
 
 
 def _is_amount_name(name: str) -> bool:
-    return _END_OF_WORD_IN_NAME.split(name)[-1].lower() in _AMOUNT_WORDS
+    return _get_last_word(name) in _AMOUNT_WORDS
+
+
+def _get_last_word(name: str) -> str:
+    return _END_OF_WORD_IN_NAME.split(name)[-1].lower()
 
 
 def _match_amount(value: Any) -> re.Match[str] | None:

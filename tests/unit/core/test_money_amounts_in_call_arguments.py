@@ -10,6 +10,7 @@ from harness_site.core.masking.masker import build_masking_rules_from_names_and_
 from harness_site.core.money_amounts_in_call_arguments import (
     Amount,
     find_visible_amount,
+    format_amount_argument,
     format_amounts_among_arguments,
     format_amounts_in_sentence,
     is_amount_in_sentence,
@@ -90,3 +91,10 @@ def test_values_that_are_written_as_json_keep_their_amounts() -> None:
     for _level in range(MAX_TREE_DEPTH):
         value = [value]
     assert format_amounts_among_arguments(value) == value
+
+
+def test_numbers_of_things_have_separators_and_other_whole_numbers_have_none() -> None:
+    args = {"estimated_rows": 1901877, "maxTokens": 4096, "rows": 999, "order": 4410, "invoice": 20981, "users": "1200"}
+    assert list(format_amounts_among_arguments(args).values()) == ["1,901,877", "4,096", 999, 4410, 20981, "1200"]
+    with translation.override("de"):
+        assert format_amount_argument("estimated_rows", 1901877) == "1.901.877"
