@@ -45,7 +45,7 @@ from checkpoints.exceptions import (
     WrongWorkspace,
 )
 from checkpoints.formats import digests
-from checkpoints.formats.shell_command_results import find_exit_code
+from checkpoints.formats.shell_command_exit_codes import find_exit_code
 from checkpoints.ids import validate_id
 from checkpoints.models import (
     Blob,

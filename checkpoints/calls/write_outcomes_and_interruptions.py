@@ -32,7 +32,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.formats.shell_command_results import find_exit_code
+from checkpoints.formats.shell_command_exit_codes import find_exit_code
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys

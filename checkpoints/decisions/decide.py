@@ -53,7 +53,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
-from checkpoints.formats.shell_command_results import find_exit_code
+from checkpoints.formats.shell_command_exit_codes import find_exit_code
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.decision import ARGS_BEFORE_EDIT
 from checkpoints.models.translated_enum_choices import translate_label

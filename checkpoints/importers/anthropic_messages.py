@@ -6,12 +6,6 @@ from typing import Any, Final
 
 from checkpoints.formats.parse_message_parts import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none
-from checkpoints.importers.imported_session_builder import (
-    Body,
-    TranscriptFormat,
-    find_block_types,
-    get_text_field_or_empty,
-)
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
@@ -20,6 +14,12 @@ from checkpoints.importers.provider_message_reader import (
     count_unknown_block_types,
     move_undisplayed_fields_to_source,
     read_and_merge_exchanges,
+)
+from checkpoints.importers.transcript_reader_interface_and_builder import (
+    Body,
+    TranscriptFormat,
+    find_block_types,
+    get_text_field_or_empty,
 )
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})

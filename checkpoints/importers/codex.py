@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from checkpoints.importers.codex_usage_fork_and_line_facts import (
+from checkpoints.importers.codex_usage_fork_and_line_fields import (
     CopiedHistory,
     RunningTokenTotals,
     extract_prompt_after_editor_context_or_empty,
@@ -15,15 +15,15 @@ from checkpoints.importers.codex_usage_fork_and_line_facts import (
     read_subagent_role_or_empty,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
-from checkpoints.importers.imported_session_builder import (
+from checkpoints.importers.imported_session_rows import make_valid_session_id
+from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
+from checkpoints.importers.transcript_reader_interface_and_builder import (
     Body,
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
     get_text_field_or_empty,
 )
-from checkpoints.importers.imported_session_rows import make_valid_session_id
-from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
 
 _LINE_TYPES: Final = frozenset(
     {

@@ -12,13 +12,13 @@ from checkpoints.importers.claude_code.transcript_reader import CLAUDE_CODE
 from checkpoints.importers.codex import CODEX
 from checkpoints.importers.gemini_cli import GEMINI_CLI
 from checkpoints.importers.import_errors import FormatRefused
-from checkpoints.importers.imported_session_builder import TranscriptFormat
 from checkpoints.importers.langfuse import LANGFUSE
 from checkpoints.importers.openai_chat import OPENAI_CHAT
 from checkpoints.importers.openai_responses import OPENAI_RESPONSES
 from checkpoints.importers.opentelemetry import OPENTELEMETRY
 from checkpoints.importers.pi_coding_agent import PI
 from checkpoints.importers.swe_agent import SWE_AGENT
+from checkpoints.importers.transcript_reader_interface_and_builder import TranscriptFormat
 
 #: All formats. Of two that fit a file equally well, the first one is taken.
 FORMATS: Final[dict[str, TranscriptFormat]] = {

@@ -21,10 +21,14 @@ from checkpoints.importers.find_and_read_transcript_files import (
 )
 from checkpoints.importers.import_errors import EncodingRefused, FormatRefused
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
 from checkpoints.importers.new_session_batch import NewSessionBatch
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.session_writer import ImportWriter
+from checkpoints.importers.transcript_reader_interface_and_builder import (
+    ImportContext,
+    TranscriptFormat,
+    TranscriptReader,
+)
 from checkpoints.store.database_client_state import Store
 
 #: Number of bytes between two progress reports.

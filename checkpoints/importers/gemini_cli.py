@@ -27,7 +27,7 @@ from checkpoints.importers.gemini_messages import (
     score_as_gemini_chat_or_record,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
-from checkpoints.importers.imported_session_builder import (
+from checkpoints.importers.transcript_reader_interface_and_builder import (
     Body,
     ImportContext,
     TranscriptBuilder,

@@ -10,7 +10,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
-from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, get_text_field_or_empty
 
 ROLES: Final = {"user": "user", "gemini": "assistant", "info": "system", "error": "system", "warning": "system"}
 _SHOWN_FIELDS: Final = frozenset({"id", "type", "content", "timestamp", "thoughts", "toolCalls", "tokens", "model"})

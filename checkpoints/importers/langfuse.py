@@ -12,10 +12,10 @@ from checkpoints.importers.imported_message_and_usage import (
     parse_token_count_or_zero,
     parse_usd_cost_or_none,
 )
-from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.span_attributes import ATTRIBUTES
 from checkpoints.importers.span_conversations import import_span_sessions
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, ImportContext, TranscriptFormat
 
 _MODEL_TYPES: Final = frozenset({"GENERATION"})
 #: Names of the cached part of the input, by whether it was read or written.

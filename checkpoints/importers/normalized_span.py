@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from checkpoints.importers.imported_session_builder import Body
+from checkpoints.importers.transcript_reader_interface_and_builder import Body
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none
-from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, find_block_types
 from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
@@ -15,6 +14,7 @@ from checkpoints.importers.provider_message_reader import (
     move_undisplayed_fields_to_source,
     read_and_merge_exchanges,
 )
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, TranscriptFormat, find_block_types
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "name", "created_at"})
 _QUIET_FIELDS: Final = frozenset({"annotations", "weight"})

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from checkpoints.importers.imported_message_and_usage import parse_usd_cost_or_none
-from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.otlp_log_events import LogEvent, LogEventsBySpan, iterate_genai_log_events
 from checkpoints.importers.span_attributes import (
@@ -21,6 +20,7 @@ from checkpoints.importers.span_attributes import (
     read_token_counts,
 )
 from checkpoints.importers.span_conversations import import_span_sessions
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, ImportContext, TranscriptFormat
 
 #: Names of the kind of a span, and its values for requests to models and for tools.
 _KIND_NAMES: Final = (

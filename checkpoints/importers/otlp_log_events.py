@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from checkpoints.importers.imported_session_builder import Body
 from checkpoints.importers.span_attributes import (
     decode_otlp_any_value,
     iterate_dicts_of_first_list_field,
     parse_otlp_time,
     read_attributes,
 )
+from checkpoints.importers.transcript_reader_interface_and_builder import Body
 
 _EVENT_PREFIX: Final = "gen_ai."
 #: Events that end a request to a model: those after them without a span belong to the next one.

@@ -10,7 +10,7 @@ from checkpoints.importers.imported_message_and_usage import (
     parse_iso_or_unix_time_or_none,
     parse_usd_cost_or_none,
 )
-from checkpoints.importers.imported_session_builder import (
+from checkpoints.importers.transcript_reader_interface_and_builder import (
     Body,
     ImportContext,
     TranscriptBuilder,

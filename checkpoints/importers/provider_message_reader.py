@@ -15,7 +15,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.importers.find_and_read_transcript_files import LINE_SUFFIXES
 from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none, parse_token_count_or_zero
-from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, ImportContext, TranscriptBuilder
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
-from checkpoints.importers.imported_session_builder import Body
+from checkpoints.importers.transcript_reader_interface_and_builder import Body
 
 #: Names of attributes for each fact, since the conventions move; the first one that is there counts.
 ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {

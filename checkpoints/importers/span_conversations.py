@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 from checkpoints.importers.normalized_span import Span
 from checkpoints.importers.prompt_title import is_custom_span_name
 from checkpoints.importers.span_messages import build_message_fingerprint, parse_span_messages
 from checkpoints.importers.tool_span_search import ToolSpanSearch
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, ImportContext, TranscriptBuilder
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

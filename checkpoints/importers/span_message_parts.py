@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, get_text_field_or_empty
 
 #: Types of calls and results, and the field that has what was asked or answered if it is not one of those below.
 _CALL_TYPES: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "server_tool_call"})

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.tool_definition_name import get_name_of_tool_definition_or_empty
-from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
 from checkpoints.importers.openai_responses import read_single_item_as_exchange_or_none, score_item_match
 from checkpoints.importers.span_message_parts import (
     ID_FIELDS,
@@ -19,6 +18,7 @@ from checkpoints.importers.span_message_parts import (
     iterate_content_as_blocks,
     unwrap_result_text,
 )
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, get_text_field_or_empty
 
 _ROLES: Final = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "developer": "system"}
 #: Types that are the role of a message, as LangChain writes them.

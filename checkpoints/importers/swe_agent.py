@@ -6,14 +6,14 @@ import re
 from typing import Any, Final
 
 from checkpoints.importers.imported_message_and_usage import parse_usd_cost_or_none
-from checkpoints.importers.imported_session_builder import (
+from checkpoints.importers.provider_message_reader import convert_usage_counts
+from checkpoints.importers.transcript_reader_interface_and_builder import (
     Body,
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
     get_text_field_or_empty,
 )
-from checkpoints.importers.provider_message_reader import convert_usage_counts
 
 _SHOWN_FIELDS: Final = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "tool_call_ids", "thought", "action", "tool"}

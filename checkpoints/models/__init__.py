@@ -1,7 +1,7 @@
 from checkpoints import configure_django_on_import as configure_django_on_import
 from checkpoints.constants import DEFAULT_WORKSPACE
+from checkpoints.models.agent_call_and_early_response import EarlyResponse, PeerCall
 from checkpoints.models.audit import AuditChain, AuditEvent
-from checkpoints.models.call_to_other_agent import EarlyResponse, PeerCall
 from checkpoints.models.checkpoint import Checkpoint
 from checkpoints.models.decision import Decision
 from checkpoints.models.framework_state import Blob, FrameworkState, FrameworkWrite

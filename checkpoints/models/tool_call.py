@@ -150,7 +150,7 @@ class ToolCall(SealedModel):
     result = models.TextField(null=True)  # noqa: DJ001
     #: Digest of the result, and of the message of the error if there is one; see `digests.digest_outcome`.
     result_digest = models.CharField(max_length=64, blank=True)
-    #: Exit code that the result of a shell command states, by `shell_command_results.find_exit_code`. NULL for other
+    #: Exit code that the result of a shell command states, by `shell_command_exit_codes.find_exit_code`. NULL for other
     #: calls, and for one that a person answered instead of the tool.
     exit_code = models.BigIntegerField(null=True)
     error_type = models.CharField(max_length=200, blank=True)

@@ -31,7 +31,7 @@ from checkpoints.peers import (
 )
 from checkpoints.peers.call_join_and_pause_types import Deadline, Paused
 from checkpoints.seals import row_seals
-from checkpoints.sessions import create_finish_release, session_blocking_by_paused_tasks, take_and_release_ownership
+from checkpoints.sessions import create_finish_release, paused_task_blocking_and_closing, take_and_release_ownership
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store
@@ -130,7 +130,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
     lock_and_answer_agent_calls.lock_call_ids(connections[store.using], store.workspace_id, request.requests)
     row = look_up_and_lock_rows.lock_owned_session(store, owned_session)
     create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
-    session_blocking_by_paused_tasks.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
+    paused_task_blocking_and_closing.close_taken_joins_and_tasks_after_save(store, row, saved_now=True)
     task = _create_paused_task_and_supersede_others(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
@@ -153,7 +153,7 @@ def _write_pause_rows_and_release_session(store: Store, owned_session: OwnedSess
         owned_session.session_id,
         task.number,
         tuple(complete),
-        session_blocking_by_paused_tasks.select_complete_unsaved_joins(store, row).exists(),
+        paused_task_blocking_and_closing.select_complete_unsaved_joins(store, row).exists(),
     )
 
 
@@ -161,7 +161,7 @@ def _create_paused_task_and_supersede_others(
     store: Store, owned_session: OwnedSession, row: Session, state: str
 ) -> PausedTask:
     tasks = PausedTask.objects.using(store.using).filter(session=row)
-    session_blocking_by_paused_tasks.supersede_paused_tasks(tasks)
+    paused_task_blocking_and_closing.supersede_paused_tasks(tasks)
     number = tasks.aggregate(last=Max("number"))["last"] or 0
     return tasks.create(session=row, number=number + 1, run=owned_session.run, version=row.latest_version, state=state)
 
@@ -257,5 +257,5 @@ def _load_stored_pause(store: Store, task: PausedTask) -> Paused:
         task.session.session_id,
         task.number,
         tuple(complete.order_by("pk").values_list("join_id", flat=True)),
-        session_blocking_by_paused_tasks.select_complete_unsaved_joins(store, task.session).exists(),
+        paused_task_blocking_and_closing.select_complete_unsaved_joins(store, task.session).exists(),
     )

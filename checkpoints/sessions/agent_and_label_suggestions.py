@@ -13,7 +13,7 @@ from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.enums import SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Session
-from checkpoints.sessions.session_list_filters import select_sessions_of_workspace
+from checkpoints.sessions.session_list_filters_and_sorting import select_sessions_of_workspace
 
 #: Number of newest sessions that are read.
 _RECENT_SESSIONS: Final = 200

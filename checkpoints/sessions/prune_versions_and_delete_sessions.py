@@ -41,7 +41,7 @@ from checkpoints.models import (
     ToolCall,
 )
 from checkpoints.seals import witness
-from checkpoints.sessions import framework_state_retention, session_blocking_by_paused_tasks
+from checkpoints.sessions import framework_state_retention, paused_task_blocking_and_closing
 from checkpoints.sessions.version_retention_rule import RemovalCounts, RetentionRule
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
@@ -140,8 +140,8 @@ def _require_session_deletable(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
-        session_blocking_by_paused_tasks.find_blocking_paused_task(store, row) is not None
-        or session_blocking_by_paused_tasks.select_open_calls_to_agents(store, row).exists()
+        paused_task_blocking_and_closing.find_blocking_paused_task(store, row) is not None
+        or paused_task_blocking_and_closing.select_open_calls_to_agents(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     owned_session = store.find_owned_session(row.session_id)

@@ -24,7 +24,7 @@ from checkpoints.models import Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from checkpoints.sessions.display_status import DISPLAY_STATUS_CONDITIONS, HAS_LIVE_OWNER, DisplayStatus
-from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
+from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
 from checkpoints.store.database_client_state import Store
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats.strict_dataclass_codec import MalformedValue
-from checkpoints.loop_state import legacy_record_conversion
-from checkpoints.loop_state.legacy_record_conversion import ConvertedRecord
+from checkpoints.loop_state import foreign_and_legacy_record_conversion
+from checkpoints.loop_state.foreign_and_legacy_record_conversion import ConvertedRecord
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ImportedRecord:
 def convert_phase_record(session_id: str, record: object, run_id: str | None) -> ConvertedRecord:
     """Convert a phase record of another system to the current names. Raises what `import_phase_record` raises."""
     try:
-        converted = legacy_record_conversion.convert_legacy_record(session_id, record)
+        converted = foreign_and_legacy_record_conversion.convert_legacy_record(session_id, record)
         if run_id is not None and converted.run_id != run_id:
             raise MalformedValue("run_id", f"it is {converted.run_id!r}, not {run_id!r}")
     except MalformedValue as error:

@@ -20,7 +20,7 @@ from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
 
 from checkpoints.models import Decision, Message, Session, ToolCall
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions.session_list_filters import SessionFilter, select_sessions_by_filter
+from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, select_sessions_by_filter
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import mask_text, use_masking_rules_with_extra_values
 from harness_site.core.time_range_parameters import TimeRange

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db.models import BooleanField, F, OuterRef, QuerySet, Subquery, Value
 
 from checkpoints.enums import CallStatus, DecisionKind
-from checkpoints.formats.shell_command_results import find_exit_code
+from checkpoints.formats.shell_command_exit_codes import find_exit_code
 from checkpoints.models import Decision, ToolCall
 from harness_site.search.call_and_decision_sums import Tally, build_tally_of_settled_call
 from harness_site.search.models import Kind, Passage

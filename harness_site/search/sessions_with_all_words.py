@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from checkpoints.sessions.session_list_filters import SessionFilter
+from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_search
 from harness_site.search.passage_search import SearchPage

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
-from checkpoints.formats.shell_command_results import is_shell_command_tool
+from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from harness_site.core import formatting
 from harness_site.core.call_sentences import summarize_call
 from harness_site.core.masking.masker import (

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from checkpoints.sessions.display_status import DisplayStatus
-from checkpoints.sessions.session_list_filters import Sort
+from checkpoints.sessions.session_list_filters_and_sorting import Sort
 from harness_site.core import formatting
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text

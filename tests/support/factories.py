@@ -24,7 +24,7 @@ from checkpoints.enums import (
 from checkpoints.formats import to_canonical_json
 from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.digests import EMPTY_CHAIN, digest_text, extend_hash_chain
-from checkpoints.formats.shell_command_results import find_exit_code
+from checkpoints.formats.shell_command_exit_codes import find_exit_code
 from checkpoints.models import Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall, Workspace
 from harness_site.accounts.models import Membership
 

@@ -32,9 +32,9 @@ from checkpoints.importers.claude_code import transcript_reader
 from checkpoints.importers.claude_code.transcript_reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
 from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
+from checkpoints.importers.transcript_reader_interface_and_builder import ImportContext, TranscriptFormat
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK, NewSessionFields
 from checkpoints.sessions.session_framework import get_framework

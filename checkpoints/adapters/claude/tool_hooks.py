@@ -31,9 +31,9 @@ from checkpoints.adapters.claude.calls_between_hooks import (
     OutcomeUnknown,
     Turn,
 )
-from checkpoints.adapters.claude.calls_repeated_after_subagent_death import SubagentSessionClaims
 from checkpoints.adapters.claude.readable_transcript_writer import AGENT_NAME, FRAMEWORK
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
+from checkpoints.adapters.claude.subagent_session_claims import SubagentSessionClaims
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread

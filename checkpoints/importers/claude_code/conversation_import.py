@@ -16,7 +16,7 @@ from typing import Any, Final
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers.claude_code import line_fields
 from checkpoints.importers.claude_code.line_fields import Line
-from checkpoints.importers.claude_code.record_line_classification import is_record_line
+from checkpoints.importers.claude_code.non_message_line_detection import is_record_line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_message_and_usage import (
     TRANSCRIPT_START,
@@ -24,7 +24,7 @@ from checkpoints.importers.imported_message_and_usage import (
     parse_iso_or_unix_time_or_none,
     parse_usd_cost_or_none,
 )
-from checkpoints.importers.imported_session_builder import TranscriptBuilder
+from checkpoints.importers.transcript_reader_interface_and_builder import TranscriptBuilder
 
 #: Number of messages whose usage may still grow.
 _MAX_COUNTED_IDS: Final = 256

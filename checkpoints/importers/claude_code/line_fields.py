@@ -14,10 +14,10 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.ids import MAX_LENGTH
-from checkpoints.importers.claude_code import record_line_classification
+from checkpoints.importers.claude_code import non_message_line_detection
 from checkpoints.importers.imported_message_and_usage import parse_token_count_or_zero
 
-Line = record_line_classification.Line
+Line = non_message_line_detection.Line
 
 #: Types of lines with a message. No set: the type of a damaged line may be a list.
 _MESSAGE_TYPES: Final = ("user", "assistant")
@@ -269,7 +269,7 @@ def read_stated_token_counts(message: dict[str, Any]) -> Counter[str]:
 
 def iterate_descriptions_of_unknown_types(line: Line) -> Iterator[str]:
     """Iterate over the types on a line that this library does not know."""
-    if not record_line_classification.is_known_line_type(get_type_or_empty(line)):
+    if not non_message_line_detection.is_known_line_type(get_type_or_empty(line)):
         yield f"line {get_type_or_empty(line) or 'without a type'}"
     message = get_user_or_assistant_message_or_none(line)
     for block in convert_content_to_blocks(message.get("content")) if message is not None else ():

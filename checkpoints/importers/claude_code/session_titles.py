@@ -6,8 +6,8 @@ from collections.abc import Container
 
 from checkpoints.importers.claude_code import line_fields
 from checkpoints.importers.claude_code.line_fields import Line
-from checkpoints.importers.imported_session_builder import TranscriptBuilder
 from checkpoints.importers.prompt_title import build_title_and_detect_instructions
+from checkpoints.importers.transcript_reader_interface_and_builder import TranscriptBuilder
 
 _MAX_TEXT_LENGTH = 4000
 _MAX_SUMMARIES = 20

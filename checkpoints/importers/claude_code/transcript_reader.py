@@ -8,11 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from checkpoints.importers.claude_code import line_fields, record_line_classification
+from checkpoints.importers.claude_code import line_fields, non_message_line_detection
 from checkpoints.importers.claude_code.conversation_import import ConversationImport
 from checkpoints.importers.claude_code.line_fields import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
-from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
+from checkpoints.importers.transcript_reader_interface_and_builder import ImportContext, TranscriptFormat
 
 AGENT_NAME: Final = "claude-code"
 _UUID_PATTERN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -179,7 +179,7 @@ def _score_format_match(value: Any) -> int:
     is_message = kind in {"user", "assistant"} and isinstance(value.get("message"), dict)
     if is_message and ("parentId" not in value or "parentUuid" in value):
         return 3
-    if kind in record_line_classification.RECORD_TYPES:
+    if kind in non_message_line_detection.RECORD_TYPES:
         return 2
     if kind in {"system", "attachment", "result"} and {"subtype", "uuid", "sessionId", "session_id"} & value.keys():
         return 2

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
-from checkpoints.formats.shell_command_results import is_shell_command_tool
+from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from harness_site.core import word_diff
 from harness_site.core.masking import masker
 from harness_site.core.rendering import json_tree

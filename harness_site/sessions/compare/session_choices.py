@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
-from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
+from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text

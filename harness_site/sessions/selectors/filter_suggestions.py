@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from checkpoints.sessions.session_list_filters import select_sessions_of_workspace
+from checkpoints.sessions.session_list_filters_and_sorting import select_sessions_of_workspace
 from harness_site.search.models import Fact, Trait
 
 #: Number of newest sessions whose facts are read.

@@ -13,7 +13,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import AmountCursor, Cursor
 from checkpoints.enums import CostBasis
 from checkpoints.models import Session
-from checkpoints.sessions.session_list_filters import (
+from checkpoints.sessions.session_list_filters_and_sorting import (
     SessionFilter,
     Sort,
     get_order_fields,

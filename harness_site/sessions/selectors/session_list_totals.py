@@ -15,7 +15,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from checkpoints.db import clock
 from checkpoints.enums import CostBasis
 from checkpoints.models import Session
-from checkpoints.sessions.session_list_filters import SessionFilter, split_into_indexed_querysets
+from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
 from harness_site.search.call_and_decision_sums import get_utc_day_start
 from harness_site.search.copied_amounts_of_forks import load_copied_amounts_by_fork
 from harness_site.search.hourly_and_daily_session_sums import HOURLY_RECOUNTED_DAYS

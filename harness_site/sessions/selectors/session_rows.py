@@ -45,7 +45,7 @@ from checkpoints.sessions.display_status import (
     build_session_owner_of_run,
     derive_session_display_status,
 )
-from checkpoints.sessions.session_list_filters import (
+from checkpoints.sessions.session_list_filters_and_sorting import (
     SessionFilter,
     get_order_fields,
     select_sessions_by_filter,

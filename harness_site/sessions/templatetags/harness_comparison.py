@@ -16,7 +16,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
-from checkpoints.formats import parse_message_parts, shell_command_results
+from checkpoints.formats import parse_message_parts, shell_command_exit_codes
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.core import formatting
 from harness_site.core.masking import masker
@@ -496,8 +496,8 @@ def build_result_excerpt_context(result: ResultPart, calls: ComparedCalls) -> di
     else as text."""
     text = parse_message_parts.parts_to_text((result,))
     code = None
-    if shell_command_results.is_shell_command_tool(calls.find_tool_of_result(result)):
-        text, code = shell_command_results.split_output_and_exit_code(text)
+    if shell_command_exit_codes.is_shell_command_tool(calls.find_tool_of_result(result)):
+        text, code = shell_command_exit_codes.split_output_and_exit_code(text)
     value = session_formatting.parse_json_container(text) if code is None else None
     if value is not None:
         return {"tree": render_json_excerpt_as_tree(value)}

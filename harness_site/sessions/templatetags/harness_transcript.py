@@ -19,7 +19,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions.display_status import DisplayStatus
-from checkpoints.sessions.session_list_filters import Sort
+from checkpoints.sessions.session_list_filters_and_sorting import Sort
 from harness_site.audit import event_details, event_sentences
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import remove_sentence_from_question_args

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from checkpoints.formats.shell_command_results import split_output_and_exit_code
+from checkpoints.formats.shell_command_exit_codes import split_output_and_exit_code
 from harness_site.core.rendering import ansi_colors
 from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from checkpoints.formats.parse_message_parts import TextPart
-from checkpoints.formats.shell_command_results import PATCH_TOOLS, SHELL_COMMAND_TOOLS
+from checkpoints.formats.shell_command_exit_codes import PATCH_TOOLS, SHELL_COMMAND_TOOLS
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
-from checkpoints.formats.shell_command_results import is_shell_command_tool
+from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import is_failed_command
 from harness_site.core.shell_commands_in_call_arguments import (

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.html import strip_tags
 
-from checkpoints.sessions.session_list_filters import SessionFilter, Sort
+from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
 from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list_recent_agents_and_labels
-from checkpoints.sessions.session_list_filters import SessionFilter, Sort
+from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.near_names import NearNames

@@ -11,7 +11,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.models import Session
-from checkpoints.sessions.session_list_filters import (
+from checkpoints.sessions.session_list_filters_and_sorting import (
     SessionFilter,
     Sort,
     get_order_fields,

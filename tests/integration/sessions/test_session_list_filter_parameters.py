@@ -16,7 +16,12 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.enums import ActorKind, CallStatus, CostBasis, SessionStatus
 from checkpoints.models import Session
 from checkpoints.sessions import agent_and_label_suggestions
-from checkpoints.sessions.session_list_filters import SessionFilter, Sort, get_order_fields, select_sessions_by_filter
+from checkpoints.sessions.session_list_filters_and_sorting import (
+    SessionFilter,
+    Sort,
+    get_order_fields,
+    select_sessions_by_filter,
+)
 from harness_site.saved_views.filterable_lists import FILTERS
 from harness_site.search import indexer
 from harness_site.search.models import Fact, Progress

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, TextPart
-from checkpoints.formats.shell_command_results import split_output_and_exit_code
+from checkpoints.formats.shell_command_exit_codes import split_output_and_exit_code
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions import program_tags_in_messages
 from harness_site.sessions.selectors.conversation_window import CallCard

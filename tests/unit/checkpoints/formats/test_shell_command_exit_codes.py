@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from checkpoints.formats.shell_command_results import find_exit_code, split_output_and_exit_code
+from checkpoints.formats.shell_command_exit_codes import find_exit_code, split_output_and_exit_code
 
 
 @pytest.mark.parametrize(

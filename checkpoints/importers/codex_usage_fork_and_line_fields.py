@@ -1,4 +1,4 @@
-"""Facts on the lines of a rollout of Codex: tokens, durations, texts of the program, and what a fork has copied."""
+"""Fields on the lines of a rollout of Codex: tokens, durations, texts of the program, and what a fork has copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from checkpoints.importers.imported_message_and_usage import parse_iso_or_unix_time_or_none, parse_token_count_or_zero
-from checkpoints.importers.imported_session_builder import Body, get_text_field_or_empty
+from checkpoints.importers.transcript_reader_interface_and_builder import Body, get_text_field_or_empty
 
 _TOKEN_FIELDS: Final = (
     "input_tokens",
