@@ -24,7 +24,7 @@ from harness_site.sessions import call_log_csv_export, session_formatting
 from harness_site.sessions.call_row_display import (
     build_workspace_call_lines,
 )
-from harness_site.sessions.selectors import workspace_call_log
+from harness_site.sessions.selectors import tool_success_rates, workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.near_filter_names import load_near_names_of_call_filters
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
@@ -44,7 +44,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     mark_excerpts_shown_in_response(request, "tool calls", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     rows = build_workspace_call_lines(page.rows, secrets)
-    rates = workspace_call_log.load_tool_success_rates(workspace, filters, page) if after is None else None
+    rates = tool_success_rates.load_tool_success_rates(workspace, filters, page) if after is None else None
     context = {
         "page": page,
         "rows": rows,

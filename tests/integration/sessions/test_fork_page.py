@@ -19,7 +19,7 @@ from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
 from checkpoints.sessions.new_session_fields import TITLE_LENGTH
-from harness_site.sessions.selectors import fork_list_and_preview, version_list, workspace_call_log
+from harness_site.sessions.selectors import fork_list_and_preview, tool_success_rates, version_list, workspace_call_log
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from tests.conftest import Open
 from tests.support.audit_entries import list_entries
@@ -562,10 +562,10 @@ def test_call_of_a_fork_is_listed_and_rated_once_among_all_calls(session: Sessio
     fork = fork_by_form(session, approver)
     page = workspace_call_log.load_call_log_page(session.workspace_id, CallLogFilter())
     assert [row.session_pk for row in page.rows if isinstance(row, LoggedCall)] == [session.pk]
-    assert workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).counted == 1
+    assert tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter()).counted == 1
     rerun = ToolCall.objects.get(session=fork)
     make_call(session=fork, call_id="c1", step=rerun.step, attempt=2, supersedes=rerun, status=CallStatus.FAILED)
-    assert workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).counted == 2
+    assert tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter()).counted == 2
 
 
 def test_history_of_both_sessions_has_one_sentence_about_a_fork(session: Session, approver: Client) -> None:

@@ -21,7 +21,7 @@ from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import indexer, passage_search
 from harness_site.search.models import Progress, ToolSums
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions.selectors import workspace_call_log
+from harness_site.sessions.selectors import tool_success_rates, workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage, LoggedCall
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -234,7 +234,7 @@ def test_unread_range_is_reported_with_a_link(
     session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 4)
-    monkeypatch.setattr(workspace_call_log, "RATED", 4)
+    monkeypatch.setattr(tool_success_rates, "RATED", 4)
     make_calls(session, 10)
     wanted = CallLogFilter(CallFilter(key="c0"))
     pages = [workspace_call_log.load_call_log_page(session.workspace_id, wanted)]
@@ -245,7 +245,7 @@ def test_unread_range_is_reported_with_a_link(
     response = reader.get("/calls/?key=c0")
     assert "None of the searched calls matches the filters." in visible_text(response)
     assert "Search older calls" in visible_text(response)
-    rates = workspace_call_log.load_tool_success_rates(session.workspace_id, wanted)
+    rates = tool_success_rates.load_tool_success_rates(session.workspace_id, wanted)
     assert (rates.counted, rates.since) == (4, THEN + timedelta(hours=6))
     assert "Success and duration by tool the newest 4 calls, since" in visible_text(response)
 
@@ -273,7 +273,7 @@ def test_reader_goes_forward_and_back_through_the_pages_of_a_filtered_list(sessi
 def test_number_of_matching_calls_is_stated(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_calls(session, 70)
     assert " 70 calls What it does" in visible_text(reader.get("/calls/"))
-    monkeypatch.setattr(workspace_call_log, "RATED", 60)
+    monkeypatch.setattr(tool_success_rates, "RATED", 60)
     assert " More than 60 calls What it does" in visible_text(reader.get("/calls/"))
     monkeypatch.undo()
     words = visible_text(reader.get("/calls/?status=failed"))
@@ -323,7 +323,7 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
     make_decision(call=told, kind=DecisionKind.RESPOND, reason="Paid by hand.")
     tools = {
         tool.tool: tool
-        for tool in workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+        for tool in tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     }
     pay, mail = tools["pay"], tools["mail"]
     assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (9, 2, 1, 1, 1)
@@ -349,7 +349,7 @@ def test_rates_are_those_of_the_chosen_agent_and_time(
     make_calls(make_session(session_id="other", agent="mailer"), 4)
 
     def count(**wanted: Any) -> tuple[int, timedelta | None]:
-        rates = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter(**wanted))
+        rates = tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter(**wanted))
         return rates.counted, None if rates.since is None else rates.since - THEN
 
     assert count() == (10, None)
@@ -360,7 +360,7 @@ def test_rates_are_those_of_the_chosen_agent_and_time(
     assert count(agent="mailer") == (2, timedelta(hours=2))
     assert count(agent="refund-desk") == (3, timedelta(hours=2))
     assert " 3 calls among the newest 5 What it does" in visible_text(reader.get("/calls/?agent=refund-desk"))
-    monkeypatch.setattr(workspace_call_log, "RATED", 2)
+    monkeypatch.setattr(tool_success_rates, "RATED", 2)
     assert count(agent="refund-desk") == (2, timedelta(hours=4))
     words = visible_text(reader.get("/calls/?agent=refund-desk"))
     assert "the newest 2 matching calls, since" in words
@@ -391,7 +391,7 @@ def test_longest_durations_stand_beside_the_median(session: Session, reader: Cli
             issued_at=then,
             settled_at=then + took,
         )
-    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    (rates,) = tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     assert (rates.median, rates.p95) == (timedelta(seconds=1), timedelta(seconds=30))
     assert "Median duration 95 % within pay 20 20 (100 %) 1.0 s 30 s" in visible_text(reader.get("/calls/"))
 
@@ -406,10 +406,10 @@ def test_median_of_some_of_the_calls_says_of_how_many(session: Session, reader: 
             status=CallStatus.COMPLETED,
             settled_at=THEN + timedelta(seconds=seconds),
         )
-    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    (rates,) = tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     assert (rates.timed, rates.median) == (5, timedelta())
     ToolCall.objects.update(side_effects="imported")
-    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    (rates,) = tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     assert (rates.completed, rates.timed, rates.median) == (5, 2, timedelta(seconds=3))
     words = visible_text(reader.get("/calls/"))
     assert "pay 5 5 (100 %) 3.0 s of 2 calls 4.0 s" in words
@@ -511,7 +511,7 @@ def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, r
     assert words.partition("Which one?")[2].count("Awaiting answer") == 1
     settled = question.issued_at + timedelta(hours=3)
     ToolCall.objects.update(status=CallStatus.COMPLETED, settled_at=settled, interrupted_at=None)
-    (rates,) = workspace_call_log.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
+    (rates,) = tool_success_rates.load_tool_success_rates(session.workspace_id, CallLogFilter()).tools
     assert (rates.completed, rates.answered, rates.median) == (0, 1, None)
 
 
