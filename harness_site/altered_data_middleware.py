@@ -25,7 +25,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.distinguish_site_from_project_requests import is_site_request
-from harness_site.core.management_command_invocation import prefix_management_command_with_program
+from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import is_error_of_mistyped_value
 from harness_site.sessions.session_lookup import PageNotFound

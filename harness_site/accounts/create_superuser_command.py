@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS
 
 from harness_site.accounts.first_admin import has_active_admin
-from harness_site.core.management_command_invocation import prefix_management_command_with_program
+from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 
 
 class Command(createsuperuser.Command):

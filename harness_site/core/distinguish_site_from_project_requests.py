@@ -17,7 +17,7 @@ from django.urls import NoReverseMatch, Resolver404, URLPattern, URLResolver, re
 from django.utils import translation
 
 from harness_site.core.cached_urls import list_language_paths_of_page
-from harness_site.core.management_command_invocation import OWN_URLS
+from harness_site.core.management_command_as_typed import OWN_URLS
 
 #: Attribute of the views of the site.
 _ATTRIBUTE: Final = "is_view_of_harness_site"

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from harness_site import base_settings
 from harness_site.core.hidden_characters import replace_hidden_characters_by_names
-from harness_site.core.management_command_invocation import is_standalone_site
+from harness_site.core.management_command_as_typed import is_standalone_site
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 

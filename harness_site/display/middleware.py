@@ -7,7 +7,7 @@ from django.utils import timezone, translation
 from django.utils.deprecation import MiddlewareMixin
 
 from harness_site.core.distinguish_site_from_project_requests import do_urls_have_language_prefixes, is_site_request
-from harness_site.core.management_command_invocation import is_standalone_site
+from harness_site.core.management_command_as_typed import is_standalone_site
 from harness_site.core.site_languages import find_language_of_site
 from harness_site.display.display_preferences import get_chosen_language_or_empty
 from harness_site.display.time_zones import get_reader_time_zone

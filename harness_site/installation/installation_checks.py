@@ -37,7 +37,7 @@ from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_task_states
-from harness_site.core.management_command_invocation import prefix_management_command_with_program
+from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.installation.database_readiness import load_schema_state
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test

@@ -23,19 +23,19 @@ from harness_site.core.masking.masker import (
     restore_masked_values,
 )
 from harness_site.review.argument_field_places import ROOT, ArgumentPlace, RowState
-from harness_site.review.argument_list_lines import (
+from harness_site.review.edited_and_original_arguments import (
+    InvalidArgumentText,
+    describe_mask_without_original,
+    format_masked_arguments_if_editable,
+)
+from harness_site.review.edited_argument_warnings import ArgumentWarning
+from harness_site.review.json_error_texts import describe_json_error
+from harness_site.review.list_items_as_text_lines import (
     LIST_KINDS,
     find_list_kind,
     format_list_lines,
     has_lists_of_texts_alone,
     parse_list_lines,
-)
-from harness_site.review.edited_argument_warnings import ArgumentWarning
-from harness_site.review.json_error_texts import describe_json_error
-from harness_site.review.parse_edited_arguments import (
-    InvalidArgumentText,
-    describe_mask_without_original,
-    format_masked_arguments_if_editable,
 )
 
 #: Maximum number of arguments with fields; more are edited as JSON.

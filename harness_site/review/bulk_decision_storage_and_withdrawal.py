@@ -19,7 +19,7 @@ from checkpoints.models import Decision, Session, ToolCall, Workspace
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
-from harness_site.core import status_labels
+from harness_site.core import status_and_decision_labels
 from harness_site.review.decision_effect_texts import advise_after_used_decision, find_live_owner_run
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
@@ -63,7 +63,7 @@ class RecordedDecision:
         """Shape and label of the chip of whether the call has run since the decision; None if nothing is to be said."""
         if not self.decision.final or self.state not in {BulkDecisionState.UNUSED, BulkDecisionState.USED}:
             return None
-        return status_labels.find_shape_and_label_of_run_since_decision(
+        return status_and_decision_labels.find_shape_and_label_of_run_since_decision(
             self.next_status or self.call.status,
             final_kind=self.decision.kind,
             is_session_finished=self.call.session.finished,

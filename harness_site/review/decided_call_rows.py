@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from checkpoints.enums import ActorKind, DecisionKind
 from checkpoints.models import Decision
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.time_range_parameters import format_time_parameter
 from harness_site.review.answered_verification_requests import are_requested_together
 from harness_site.review.selectors.decided_calls import DecisionsAboutCall
@@ -253,7 +253,7 @@ def build_decided_row(
         if about_call.later
         or not decision.final
         or (call.is_question and decision.kind not in {DecisionKind.WITHDRAW, DecisionKind.EDIT})
-        else status_labels.find_shape_and_label_of_run_since_decision(
+        else status_and_decision_labels.find_shape_and_label_of_run_since_decision(
             next_statuses.get(call.pk, call.status),
             final_kind=decision.kind,
             is_session_finished=decision.session.finished,

@@ -28,7 +28,7 @@ from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.money_amounts_in_call_arguments import find_visible_amount, format_amounts_among_arguments
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
-from harness_site.review import decision_effect_texts, parse_edited_arguments
+from harness_site.review import decision_effect_texts, edited_and_original_arguments
 from harness_site.review.answered_verification_requests import find_answered_request
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.call_event_history import (
@@ -47,7 +47,7 @@ from harness_site.review.question_choices import (
     remove_requested_answer_type,
     replace_question_options_by_their_texts,
 )
-from harness_site.review.selectors import call_evidence, pending_calls
+from harness_site.review.selectors import decision_card_queries, pending_calls
 from harness_site.review.selectors.conversation_up_to_call import load_conversation_up_to_call
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
 from harness_site.review.what_reader_may_decide_and_has_decided import (
@@ -81,7 +81,7 @@ class _CallSeenByReader:
 
     call: ToolCall
     reader: Membership
-    evidence: call_evidence.CallEvidence
+    evidence: decision_card_queries.CallEvidence
     decision: Decision | None
     votes: Mapping[int, Vote]
     agreements: tuple[Agreement, ...]
@@ -103,7 +103,7 @@ def load_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
 
 
 def _load_call_with_evidence_and_votes_for_reader(call: ToolCall, reader: Membership) -> _CallSeenByReader:
-    evidence = call_evidence.load_call_evidence(call)
+    evidence = decision_card_queries.load_call_evidence(call)
     decision = None if call.undecided else evidence.final_decision
     votes = build_eligible_vote_mapper(reader.workspace)(evidence.decisions) if call.approvals > 1 else {}
     return _CallSeenByReader(
@@ -134,7 +134,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "unusual_amount": load_usual_amounts(call.workspace_id, [call]).find_unusual_amount(
             call.tool, find_visible_amount(formatting.parse_json_or_text(call.args))
         ),
-        "has_masked_arguments": parse_edited_arguments.has_masked_arguments(call),
+        "has_masked_arguments": edited_and_original_arguments.has_masked_arguments(call),
         "undecided": call.undecided,
         "asking": asking,
         "overdue": overdue,
@@ -242,7 +242,7 @@ def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
 def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs: RunEvents) -> list[CallHistoryEvent]:
     call, evidence = seen.call, seen.evidence
     question = find_approval_request_of_decided_call_before_start(call, evidence, events_of_runs)
-    runs = [] if question is None else call_evidence.load_runs_before_start(call, question.run_number)
+    runs = [] if question is None else decision_card_queries.load_runs_before_start(call, question.run_number)
     handovers = takeovers_and_requests_from_audit_trail.load_handovers_of_call(call.session_id, call.call_id, call.step)
     return list_call_history_events(call, evidence, events_of_runs, seen.votes, handovers, runs)
 
@@ -318,7 +318,7 @@ def _find_withdrawal_that_reopened_call(seen: _CallSeenByReader) -> dict[str, An
 
 
 def _build_argument_edit_differences_context(
-    call: ToolCall, evidence: call_evidence.CallEvidence
+    call: ToolCall, evidence: decision_card_queries.CallEvidence
 ) -> dict[str, Any] | None:
     """Build how the edited arguments differ from those of the model, warnings, and whether people can restore these.
 
@@ -327,14 +327,14 @@ def _build_argument_edit_differences_context(
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:
         return None
-    before = parse_edited_arguments.load_arguments_before_edits(call)
+    before = edited_and_original_arguments.load_arguments_before_edits(call)
     after = formatting.parse_json_or_text(call.args_json_in_caller_order)
     return {
         "last": edits[-1],
         "is_repeated": len(edits) > 1,
         "differences": list_value_differences(before, after),
         "warnings": list_argument_warnings(before, after),
-        "is_restorable": parse_edited_arguments.load_original_arguments_to_restore_or_none(call) is not None
+        "is_restorable": edited_and_original_arguments.load_original_arguments_to_restore_or_none(call) is not None
         and DecisionKind.EDIT in call.list_allowed_approval_decisions()
         and not call.session.finished,
     }

@@ -12,11 +12,11 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review import decision_effect_texts, parse_edited_arguments
+from harness_site.review import decision_effect_texts, edited_and_original_arguments
 from harness_site.review.decision_options import APPROVAL_OF_SEVERAL, AnswerOption, list_answer_options
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.question_choices import is_question_text_alone
-from harness_site.review.selectors.call_evidence import can_text_be_offered_as_reason
+from harness_site.review.selectors.decision_card_queries import can_text_be_offered_as_reason
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 #: Key of the reasons that are offered as long as no answer is chosen, and their class on the page.
@@ -32,7 +32,7 @@ def build_decision_form_with_known_result(shown: dict[str, Any]) -> OutcomeForm 
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
             "revision": call.revision,
-            "args": parse_edited_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order),
+            "args": edited_and_original_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order),
             "answer": answer,
         }
         return ApprovalForm(initial=initial, call=call)
@@ -101,7 +101,7 @@ def _adapt_approve_option_to_call(
     if option.kind != DecisionKind.APPROVE or call.is_question or call.session.finished:
         return option
     missing = decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader)
-    if not missing and parse_edited_arguments.has_masked_arguments(call):
+    if not missing and edited_and_original_arguments.has_masked_arguments(call):
         return replace(option, summary=_("The call runs with the unmasked values."))
     if not missing:
         return option
@@ -124,7 +124,10 @@ def _preview_effects_by_kind_or_error(
 
 
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
-    if kind == DecisionKind.EDIT and parse_edited_arguments.format_masked_arguments_if_editable(call.args) is None:
+    if (
+        kind == DecisionKind.EDIT
+        and edited_and_original_arguments.format_masked_arguments_if_editable(call.args) is None
+    ):
         return False
     if kind == DecisionKind.EDIT and is_question_text_alone(call):
         return False

@@ -13,7 +13,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.question_choices import find_question_choice_of_decision
-from harness_site.review.selectors import call_evidence
+from harness_site.review.selectors import decision_card_queries
 from harness_site.review.what_reader_may_decide_and_has_decided import (
     find_last_own_decision_on_current_arguments,
     is_overdue,
@@ -58,7 +58,7 @@ _APPROVED_IN_ENDED_SESSION: Final[dict[str, Promise]] = {
 def get_card_heading_for_reader(
     call: ToolCall,
     reader: Membership,
-    evidence: call_evidence.CallEvidence,
+    evidence: decision_card_queries.CallEvidence,
     decision: Decision | None,
     agreements: Sequence[Agreement],
     overruled: Sequence[tuple[Decision, str]],
@@ -97,7 +97,7 @@ def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
 
 
 def _get_heading_of_own_decision(
-    call: ToolCall, evidence: call_evidence.CallEvidence, agreements: Sequence[Agreement], reader: str
+    call: ToolCall, evidence: decision_card_queries.CallEvidence, agreements: Sequence[Agreement], reader: str
 ) -> str:
     """Return what the reader has decided about an undecided call, and who is missing; empty if they have not."""
     if not call.undecided or call.session.quarantined_at is not None:

@@ -28,7 +28,7 @@ from checkpoints.exceptions import (
     StorageError,
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.decision_effect_texts import advise_after_used_decision
 from harness_site.review.decision_options import APPROVALS
@@ -82,7 +82,7 @@ def build_decision_problem(
         return _build_conflict_problem(_describe_last_change_since_revision(call, error.given), f"{nothing} {todo}")
     if isinstance(error, NotUndecided):
         what = _("This call does not need a decision: {status}.").format(
-            status=status_labels.get_status_shape_and_label(error.status)[1].lower()
+            status=status_and_decision_labels.get_status_shape_and_label(error.status)[1].lower()
         )
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", str(nothing))
     if isinstance(error, DecisionNotAccepted):
@@ -253,7 +253,7 @@ def _say_where_decision_can_be_withdrawn(call: ToolCall) -> str:
 
 
 def _get_decision_label(decision: Decision, call: ToolCall) -> str:
-    return status_labels.get_decision_shape_and_label(
+    return status_and_decision_labels.get_decision_shape_and_label(
         decision.kind, about_question=call.is_question, about_changed_value=call.has_changed_args
     )[1]
 
@@ -329,7 +329,7 @@ def _describe_last_change_since_revision(call: ToolCall, since: int) -> str:
     )
     return text.format(
         name=mask_and_reveal_hidden(decision.actor),
-        decided=status_labels.format_decision_verb(decision.kind, call.is_question),
+        decided=status_and_decision_labels.format_decision_verb(decision.kind, call.is_question),
         time=_format_time(decision.created_at),
         needed=call.approvals,
     )

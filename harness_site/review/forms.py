@@ -23,7 +23,7 @@ from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masking.encrypted_names_and_digest_fingerprints import compute_keyed_fingerprint_of_digest
 from harness_site.core.masking.masker import mask_json_value, mask_text
 from harness_site.core.value_differences import ValueDifference, list_value_differences
-from harness_site.review import argument_form_fields, parse_edited_arguments
+from harness_site.review import argument_form_fields, edited_and_original_arguments
 from harness_site.review.argument_field_groups import ArgumentGroup, group_argument_fields
 from harness_site.review.argument_field_places import RowState
 from harness_site.review.argument_form_fields import ArgumentField
@@ -274,20 +274,22 @@ class ApprovalForm(DecisionForm):
                 return
         try:
             text = self._compose_typed_json_of_fields() if by_field else text
-            self.changed = parse_edited_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
-            digest = parse_edited_arguments.compute_arguments_digest(self.changed)
+            self.changed = edited_and_original_arguments.parse_and_unmask_edited_arguments(text, self.call.args)
+            digest = edited_and_original_arguments.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint_of_digest(digest)
-            original = parse_edited_arguments.load_arguments_before_edits(self.call)
+            original = edited_and_original_arguments.load_arguments_before_edits(self.call)
             current = formatting.parse_json_or_text(self.call.args_json_in_caller_order)
             self.differences = list_value_differences(current, self.changed)
             self.differences_from_original = list_value_differences(original, self.changed)
             self.argument_warnings = list_argument_warnings(original, self.changed)
-        except parse_edited_arguments.InvalidArgumentText as error:
+        except edited_and_original_arguments.InvalidArgumentText as error:
             self.add_error("args", str(error))
         except InvalidInput as error:
             self.add_error("args", error.detail)
         else:
-            if digest == parse_edited_arguments.compute_arguments_digest(formatting.parse_json_or_text(self.call.args)):
+            if digest == edited_and_original_arguments.compute_arguments_digest(
+                formatting.parse_json_or_text(self.call.args)
+            ):
                 self.is_unchanged = True
                 self.add_error("args", _("Change at least one argument. These are the current ones."))
             elif by_field:
@@ -353,7 +355,9 @@ class ApprovalForm(DecisionForm):
     @property
     def stored_arguments_text(self) -> str:
         """The arguments of the call as masked JSON, before any typing; empty if they cannot be edited."""
-        return parse_edited_arguments.format_masked_arguments_if_editable(self.call.args_json_in_caller_order) or ""
+        return (
+            edited_and_original_arguments.format_masked_arguments_if_editable(self.call.args_json_in_caller_order) or ""
+        )
 
     @property
     def sentence_after_change(self) -> str:
@@ -399,7 +403,7 @@ def discard_typed_arguments(data: QueryDict, call: ToolCall) -> None:
     """Remove the arguments that were typed from submitted data: its form has those of the call again."""
     for name in [name for name in data if name.startswith("argument-") or name in {"shown", "written_as"}]:
         del data[name]
-    stored = parse_edited_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order)
+    stored = edited_and_original_arguments.format_masked_arguments_if_editable(call.args_json_in_caller_order)
     data["args"] = stored or ""
     data["written_as"] = "fields"
 
@@ -412,7 +416,7 @@ def keep_only_changed_arguments(data: QueryDict, call: ToolCall, before: str) ->
     sent = data.copy()
     text = sent.get("args", "")
     is_text_changed = formatting.parse_json_or_text(text) != formatting.parse_json_or_text(
-        parse_edited_arguments.format_masked_arguments_if_editable(before) or ""
+        edited_and_original_arguments.format_masked_arguments_if_editable(before) or ""
     )
     earlier_fields = argument_form_fields.build_argument_fields(before, {name: str(sent[name]) for name in sent})
     changed = {(field.kind == "rows", field.place.path): field.typed for field in earlier_fields if field.is_changed}

@@ -16,9 +16,9 @@ from checkpoints.models.translated_enum_choices import build_choices, translate_
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.encrypted_names_and_digest_fingerprints import decrypt_name_if_encrypted
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.core.status_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
+from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.review import claims_and_presence, find_waiting_calls
+from harness_site.review import claims_and_presence, find_waiting_calls_by_words
 from harness_site.review.find_rows_with_visible_words import FoundRows
 from harness_site.review.selectors import mentions_in_comments
 from harness_site.review.selectors.decided_calls import DecisionFilters
@@ -260,7 +260,11 @@ def parse_queue_filters(asked: QueryDict, reader_name: str) -> QueueFilters:
 def load_call_filters_of_list(query: str, reader: Membership) -> CallFilters:
     """Load the filters of the list of waiting calls that has this query string, with the calls that its words find."""
     filters = parse_queue_filters(QueryDict(query), reader.user.get_username())
-    found = find_waiting_calls.find_waiting_calls_with_words(reader.workspace, filters.words) if filters.words else None
+    found = (
+        find_waiting_calls_by_words.find_waiting_calls_with_words(reader.workspace, filters.words)
+        if filters.words
+        else None
+    )
     return filters.convert_to_call_filters(reader, found)
 
 

@@ -14,7 +14,7 @@ from checkpoints.exceptions import AlreadyDecided, CheckpointsError
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.review import claim_services
 from harness_site.review.decision_error_texts import (
     NOTHING,
@@ -66,7 +66,7 @@ class BulkDecisionResult:
 
     @property
     def label(self) -> str:
-        return str(status_labels.get_status_shape_and_label(self.kind)[1])
+        return str(status_and_decision_labels.get_status_shape_and_label(self.kind)[1])
 
 
 @dataclass(frozen=True, slots=True)

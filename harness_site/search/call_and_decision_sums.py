@@ -45,8 +45,8 @@ COUNTED_DECISIONS: Final = (
 _LAST_FINAL_KIND: Final = Subquery(
     Decision.objects.filter(tool_call=OuterRef("pk"), final=True).order_by("-pk").values("kind")[:1]
 )
-#: Calls whose result a person gave: their tool never ran. `status_labels.get_call_status_shape_and_label` decides the
-#: same about one that is loaded.
+#: Calls whose result a person gave: their tool never ran.
+#: `status_and_decision_labels.get_call_status_shape_and_label` decides the same about one that is loaded.
 ANSWERED_CALLS: Final = Q(status=CallStatus.COMPLETED) & (
     IS_QUESTION | Q(Exact(Coalesce(_LAST_FINAL_KIND, Value("")), Value(DecisionKind.RESPOND.value)))
 )

@@ -21,7 +21,7 @@ from harness_site.core.masking import masker
 from harness_site.sessions.selectors import conversation_window, events_and_decisions, version_list
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.events_and_decisions import HistoryPage
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 
 _STYLES: Final = (

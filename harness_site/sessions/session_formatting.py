@@ -17,7 +17,7 @@ from checkpoints.formats.parse_message_parts import Part, TextPart
 from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.sessions.display_status import DisplayStatus
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_secret_fields_only, mask_text
 from harness_site.core.rendering.fast_format_html import build_html
@@ -118,7 +118,7 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
         return "unknown", gettext("No sign of life")
     if record.is_failed_command and record.exit_code is not None:
         return "bad", format_exit_code(record.exit_code)
-    return status_labels.get_call_status_shape_and_label(
+    return status_and_decision_labels.get_call_status_shape_and_label(
         record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind
     )
 

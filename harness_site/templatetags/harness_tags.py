@@ -28,7 +28,7 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
-from harness_site.core import call_sentences, formatting, status_labels
+from harness_site.core import call_sentences, formatting, status_and_decision_labels
 from harness_site.core.cached_urls import (
     UrlContext,
     build_page_path,
@@ -37,7 +37,7 @@ from harness_site.core.cached_urls import (
     list_language_paths_of_page,
 )
 from harness_site.core.hidden_characters import escape_hidden_in_json, replace_unencodable_characters
-from harness_site.core.management_command_invocation import prefix_management_command_with_program
+from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.core.masking.encrypted_names_and_digest_fingerprints import (
     encrypt_name_if_masked,
     mask_query_string,
@@ -81,7 +81,7 @@ _SEPARATORS: Final = re.compile(r"((?:[_:/-]|\.(?![^\W_]{1,4}(?:&#?\w+;|\W)*\Z))
 _URL_CONTEXT: Final = "harness_tags.url_context"
 _SELECTED: Final = SafeString(" selected")
 register = template.Library()
-register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
+register.simple_tag(status_and_decision_labels.format_decision_verb, name="decision_verb")
 register.filter("duration", formatting.format_duration)
 register.filter("duration_rounded_up", formatting.format_duration_rounded_up)
 register.filter("readable_json", formatting.mask_and_format_json_or_text)
@@ -169,14 +169,14 @@ class DecidedCall(Protocol):
 @register.simple_tag(name="chip")
 def render_status_chip(value: str, label: str = "") -> SafeString:
     """Render a status or decision with colour, shape and label; `label` replaces the default one."""
-    shape, word = status_labels.get_status_shape_and_label(value)
+    shape, word = status_and_decision_labels.get_status_shape_and_label(value)
     return build_html('<span class="chip {}">{}</span>', shape, label or word)
 
 
 @register.simple_tag(name="call_status_chip")
 def render_call_status_chip(call: ToolCall, decision: Decision | None) -> SafeString:
     """Render the status of a call; `decision` is the last final decision about it, or None without one."""
-    shape, word = status_labels.get_call_status_shape_and_label(
+    shape, word = status_and_decision_labels.get_call_status_shape_and_label(
         call.status, is_question=call.is_question, final_kind=None if decision is None else decision.kind
     )
     return build_html('<span class="chip {}">{}</span>', shape, word)
@@ -188,20 +188,22 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
 
     `call` is the call, if it may be a question.
     """
-    shape, word = status_labels.get_decision_shape_and_label(
+    shape, word = status_and_decision_labels.get_decision_shape_and_label(
         kind,
         about_question=call is not None and call.is_question,
         about_changed_value=call is not None and call.has_changed_args,
     )
     if final:
         return build_html('<span class="chip {}">{}</span>', shape, word)
-    return build_html('<span class="chip wait">{}</span>', status_labels.format_vote_label(kind, word, needed))
+    return build_html(
+        '<span class="chip wait">{}</span>', status_and_decision_labels.format_vote_label(kind, word, needed)
+    )
 
 
 @register.simple_tag(name="decision_label")
 def get_decision_label(kind: str, call: DecidedCall) -> str:
     """Return the label of a decision about a call, which may be a question."""
-    return status_labels.get_decision_shape_and_label(
+    return status_and_decision_labels.get_decision_shape_and_label(
         kind, about_question=call.is_question, about_changed_value=call.has_changed_args
     )[1]
 
@@ -210,7 +212,7 @@ def get_decision_label(kind: str, call: DecidedCall) -> str:
 def render_decision_sentence(decision: Decision, reader: str = "") -> SafeString:
     """Render who took a decision and when, as a sentence; the name of the reader is marked."""
     sentence = conditional_escape(
-        status_labels.get_decision_sentence_template(decision.kind, decision.tool_call.is_question)
+        status_and_decision_labels.get_decision_sentence_template(decision.kind, decision.tool_call.is_question)
     )
     name = conditional_escape(mask_and_reveal_hidden(decision.actor))
     is_own = decision.actor_kind == ActorKind.PERSON and decision.actor == reader
@@ -224,7 +226,7 @@ def render_decision_sentence(decision: Decision, reader: str = "") -> SafeString
 @register.simple_tag(name="status_css_class")
 def get_status_css_class(value: str) -> str:
     """Return the style class of a status or decision."""
-    return status_labels.get_status_shape_and_label(value)[0]
+    return status_and_decision_labels.get_status_shape_and_label(value)[0]
 
 
 @register.simple_tag(name="ago")
@@ -408,8 +410,8 @@ def quote_for_url(text: str, safe: str = "/") -> str:
 
 
 @register.filter("same_operation")
-def describe_idempotency_rule(call: status_labels.KeyedCall) -> str:
-    return status_labels.describe_idempotency_rule(call.key_policy, call.key_scope)
+def describe_idempotency_rule(call: status_and_decision_labels.KeyedCall) -> str:
+    return status_and_decision_labels.describe_idempotency_rule(call.key_policy, call.key_scope)
 
 
 @register.simple_tag(name="narrowed", takes_context=True)

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
-from harness_site.core.management_command_invocation import prefix_management_command_with_program
+from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.database_role_privileges import (
     InvalidRoleName,
     RoleNames,

@@ -18,7 +18,7 @@ from harness_site.accounts.account_and_login_forms import set_field_labels_style
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_confirmation
-from harness_site.notifications.call_filter_fields import OnlyHighRiskField, ToolPatternsField
+from harness_site.notifications.call_filter_form_fields import OnlyHighRiskField, ToolPatternsField
 from harness_site.notifications.models import CALL_EVENTS, FILTERED_EVENTS, Event
 from harness_site.notifications.preference_changes import update_notification_preferences
 from harness_site.notifications.recipients import (

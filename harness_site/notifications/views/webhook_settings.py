@@ -20,7 +20,7 @@ from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.notifications import safe_http, webhook_changes
-from harness_site.notifications.call_filter_fields import OnlyHighRiskField, ToolPatternsField
+from harness_site.notifications.call_filter_form_fields import OnlyHighRiskField, ToolPatternsField
 from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Event, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message

@@ -12,7 +12,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.models import Decision, ToolCall, Workspace
 from checkpoints.models.tool_call import IS_QUESTION
-from harness_site.core.status_labels import QUESTION_ANSWERS
+from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
 from harness_site.search.call_and_decision_sums import COUNTED_DECISIONS

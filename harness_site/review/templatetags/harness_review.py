@@ -22,7 +22,11 @@ from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments, is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import has_clamped_value
-from harness_site.core.status_labels import describe_tool_effect, explain_declared_risk, find_unusual_risk
+from harness_site.core.status_and_decision_labels import (
+    describe_tool_effect,
+    explain_declared_risk,
+    find_unusual_risk,
+)
 from harness_site.review.call_history_lines import list_call_history_lines
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.decision_card_context import build_decision_evidence_context

@@ -38,7 +38,7 @@ from harness_site.review.differing_arguments import (
     find_names_of_equal_arguments,
     find_names_of_visibly_differing_arguments,
 )
-from harness_site.review.outage_form_changes import find_calls_that_left_form
+from harness_site.review.outage_calls_added_or_removed import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of_list, parse_queue_filters
 from harness_site.review.selectors import pending_calls_by_eligible_decider

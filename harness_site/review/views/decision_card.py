@@ -76,7 +76,11 @@ from harness_site.review.record_decision_from_form import (
     record_decision_from_form,
     restore_original_arguments,
 )
-from harness_site.review.selectors import call_evidence, copied_calls_of_forks, pending_calls_by_eligible_decider
+from harness_site.review.selectors import (
+    copied_calls_of_forks,
+    decision_card_queries,
+    pending_calls_by_eligible_decider,
+)
 from harness_site.review.selectors.mentions_in_comments import list_mentionable_members, load_other_active_members
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.queue_order import QueueSort
@@ -155,7 +159,7 @@ def _record_decision_and_redirect(
 def _find_problem_of_earlier_decision(
     call: ToolCall, form: OutcomeForm | ApprovalForm, reader: str
 ) -> DecisionProblem | None:
-    decision = None if call.undecided else call_evidence.load_call_evidence(call).final_decision
+    decision = None if call.undecided else decision_card_queries.load_call_evidence(call).final_decision
     if decision is None:
         return None
     kind, result = form.cleaned_data["kind"], get_result_text_or_none(call, form)
@@ -264,11 +268,11 @@ def map_names_to_colleagues_who_may_decide(call: ToolCall, others: Iterable[Memb
 def load_call_masked_and_interrupted_if_lost_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
     request.call_shown = (request.membership.workspace_id, pk)
-    call = call_evidence.find_and_verify_call_or_none(request.membership.workspace, pk)
+    call = decision_card_queries.find_and_verify_call_or_none(request.membership.workspace, pk)
     if call is None:
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
-        call = call_evidence.find_and_verify_call_or_none(request.membership.workspace, pk) or call
+        call = decision_card_queries.find_and_verify_call_or_none(request.membership.workspace, pk) or call
     session_secrets_from_call_arguments.mask_session_secrets_until_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
@@ -492,7 +496,7 @@ def _build_decision_form_or_deciders_context(
         form.initial["kind"] = _get_preselected_answer(request, call, answers)
     elif problem:
         form = _rebind_form_to_current_revision(request, call, card["known"].decisions)
-    reasons = call_evidence.load_earlier_reasons_of_person(call, membership.user.get_username())
+    reasons = decision_card_queries.load_earlier_reasons_of_person(call, membership.user.get_username())
     more_choices = sum(answer["is_choice"] and answer["is_secondary"] for answer in answers)
     return {
         "answers": answers,

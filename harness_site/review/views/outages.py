@@ -26,7 +26,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
@@ -41,7 +41,7 @@ from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_visibly_differing_arguments
-from harness_site.review.outage_form_changes import find_outage_form_changes, parse_call_keys
+from harness_site.review.outage_calls_added_or_removed import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.outage_verification_summary import summarize_last_verification
 from harness_site.review.record_each_of_several_decisions import (
@@ -126,7 +126,7 @@ class OutageCallRow:
     def chip_of_run_since_decision(self) -> tuple[str, str] | None:
         """Chip shape and label of whether the call has run again since the decision; None if it does not run."""
         kind = self.kind_of_outcome_decision
-        return status_labels.find_shape_and_label_of_run_since_decision(
+        return status_and_decision_labels.find_shape_and_label_of_run_since_decision(
             self.next_status or self.call.status, final_kind=kind, is_session_finished=self.call.session.finished
         )
 

@@ -10,9 +10,9 @@ from checkpoints.formats.exact_amounts import HEADLINE_PRECISION
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.search.copied_amounts_of_forks import load_usage_copied_by_fork
-from harness_site.sessions.costs import usage_by_turn
-from harness_site.sessions.costs.usage_by_turn import OwnOrCopiedAmounts, UsagePage
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.costs import usage_by_turn_and_model
+from harness_site.sessions.costs.usage_by_turn_and_model import OwnOrCopiedAmounts, UsagePage
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
@@ -29,7 +29,7 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     before = parse_number_parameter_or_none(request, "before")
     environment = read_session_environment(head.stored)
-    page = usage_by_turn.load_usage_page(
+    page = usage_by_turn_and_model.load_usage_page(
         pk,
         knows_cost=head.row.cost is not None,
         estimate=environment.estimate,
@@ -44,12 +44,14 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "before": before,
         "environment": environment,
         "own_and_copied": _load_own_and_copied_amounts(head, page),
-        "prices": usage_by_turn.list_prices_of_estimate(environment.prices) if head.row.is_cost_estimated else [],
+        "prices": usage_by_turn_and_model.list_prices_of_estimate(environment.prices)
+        if head.row.is_cost_estimated
+        else [],
         "price_table": (environment.prices or {}).get("table", ""),
         "growth": growth,
-        "costs": usage_by_turn.find_most_expensive_turn_and_total(pk, is_fork=head.row.is_fork)
+        "costs": usage_by_turn_and_model.find_most_expensive_turn_and_total(pk, is_fork=head.row.is_fork)
         if head.row.cost is not None
-        else usage_by_turn.CostsOfVersions(),
+        else usage_by_turn_and_model.CostsOfVersions(),
         "chart": growth and version_and_time_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
         "cost_of_version": _compute_mean_cost_per_version(head),
     }
@@ -60,7 +62,9 @@ def _load_own_and_copied_amounts(head: SessionHead, page: UsagePage) -> list[Own
     """Load what a fork used itself and what it has copied; empty for a session that has copied nothing."""
     if not head.row.copied_cost and not head.row.copied_tokens:
         return []
-    return usage_by_turn.compute_own_and_copied_amounts(head, page.totals, load_usage_copied_by_fork(head.stored))
+    return usage_by_turn_and_model.compute_own_and_copied_amounts(
+        head, page.totals, load_usage_copied_by_fork(head.stored)
+    )
 
 
 def _compute_mean_cost_per_version(head: SessionHead) -> Decimal | None:

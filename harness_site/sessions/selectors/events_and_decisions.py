@@ -19,7 +19,7 @@ from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
 from harness_site.audit.audit_trail_query import parse_event_details
-from harness_site.core.status_labels import get_decision_shape_and_label
+from harness_site.core.status_and_decision_labels import get_decision_shape_and_label
 from harness_site.sessions.selectors import message_origin_versions_and_runs
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 

@@ -14,7 +14,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.sessions import program_tags_in_messages, session_tabs
 from harness_site.sessions.program_tags_in_messages import TextPiece
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
 from harness_site.sessions.session_tabs import SessionTabs

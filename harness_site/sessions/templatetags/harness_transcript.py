@@ -20,8 +20,8 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.sessions.display_status import DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import Sort
-from harness_site.audit import event_details, event_sentences
-from harness_site.core import formatting, status_labels
+from harness_site.audit import event_sentences, format_event_details_and_actors
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.hidden_characters import replace_unencodable_characters
@@ -52,10 +52,10 @@ from harness_site.sessions.selectors.conversation_window import (
 )
 from harness_site.sessions.selectors.events_and_decisions import HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
-from harness_site.sessions.selectors.session_rows import SessionHead, SessionRow
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead, SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.selectors.workflow_steps import StepRow
-from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS, list_search_order_choices
+from harness_site.sessions.session_list_query_parameters import KNOWN_MODELS, list_search_order_choices
 from harness_site.sessions.session_row_html import render_session_rows
 from harness_site.sessions.sortable_heading import render_sortable_heading
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
@@ -385,7 +385,7 @@ def _get_step_shape_and_label(step: StepRow) -> tuple[str, str]:
     if step.newest_attempt is not None:
         return session_formatting.get_call_record_shape_and_label(step.newest_attempt)
     if step.elsewhere is not None:
-        return status_labels.get_status_shape_and_label(step.elsewhere.status)
+        return status_and_decision_labels.get_status_shape_and_label(step.elsewhere.status)
     return "off", _("Not started")
 
 
@@ -397,16 +397,16 @@ def mask_and_format_text_excerpt(content: str) -> str:
     return mask_and_shorten_text.mask_and_reveal_hidden(beginning)
 
 
-register.filter("mask_and_format_detail_name", event_details.mask_and_format_detail_name)
-register.filter("format_event_detail", event_details.mask_and_format_detail_value)
-register.filter("format_actor", event_details.mask_and_format_actor)
+register.filter("mask_and_format_detail_name", format_event_details_and_actors.mask_and_format_detail_name)
+register.filter("format_event_detail", format_event_details_and_actors.mask_and_format_detail_value)
+register.filter("format_actor", format_event_details_and_actors.mask_and_format_actor)
 
 
 @register.filter
 def list_details_not_said_in_line(row: HistoryItem) -> list[tuple[str, str]]:
     """Return the words for the details of a history entry, without those that its line already says."""
     named = frozenset({"tool"}) if row.call_pk is not None else frozenset()
-    return event_details.list_shown_detail_names_and_values(
+    return format_event_details_and_actors.list_shown_detail_names_and_values(
         row.details, _SAID_IN_LINE.get(row.kind, frozenset()) | named
     )
 
@@ -485,7 +485,7 @@ def describe_interruption(row: HistoryItem) -> str:
     reason, error_type = (str(row.details.get(name) or "") for name in ("reason", "error_type"))
     if row.kind != AuditKind.CALL_INTERRUPTED or not reason:
         return ""
-    return status_labels.describe_interruption(reason, error_type)
+    return status_and_decision_labels.describe_interruption(reason, error_type)
 
 
 @register.filter

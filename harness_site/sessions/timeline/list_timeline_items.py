@@ -15,7 +15,7 @@ from django.utils.translation import get_language, gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models.tool_call import INTERRUPT_TOOL
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
@@ -291,7 +291,9 @@ def build_timeline_item(entry: Occurrence, run: int, texts: ItemTexts) -> Timeli
         case VersionMark():
             name = texts.sentences["version"] % {"version": entry.version}
             last = _get_last_message_position_or_none(entry.length)
-            phase = status_labels.format_phase(entry.phase) if entry.by_run else texts.sentences["appended"]
+            phase = (
+                status_and_decision_labels.format_phase(entry.phase) if entry.by_run else texts.sentences["appended"]
+            )
             phase = texts.sentences["prompted"] if entry.by_run and entry.is_prompt else phase
             by = run if entry.by_run else None
             return TimelineItem("version", start, seconds, by, name, phase, version=entry.version, position=last)
@@ -362,11 +364,14 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
         name = _put_masked_tool_in_sentence(
             texts.sentences[event.kind], event.tool, person=mask_and_reveal_hidden(event.actor)
         )
-        shape, outcome = status_labels.get_decision_shape_and_label(
+        shape, outcome = status_and_decision_labels.get_decision_shape_and_label(
             event.decision, about_question=event.tool == INTERRUPT_TOOL, about_changed_value=False
         )
         if event.kind == "vote":
-            shape, outcome = "wait", status_labels.format_vote_label(event.decision, outcome, event.approvals)
+            shape, outcome = (
+                "wait",
+                status_and_decision_labels.format_vote_label(event.decision, outcome, event.approvals),
+            )
         return TimelineItem(event.kind, at, 0.0, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name = texts.sentences["run"] % {"number": run}
     return TimelineItem(
@@ -376,7 +381,9 @@ def _build_event_item(event: Event, at: datetime, run: int, texts: ItemTexts) ->
 
 def replace_unknown_outcome_by_decision(item: TimelineItem, decision: str, at: datetime) -> TimelineItem:
     """Return the item of a call whose outcome was unknown until the decision at this time."""
-    shape, label = status_labels.get_decision_shape_and_label(decision, about_question=False, about_changed_value=False)
+    shape, label = status_and_decision_labels.get_decision_shape_and_label(
+        decision, about_question=False, about_changed_value=False
+    )
     unknown_for = formatting.format_duration(max(0.0, (at - item.start).total_seconds()))
     outcome = gettext("unknown for %(duration)s, then: %(outcome)s") % {"duration": unknown_for, "outcome": label}
     return replace(item, told=outcome, shape=shape)

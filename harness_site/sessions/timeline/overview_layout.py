@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from checkpoints.enums import RunStatus
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.timeline.list_timeline_items import (
@@ -369,7 +369,7 @@ def _format_lane_title(lane: Lane) -> str:
     run, takeover = lane.run, lane.takeover
     values = {"number": run.number, "host": mask_and_reveal_hidden(run.host)}
     if takeover is None:
-        status = status_labels.get_status_shape_and_label(run.status)[1]
+        status = status_and_decision_labels.get_status_shape_and_label(run.status)[1]
         return _("Run %(number)s on %(host)s: %(status)s") % {**values, "status": status}
     values["time"] = formatting.format_utc_time(takeover.at)
     if takeover.seen_at is None:
@@ -388,7 +388,9 @@ def _describe_lane(lane: Lane) -> str:
     """Describe a lane for screen readers, in whole sentences."""
     lost, waits = (sum(stretch.kind == kind for stretch in lane.stretches) for kind in ("lost", "wait"))
     calls = sum(stretch.kind != "wait" for stretch in lane.stretches)
-    status = _("Taken over") if lane.takeover else status_labels.get_status_shape_and_label(lane.run.status)[1]
+    status = (
+        _("Taken over") if lane.takeover else status_and_decision_labels.get_status_shape_and_label(lane.run.status)[1]
+    )
     run_sentence = ngettext(
         "Run %(number)s (%(status)s) made %(calls)s tool call.",
         "Run %(number)s (%(status)s) made %(calls)s tool calls.",

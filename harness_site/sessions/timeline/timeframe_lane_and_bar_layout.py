@@ -12,7 +12,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.timeline import bar_packing
@@ -300,7 +300,11 @@ def _compute_lane_layout_and_next_y(
     seen = end if run_course.lane.seen_until is None else min(end, axis.convert_to_x(run_course.lane.seen_until))
     width = round(max(bar_packing.MIN_BAR_WIDTH, seen - begin), 1)
     life = round(below + _SIGNS / 2, 1)
-    state = _("Taken over") if run_course.lane.takeover else status_labels.get_status_shape_and_label(run.status)[1]
+    state = (
+        _("Taken over")
+        if run_course.lane.takeover
+        else status_and_decision_labels.get_status_shape_and_label(run.status)[1]
+    )
     lane = Lane(
         name=name,
         title=_("Run %(number)s on %(host)s: %(status)s")

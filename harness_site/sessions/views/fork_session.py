@@ -26,8 +26,8 @@ from harness_site.accounts.sessions_shown_in_response import mark_session_shown_
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
-from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_list
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors import fork_list_and_preview, session_rows_and_page_head, version_list
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_list import Version
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -151,7 +151,7 @@ def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: F
         return _render_fork_page(request, head, _get_version_or_404(head, version), form, status=422)
     except (VersionNotFound, SessionNotFound):
         raise build_missing_version_error(head, str(version)) from None
-    fork_pk = session_rows.find_session_pk(workspace.pk, name)
+    fork_pk = session_rows_and_page_head.find_session_pk(workspace.pk, name)
     address = (
         reverse("harness_sessions:sessions") if fork_pk is None else reverse("harness_sessions:session", args=[fork_pk])
     )

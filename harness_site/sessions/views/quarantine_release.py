@@ -22,9 +22,9 @@ from harness_site.accounts import audit_events
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
-from harness_site.core.management_command_invocation import prefix_management_command_with_program
+from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,

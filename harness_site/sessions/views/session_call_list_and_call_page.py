@@ -23,7 +23,7 @@ from harness_site.sessions.selectors import call_records, conversation_window, f
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.sessions.selectors.find_words_errors_and_decisions import CallSpot
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_formatting import (
     get_call_result_parts,
     list_call_status_choices,

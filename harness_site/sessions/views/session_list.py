@@ -16,15 +16,15 @@ from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter,
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.near_names import NearNames
-from harness_site.core.page_links import build_first_previous_and_next_links
+from harness_site.core.pagination_links import build_first_previous_and_next_links
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
 from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
-from harness_site.sessions.selectors import filter_suggestions, session_list_pages, session_rows
+from harness_site.sessions.selectors import filter_suggestions, session_list_pages, session_rows_and_page_head
 from harness_site.sessions.selectors.near_filter_names import load_near_names_of_session_filters
-from harness_site.sessions.selectors.session_rows import SessionPage
-from harness_site.sessions.session_list_filter_parameters import (
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionPage
+from harness_site.sessions.session_list_query_parameters import (
     COST_PARAMETERS,
     LONGEST,
     SUGGESTED_TRAITS,
@@ -70,11 +70,15 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
             load_near_names=lambda: _load_near_names_of_filters(request, common["suggested"], known),
         )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
-    page = session_rows.load_session_page(workspace, filters, after=after)
+    page = session_rows_and_page_head.load_session_page(workspace, filters, after=after)
     displayed_pks = parse_displayed_session_keys(request)
     if displayed_pks and after is None and page.after is None:
         displayed_pks = _add_new_sessions_to_displayed_ones(page, displayed_pks, filters.sort)
-    rows = session_rows.load_session_rows_in_order_of_pks(workspace, displayed_pks) if displayed_pks else page.rows
+    rows = (
+        session_rows_and_page_head.load_session_rows_in_order_of_pks(workspace, displayed_pks)
+        if displayed_pks
+        else page.rows
+    )
     lines = session_row_display.build_session_list_lines(
         rows,
         session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in rows]),
@@ -130,7 +134,7 @@ def _build_filter_form_context(request: MemberRequest, filters: SessionFilter, t
 @require_member_and_handle_page_not_found
 def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
     session_id = request.GET.get("id", "")
-    pk = session_rows.find_session_pk(request.membership.workspace_id, session_id)
+    pk = session_rows_and_page_head.find_session_pk(request.membership.workspace_id, session_id)
     if pk is None:
         raise PageNotFound(
             _("There is no session with the id “%(id)s” here.") % {"id": session_id[:LONGEST]},

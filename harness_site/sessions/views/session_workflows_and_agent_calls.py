@@ -14,7 +14,7 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.selectors import agent_request_chain, waits_for_other_agents, workflow_steps
 from harness_site.sessions.selectors.agent_request_chain import RequestChain
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (

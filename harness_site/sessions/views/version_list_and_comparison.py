@@ -18,8 +18,8 @@ from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.session_choices import load_session_choices
-from harness_site.sessions.selectors import prompt_outline, session_rows, version_list
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors import prompt_outline, session_rows_and_page_head, version_list
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_formatting import count_common_decimal_places, shorten_uuids
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -167,7 +167,7 @@ def _get_other_session_head_or_404(request: MemberRequest, head: SessionHead) ->
 
 def _build_comparison_url_or_none(request: MemberRequest, session_id: str) -> str | None:
     """Return the URL of this page with the session that has this id as the other one; None if there is none."""
-    found = session_rows.find_session_pk(request.membership.workspace_id, session_id)
+    found = session_rows_and_page_head.find_session_pk(request.membership.workspace_id, session_id)
     version = parse_number_parameter_or_none(request, "a")
     parameters = {"with": found} | ({} if version is None else {"a": version})
     return None if found is None else f"{request.path}?{urlencode(parameters)}"

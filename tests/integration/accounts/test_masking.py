@@ -14,7 +14,7 @@ from checkpoints.models import ToolCall
 from harness_site.accounts import unmasking
 from harness_site.accounts.models import MaskingSettings
 from harness_site.core.masking import masker
-from harness_site.review import parse_edited_arguments
+from harness_site.review import edited_and_original_arguments
 from tests.support.audit_entries import list_entries
 from tests.support.client_login import record_reauthentication, sign_in
 from tests.support.factories import (
@@ -94,15 +94,17 @@ def test_card_shows_no_secret_before_the_approval(client: Client, call: ToolCall
 
 def test_moved_mask_is_refused(call: ToolCall) -> None:
     stored = to_canonical_json({"items": [{"token": WORD}], "note": "plain"})
-    assert parse_edited_arguments.parse_and_unmask_edited_arguments(
+    assert edited_and_original_arguments.parse_and_unmask_edited_arguments(
         f'{{"items": [{{"token": "{masker.MASK}"}}], "note": "new"}}', stored
     ) == {
         "items": [{"token": WORD}],
         "note": "new",
     }
     for moved in (f'{{"other": "{masker.MASK}"}}', f'{{"items": [], "note": "with {masker.MASK}"}}'):
-        with pytest.raises(parse_edited_arguments.InvalidArgumentText, match="it stands for no masked value here"):
-            parse_edited_arguments.parse_and_unmask_edited_arguments(moved, stored)
+        with pytest.raises(
+            edited_and_original_arguments.InvalidArgumentText, match="it stands for no masked value here"
+        ):
+            edited_and_original_arguments.parse_and_unmask_edited_arguments(moved, stored)
 
 
 class TestLateWitness:

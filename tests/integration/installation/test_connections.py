@@ -15,7 +15,7 @@ from django.utils.html import strip_tags
 
 from checkpoints.enums import Role
 from checkpoints.seals.decision_keys import get_decision_keys
-from harness_site.core import management_command_invocation
+from harness_site.core import management_command_as_typed
 from harness_site.installation import agent_connection_examples, views
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
 from tests.support.django_commands import run_commands_without_error
@@ -115,8 +115,8 @@ def test_project_that_includes_the_site_is_told_its_own_command(
     monkeypatch.setattr(agent_connection_examples, "connection", SimpleNamespace(vendor="postgresql"))
     monkeypatch.setattr(views, "connection", SimpleNamespace(vendor="postgresql"))
     monkeypatch.setattr(agent_connection_examples, "may_create_roles", lambda: may_create)
-    monkeypatch.setattr(management_command_invocation, "is_standalone_site", lambda: False)
-    monkeypatch.setattr(management_command_invocation, "IS_CHECKOUT", False)
+    monkeypatch.setattr(management_command_as_typed, "is_standalone_site", lambda: False)
+    monkeypatch.setattr(management_command_as_typed, "IS_CHECKOUT", False)
     client.force_login(make_user(role=Role.ADMIN))
     text = visible_text(client.get("/settings/connect/"))
     assert ("python manage.py create_agent_login my_agent --print-sql | " in text) is not may_create

@@ -10,7 +10,7 @@ from checkpoints.enums import APPROVAL_KINDS, HOOK_KINDS, CallStatus, DecisionKi
 from checkpoints.models import ToolCall
 from harness_site.api import decisions, request_schemas
 from harness_site.audit import decision_consequences
-from harness_site.core import status_labels
+from harness_site.core import status_and_decision_labels
 from harness_site.mcp_server import tools
 from harness_site.review import decision_card_headings, decision_options
 
@@ -63,13 +63,17 @@ def test_card_audit_trail_and_lists_say_what_became_of_an_approved_call_in_the_s
     told_in_trail = {status for kind, status in decision_consequences._OUTCOMES if kind == DecisionKind.APPROVE}
     assert set(decision_card_headings._APPROVED) == statuses
     assert told_in_trail - {CallStatus.INTERRUPTED} == statuses  # of an interrupted call, the card asks the outcome
-    assert {status for kind, status in status_labels._RUN_SINCE if kind == DecisionKind.APPROVE} == statuses
+    assert {
+        status for kind, status in status_and_decision_labels._RUN_SINCE if kind == DecisionKind.APPROVE
+    } == statuses
 
 
 def test_audit_trail_and_lists_say_what_became_of_one_more_run_in_the_same_statuses() -> None:
     statuses = signed_decisions._STATUSES_AFTER[DecisionKind.APPROVE_RERUN] - {CallStatus.DISCARDED}
     told_in_trail = {status for kind, status in decision_consequences._OUTCOMES if kind == DecisionKind.APPROVE_RERUN}
-    told_in_lists = {status for kind, status in status_labels._RUN_SINCE if kind == DecisionKind.APPROVE_RERUN}
+    told_in_lists = {
+        status for kind, status in status_and_decision_labels._RUN_SINCE if kind == DecisionKind.APPROVE_RERUN
+    }
     of_next_attempt = set(decision_card_headings._RUN_ONCE_MORE)
     assert told_in_trail == statuses
     assert told_in_lists == statuses | of_next_attempt

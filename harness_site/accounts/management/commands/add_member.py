@@ -10,7 +10,7 @@ from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
-from harness_site.core.management_command_invocation import prefix_management_command_with_program
+from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 
 
 class Command(BaseCommand):

@@ -14,7 +14,7 @@ from checkpoints.db import clock
 from checkpoints.enums import HOOK_KINDS, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.timeline.selectors import (
     run_lanes,
     takeovers_and_requests_from_audit_trail,

@@ -16,7 +16,7 @@ from checkpoints.formats.token_counts import MAX_MODELS, TokenCounts, parse_toke
 from checkpoints.importers.price_table import PRICED_TOKENS
 from checkpoints.models import Checkpoint
 from harness_site.search.session_models_and_cost_by_model import get_stated_or_estimated_model_cost
-from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_list import parse_cost
 from harness_site.sessions.session_formatting import count_common_decimal_places
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import ActorKind, InterruptReason, Role
 from checkpoints.models.translated_enum_choices import translate_label
-from harness_site.core import formatting, status_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.templatetags.harness_tags import render_time
@@ -196,7 +196,7 @@ def _find_value_label(value: str, key: str) -> str | Promise | None:
         if key == words_key:
             return words.get(value)
     if key in _STATUS_DETAILS:
-        return status_labels.get_status_shape_and_label(value)[1]
+        return status_and_decision_labels.get_status_shape_and_label(value)[1]
     if key in _ROLE_DETAILS and value in Role.values:
         return translate_label(Role(value))
     if key == "reason" and value in InterruptReason.values:

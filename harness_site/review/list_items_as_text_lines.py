@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import has_hidden_characters
 from harness_site.core.masking.masker import MASK
-from harness_site.review.parse_edited_arguments import InvalidArgumentText
+from harness_site.review.edited_and_original_arguments import InvalidArgumentText
 
 #: Kinds of fields whose lines are the items of a list.
 LIST_KINDS: Final = frozenset({"texts", "numbers"})

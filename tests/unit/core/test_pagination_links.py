@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.test import RequestFactory
 
-from harness_site.core.page_links import LONGEST_TRAIL, PageLinks, build_first_previous_and_next_links
+from harness_site.core.pagination_links import LONGEST_TRAIL, PageLinks, build_first_previous_and_next_links
 
 
 def links(address: str, following: Any = None) -> PageLinks:

@@ -6,9 +6,9 @@ from django.test import Client
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
 from harness_site.core.masking.masker import use_masking_rules
-from harness_site.review import find_rows_with_visible_words, find_waiting_calls
+from harness_site.review import find_rows_with_visible_words, find_waiting_calls_by_words
 from harness_site.review.find_rows_with_visible_words import FoundRows
-from harness_site.review.find_waiting_calls import find_waiting_calls_with_words
+from harness_site.review.find_waiting_calls_by_words import find_waiting_calls_with_words
 from tests.support.factories import make_call, make_session, make_workspace
 from tests.support.page_text import visible_text
 
@@ -93,7 +93,7 @@ def test_masked_texts_are_found_only_by_readers_who_see_them() -> None:
 
 def test_search_says_when_it_has_not_read_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = [make_waiting_call(f"order-{number}", note="lamp") for number in range(3)]
-    monkeypatch.setattr(find_waiting_calls, "SEARCHED_CALLS", 2)
+    monkeypatch.setattr(find_waiting_calls_by_words, "SEARCHED_CALLS", 2)
     found = find_waiting_calls_with_words(make_workspace(), "lamp")
     assert found == FoundRows(frozenset(call.pk for call in calls[:2]), is_complete=False)
     monkeypatch.undo()
@@ -125,7 +125,7 @@ def test_queue_lists_the_calls_with_the_words_and_names_the_filter(people: dict[
 def test_queue_says_that_a_search_has_left_out_calls(
     people: dict[str, Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(find_waiting_calls, "SEARCHED_CALLS", 1)
+    monkeypatch.setattr(find_waiting_calls_by_words, "SEARCHED_CALLS", 1)
     for number in range(2):
         make_waiting_call(f"order-{number}")
     page = visible_text(people["alice"].get("/review/?tab=awaiting&q=order"))
