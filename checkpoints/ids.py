@@ -10,7 +10,6 @@ from checkpoints.exceptions import InvalidIdentifier, InvalidInput
 MAX_LENGTH = 255
 LARGEST_NUMBER = 2**62
 _FORBIDDEN_IN_IDS = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-_UNSTORABLE_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
 
 
 def generate_uuid7() -> uuid.UUID:
@@ -35,11 +34,6 @@ def validate_id(kind: str, value: object) -> str:
     if match := _FORBIDDEN_IN_IDS.search(value):
         raise InvalidIdentifier(kind, value, f"it contains {match.group()!r}, which databases do not keep in text")
     return value
-
-
-def is_storable_text(text: str) -> bool:
-    """Return whether a text column can hold `text`: text that none can hold equals no row, and its query fails."""
-    return _UNSTORABLE_CHARACTERS.search(text) is None
 
 
 def validate_integer(what: str, value: object, *, minimum: int = 0) -> int:

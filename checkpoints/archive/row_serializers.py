@@ -8,9 +8,9 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from checkpoints.calls.sentence_templates import replace_unstorable_characters
 from checkpoints.enums import CallStatus, CostBasis, get_default_risk
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
+from checkpoints.formats.storable_text import replace_unstorable_characters
 from checkpoints.models import (
     Blob,
     CallValue,

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
+from checkpoints.formats.storable_text import replace_unstorable_characters
+
 #: Longest sentence that is formatted again, in characters.
 MAX_SENTENCE_LENGTH = 2000
 #: Format specifications that are accepted: alignment, sign, a width of at most two digits, a precision, and a type.
@@ -54,11 +56,6 @@ def _count_unnamed_elements(fields: Sequence[str], args: Mapping[str, Any]) -> d
         for argument, (field, *others) in named.items()
         if not others and _FIELD_OF_LIST_ELEMENT.fullmatch(field) and isinstance(args.get(argument), list | tuple)
     }
-
-
-def replace_unstorable_characters(text: str) -> str:
-    """Replace the characters that a database cannot store."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def format_sentence_if_harmless(template: str, args: Mapping[str, Any]) -> str:

@@ -54,6 +54,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.shell_command_exit_codes import find_exit_code
+from checkpoints.formats.storable_text import replace_unstorable_characters
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.models.decision import ARGS_BEFORE_EDIT
 from checkpoints.models.translated_enum_choices import translate_label
@@ -250,7 +251,7 @@ def require_and_clean_decision_reason(given: object, actor: Actor) -> str:
     """Return the reason as it is stored. Raises `ReasonRequired`; hooks and the machine need none."""
     if not isinstance(given, str):
         raise ReasonRequired
-    reason = given.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    reason = replace_unstorable_characters(given).strip()
     if not reason and actor.kind in {ActorKind.PERSON, ActorKind.TOKEN}:
         raise ReasonRequired
     return reason

@@ -21,6 +21,7 @@ from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError
 from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.formats.storable_text import replace_unstorable_characters
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import take_and_release_ownership
@@ -88,7 +89,7 @@ def _record_landed_or_not_landed_answer(store: Store, probe: VerifyProbe, answer
 
 
 def _record_unknown_answer(store: Store, probe: VerifyProbe, cause: object) -> None:
-    reason = (cause if isinstance(cause, str) else repr(cause)).encode("utf-8", "replace").decode().replace("\0", "")
+    reason = replace_unstorable_characters(cause if isinstance(cause, str) else repr(cause))
     reason = reason[:MAX_WHY_LENGTH] or "the verify hook gave no reason"
     logger.warning(
         "A verify hook could not tell whether call %r of %s in session %r happened, so a person has to: %s",

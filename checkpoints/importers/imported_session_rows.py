@@ -22,6 +22,7 @@ from checkpoints.enums import IMPORTED_RUN_HOST, IMPORTED_RUN_OWNER, ActorKind, 
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
+from checkpoints.formats.storable_text import truncate_to_storable
 from checkpoints.ids import validate_id
 from checkpoints.importers.find_and_read_transcript_files import LIVE_SECONDS
 from checkpoints.importers.import_errors import ImportRefused
@@ -88,11 +89,6 @@ def make_valid_session_id(own_name: str, *parts: str) -> str:
         return validate_id("session id", name)
     except InvalidIdentifier:
         return f"{IMPORT_MARK}-{digest_text(name)[:32]}"
-
-
-def truncate_to_storable(text: str, length: int) -> str:
-    """Truncate text to a column of that length, without characters that a database cannot store."""
-    return text[:length].encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def require_unchanged_import_and_get_path(row: Session, runs: list[Run], origin: TranscriptOrigin) -> str:

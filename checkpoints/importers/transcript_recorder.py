@@ -13,11 +13,12 @@ from checkpoints.enums import Phase
 from checkpoints.formats import digests, exact_amounts, tool_calls_in_messages
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.parse_message_parts import Part
+from checkpoints.formats.storable_text import truncate_to_storable
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, ImportedMessage, UsageTotals
-from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin, truncate_to_storable
+from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin
 from checkpoints.importers.price_table import Cost, PriceTable, choose_stated_or_estimated_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall

@@ -27,8 +27,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical_json import to_canonical_json
+from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.formats.tool_calls_in_messages import RequestedCall
-from checkpoints.ids import is_storable_text
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store.client_state import OpenCallRecord

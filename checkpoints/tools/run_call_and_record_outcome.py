@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from checkpoints.calls.registry_of_running_tools import CallPlace, ToolRun
-from checkpoints.calls.sentence_templates import replace_unstorable_characters
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.enums import CallStatus, InterruptReason, KeyPolicy
@@ -28,6 +27,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.formats.caller_argument_order import encode_argument_order
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
+from checkpoints.formats.storable_text import replace_unstorable_characters
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store.call_intent_and_outcome_types import CallIntent, CallOutcome, IssuedCall
 from checkpoints.store.replayed_call_matching import CallFingerprint

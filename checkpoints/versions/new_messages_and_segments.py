@@ -18,6 +18,7 @@ from checkpoints.db import clock
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats.canonical_json import build_concurrent_modification_or_same_error
+from checkpoints.formats.storable_text import truncate_to_storable
 from checkpoints.models import Segment
 from checkpoints.store.client_state import TranscriptHead
 from checkpoints.versions import read_messages_along_segments
@@ -31,8 +32,8 @@ def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | Non
     return [
         NewMessage(
             position=first + index,
-            message_id=_truncate_to_storable_text(prepared.messages[skip + index].get("id")),
-            role=_truncate_to_storable_text(_get_role_or_derive_it_from_type(prepared.messages[skip + index]))[:32],
+            message_id=_truncate_to_storable_or_empty(prepared.messages[skip + index].get("id")),
+            role=_truncate_to_storable_or_empty(_get_role_or_derive_it_from_type(prepared.messages[skip + index]))[:32],
             created_at=_parse_time_or_default(prepared.messages[skip + index].get("created_at"), now),
             body=prepared.bodies[skip + index],
             chain=prepared.chains[skip + index],
@@ -52,11 +53,8 @@ def _get_role_or_derive_it_from_type(message: Mapping[str, Any]) -> object:
     return role
 
 
-def _truncate_to_storable_text(value: object) -> str:
-    if not isinstance(value, str):
-        return ""
-    prefix = value[:255]
-    return (prefix if prefix.isascii() else prefix.encode("utf-8", "replace").decode()).replace("\0", "")
+def _truncate_to_storable_or_empty(value: object) -> str:
+    return truncate_to_storable(value, 255) if isinstance(value, str) else ""
 
 
 def _parse_time_or_default(value: object, default: datetime) -> datetime:

@@ -12,7 +12,6 @@ from ninja import Router
 
 from checkpoints import sansio
 from checkpoints.calls import call_dicts, intent_log, write_outcomes_and_interruptions
-from checkpoints.calls.sentence_templates import replace_unstorable_characters
 from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.decisions import record_verify_hook_answers
@@ -21,6 +20,7 @@ from checkpoints.decisions.decision_target import DecisionTarget
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, KeyPolicy
 from checkpoints.exceptions import CallInProgress, InvalidInput, OwnershipLost
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
+from checkpoints.formats.storable_text import replace_unstorable_characters
 from checkpoints.ids import validate_id
 from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import take_and_release_ownership

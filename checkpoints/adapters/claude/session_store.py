@@ -59,8 +59,8 @@ from checkpoints.exceptions import (
     VersionConflict,
 )
 from checkpoints.formats.tool_calls_in_messages import is_answer_without_calls
-from checkpoints.framework_states import line_log, remove_and_copy_states, write_cached_session_in_one_statement
-from checkpoints.framework_states.line_log import LineLog
+from checkpoints.framework_states import opaque_line_log, remove_and_copy_states, write_cached_session_in_one_statement
+from checkpoints.framework_states.opaque_line_log import LineLog
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
@@ -328,7 +328,9 @@ class HarnessSessionStore(SessionStore):
     ) -> tuple[TranscriptMirror | None, int]:
         store, session_id = self.sync_checkpointer.store, key.session_id
         description = NewSessionFields(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME], framework=FRAMEWORK)
-        with line_log.lock_or_create_session_for_line_log(store, session_id, description, key.project_log_group) as log:
+        with opaque_line_log.lock_or_create_session_for_line_log(
+            store, session_id, description, key.project_log_group
+        ) as log:
             size = log.size
             newest = (size, log.row.latest_version, bytes(log.row.head_chain))
             if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
@@ -450,7 +452,7 @@ class HarnessSessionStore(SessionStore):
         return (self._load_all_lines(session_id) or [])[:size] if size else []
 
     def _load_all_lines(self, session_id: str) -> list[Line] | None:
-        contents = line_log.load_session_lines(self.sync_checkpointer.store, session_id)
+        contents = opaque_line_log.load_session_lines(self.sync_checkpointer.store, session_id)
         try:
             return None if contents is None else transcript_line_delta_encoding.decode_lines(contents)
         except ValueError as error:
@@ -508,7 +510,7 @@ class HarnessSessionStore(SessionStore):
     async def _list_transcript_log_headers_of_project(self, project_key: str) -> list[dict[str, Any]]:
         group = transcript_keys.build_transcript_key_of_project(project_key).project_log_group
         return await self._run_blocking(
-            partial(line_log.load_headers_of_logs_in_group, self.sync_checkpointer.store, group)
+            partial(opaque_line_log.load_headers_of_logs_in_group, self.sync_checkpointer.store, group)
         )
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
@@ -520,7 +522,9 @@ class HarnessSessionStore(SessionStore):
         store = self.sync_checkpointer.store
         return [
             header["subpath"]
-            for header in line_log.load_headers_of_logs_in_group(store, group, parent_session_id=key.root_session_id)
+            for header in opaque_line_log.load_headers_of_logs_in_group(
+                store, group, parent_session_id=key.root_session_id
+            )
         ]
 
     # ---- removing

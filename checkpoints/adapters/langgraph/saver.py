@@ -51,7 +51,7 @@ from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipL
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.framework_states import (
     find_decisions_or_discard_interrupt_calls,
-    line_log,
+    opaque_line_log,
     remove_and_copy_states,
     state_store,
 )
@@ -206,7 +206,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if loaded is None:
             return None
-        if loaded.state_id == line_log.STATE_ID:  # of the Claude Agent SDK
+        if loaded.state_id == opaque_line_log.STATE_ID:  # of the Claude Agent SDK
             session_framework.require_no_session_of_other_framework(store, thread_id, FRAMEWORK)
         self._remember_or_forget_newest_state(
             thread_id, namespace, loaded.state_id, is_newest=not get_checkpoint_id(config)

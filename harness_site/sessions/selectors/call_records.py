@@ -26,7 +26,7 @@ from checkpoints.enums import (
 from checkpoints.formats.caller_argument_order import restore_argument_order_in_json
 from checkpoints.formats.canonical_json import decode_json_string_or_return_text
 from checkpoints.formats.shell_command_exit_codes import split_output_and_exit_code
-from checkpoints.ids import is_storable_text
+from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.models.run import FORK_RUN_NUMBER

@@ -26,7 +26,7 @@ from django.db.models import (
 
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
-from checkpoints.ids import is_storable_text
+from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, Session, ToolCall, Workflow
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION

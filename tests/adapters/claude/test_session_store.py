@@ -26,7 +26,7 @@ from checkpoints.exceptions import (
     VersionConflict,
 )
 from checkpoints.formats import digests
-from checkpoints.framework_states import line_log
+from checkpoints.framework_states import opaque_line_log
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Blob, FrameworkWrite, Message, Session
 from tests.adapters import other_processes
@@ -100,7 +100,7 @@ def test_a_large_batch_does_not_read_the_lines_before_it(
         raise AssertionError("The lines are read again.")
 
     with monkeypatch.context() as patches:
-        patches.setattr(line_log, "load_session_lines", read_lines)
+        patches.setattr(opaque_line_log, "load_session_lines", read_lines)
         mirror(store, [*({"type": "note"} for _ in range(100)), {**text, "uuid": "after notes"}], batch=101)
         mirror(store, [{"type": "note"} for _ in range(100)], batch=100)
         mirror(store, [{**text, "uuid": "last"}])
