@@ -65,9 +65,9 @@ def _create_api() -> NinjaAPI:
     from harness_site.api import (
         calls,
         decisions,
-        exports,
         paused_runs_and_peer_calls,
         search,
+        session_export_route,
         sessions,
         versions,
         workflows,
@@ -90,7 +90,7 @@ def _create_api() -> NinjaAPI:
         decisions,
         paused_runs_and_peer_calls,
         workflows,
-        exports,
+        session_export_route,
         search,
         workspace_events,
     ):

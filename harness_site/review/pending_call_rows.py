@@ -49,12 +49,12 @@ from harness_site.review.question_choices import (
     remove_listed_choices,
     remove_requested_answer_type,
 )
-from harness_site.review.selectors.comment_counts import CommentCount
+from harness_site.review.selectors.comment_counts_and_last_authors import CommentCount
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import ChangesOfWaitingCall
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.usual_amounts import UnusualAmount, UsualAmounts
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
-from harness_site.sessions.session_links import SessionLinks
+from harness_site.sessions.session_and_call_urls import SessionLinks
 from harness_site.templatetags.harness_tags import (
     build_filter_url,
     lowercase_label_in_sentence,

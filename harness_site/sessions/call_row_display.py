@@ -32,7 +32,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
-from harness_site.sessions.session_links import SessionLinks
+from harness_site.sessions.session_and_call_urls import SessionLinks
 from harness_site.sessions.tool_views import file_change_parsing, file_edits
 from harness_site.sessions.tool_views.diff_lines import count_added_and_removed_lines
 from harness_site.sessions.tool_views.tool_view_registry import list_view_builders_of_tool

@@ -22,13 +22,13 @@ from harness_site.core.masking.masker import use_masking_rules_with_extra_values
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.session_and_call_urls import SessionLinks
 from harness_site.sessions.session_formatting import (
     format_copied_cost_briefly,
     format_count,
     get_session_status_shape_and_label,
     render_cost_or_tokens,
 )
-from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, mask_and_render_copyable_text, render_time_ago
 
 _LONGEST_NAME = 140

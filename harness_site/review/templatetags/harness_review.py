@@ -35,7 +35,7 @@ from harness_site.review.differing_arguments import describe_differing_arguments
 from harness_site.review.models import Comment
 from harness_site.review.pending_call_rows import PendingCallRow, describe_comments
 from harness_site.review.question_choices import find_question_choice_of_decision
-from harness_site.review.selectors.comment_counts import CommentCount
+from harness_site.review.selectors.comment_counts_and_last_authors import CommentCount
 from harness_site.review.selectors.mentions_in_comments import MENTION, list_unknown_mentions
 from harness_site.review.selectors.pending_calls import BoundedCount
 from harness_site.review.selectors.pending_calls_by_eligible_decider import count_calls_for_reader_and_for_others

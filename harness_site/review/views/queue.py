@@ -58,7 +58,7 @@ from harness_site.review.queue_filters import (
 )
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_by_tool_and_approver_count import list_groups_of_calls_awaiting_same_approval
-from harness_site.review.selectors.comment_counts import count_comments_and_find_mentions_of_calls
+from harness_site.review.selectors.comment_counts_and_last_authors import count_comments_and_find_mentions_of_calls
 from harness_site.review.selectors.copied_calls_of_forks import load_originals_of_copies
 from harness_site.review.selectors.decided_calls import DecisionFilters, DecisionsAboutCall
 from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import (
