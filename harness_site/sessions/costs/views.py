@@ -18,7 +18,7 @@ from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.timeline import version_and_time_charts
+from harness_site.sessions.timeline import running_totals_chart_layout
 from harness_site.sessions.timeline.selectors import running_totals_by_version
 
 
@@ -52,7 +52,7 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
         "costs": usage_by_turn_and_model.find_most_expensive_turn_and_total(pk, is_fork=head.row.is_fork)
         if head.row.cost is not None
         else usage_by_turn_and_model.CostsOfVersions(),
-        "chart": growth and version_and_time_charts.compute_version_chart_layout(growth, fields=("cost", "tokens")),
+        "chart": growth and running_totals_chart_layout.compute_version_chart_layout(growth, fields=("cost", "tokens")),
         "cost_of_version": _compute_mean_cost_per_version(head),
     }
     return render(request, "sessions/costs.html", context)

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions.timeline import overview_layout
+from harness_site.sessions.timeline.running_totals_chart_layout import ChartDot, ChartStrip, TimeChart, TimeChartStrip
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import Bar, Drawing, Lane
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
-from harness_site.sessions.timeline.version_and_time_charts import ChartDot, ChartStrip, TimeChart, TimeChartStrip
 
 #: Bars higher than this have a label.
 _MIN_LABELLED_HEIGHT = 12

@@ -22,7 +22,11 @@ from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
-from harness_site.sessions.timeline import list_timeline_items, timeframe_lane_and_bar_layout, version_and_time_charts
+from harness_site.sessions.timeline import (
+    list_timeline_items,
+    running_totals_chart_layout,
+    timeframe_lane_and_bar_layout,
+)
 from harness_site.sessions.timeline.list_timeline_items import CALL_OUTCOMES, RunItems, TimelineItem
 from harness_site.sessions.timeline.selectors import running_totals_by_version, timeframe_contents, turn_contents
 from harness_site.sessions.timeline.selectors.run_lanes import STATUS_CHANGING_KINDS, Turn
@@ -93,7 +97,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
         runs = list_timeline_items.list_items_by_run(frame)
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         has_charts = len(growth.points) > 1
-        names = version_and_time_charts.list_names_beside_time_charts(growth) if has_charts else ()
+        names = running_totals_chart_layout.list_names_beside_time_charts(growth) if has_charts else ()
         drawings = [
             timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, runs, width, names_beside=names)
             for width in WIDTHS
@@ -111,8 +115,8 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             if since and frame.cut
             else _build_query_string_until_cut_or_empty(frame.cut),
             "growth": growth,
-            "drops": version_and_time_charts.list_message_drops(growth),
-            "charts": [version_and_time_charts.compute_time_chart_layout(growth, drawing) for drawing in drawings]
+            "drops": running_totals_chart_layout.list_message_drops(growth),
+            "charts": [running_totals_chart_layout.compute_time_chart_layout(growth, drawing) for drawing in drawings]
             if has_charts
             else [],
         }

@@ -3,7 +3,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from harness_site.core.epoch_microseconds import convert_to_microseconds
-from harness_site.sessions.timeline import version_and_time_charts
+from harness_site.sessions.timeline import running_totals_chart_layout
 from harness_site.sessions.timeline.selectors.running_totals_by_version import POINTS, RunningTotals, TotalsPoint
 from harness_site.sessions.timeline.time_axis import Axis
 from harness_site.sessions.timeline.timeframe_lane_and_bar_layout import Drawing
@@ -20,7 +20,7 @@ def grown(*points: tuple[str | None, int | None, int]) -> RunningTotals:
 
 
 def test_each_series_is_scaled_to_its_maximum() -> None:
-    drawn = version_and_time_charts.compute_version_chart_layout(grown(("0", 10, 1), ("0.5", 20, 2), ("1", 40, 4)))
+    drawn = running_totals_chart_layout.compute_version_chart_layout(grown(("0", 10, 1), ("0.5", 20, 2), ("1", 40, 4)))
     assert [(strip.name, strip.newest, strip.most) for strip in drawn.strips] == [
         ("Cost", "$1.00", ""),
         ("Tokens", "40", ""),
@@ -40,24 +40,24 @@ def test_each_series_is_scaled_to_its_maximum() -> None:
 
 
 def test_newest_value_is_the_total_also_if_it_was_larger() -> None:
-    drawn = version_and_time_charts.compute_version_chart_layout(grown(("0.13", None, 1), ("0.02", None, 2)))
+    drawn = running_totals_chart_layout.compute_version_chart_layout(grown(("0.13", None, 1), ("0.02", None, 2)))
     assert (drawn.strips[0].newest, drawn.strips[0].most) == ("$0.02", "$0.13")
 
 
 def test_missing_series_is_named_and_missing_values_are_not_drawn() -> None:
-    drawn = version_and_time_charts.compute_version_chart_layout(grown((None, None, 0), ("1", None, 0)))
+    drawn = running_totals_chart_layout.compute_version_chart_layout(grown((None, None, 0), ("1", None, 0)))
     assert drawn.missing == ("tokens",)
     assert [(strip.name, len(strip.dots)) for strip in drawn.strips] == [("Cost", 1), ("Messages", 2)]
     assert drawn.strips[0].line == "M954.0 8.0"
 
 
 def test_many_points_have_no_dots_but_have_tooltips() -> None:
-    drawn = version_and_time_charts.compute_version_chart_layout(
+    drawn = running_totals_chart_layout.compute_version_chart_layout(
         grown(*[(str(number), number, number) for number in range(POINTS)])
     )
     strip = drawn.strips[0]
     assert (len(strip.dots), strip.dotted_versions) == (POINTS, frozenset())
-    assert all(dot.left <= dot.x <= dot.left + dot.width <= version_and_time_charts.WIDTH for dot in strip.dots)
+    assert all(dot.left <= dot.x <= dot.left + dot.width <= running_totals_chart_layout.WIDTH for dot in strip.dots)
     assert all(abs(dot.left + dot.width - after.left) < 0.2 for dot, after in pairwise(strip.dots))
 
 
@@ -68,24 +68,24 @@ def test_totals_are_steps_at_the_times_of_the_versions() -> None:
     axis = Axis(map(convert_to_microseconds, saved), THEN, until, left=40, right=1040)
     drawing = Drawing((), axis, 1056, 90.0, axis.breaks, axis.build_labels(), "", 0, (), ())
     growth = RunningTotals(points, 3, 1)
-    chart = version_and_time_charts.compute_time_chart_layout(growth, drawing)
+    chart = running_totals_chart_layout.compute_time_chart_layout(growth, drawing)
     assert (chart.missing, [strip.name for strip in chart.strips]) == (("cost",), ["Tokens", "Messages"])
     tokens = chart.strips[0]
     assert tokens.line == "M140.0 38.7H640.0V23.3H641.0V8.0H1040"
     assert [(dot.left, dot.width) for dot in tokens.dots] == [(140.0, 500.0), (640.0, 1.0), (641.0, 399.0)]
     assert tokens.dotted_versions == {1, 2}
     assert chart.labels == drawing.labels
-    assert version_and_time_charts.list_names_beside_time_charts(growth) == ("Tokens", "30", "Messages", "3")
+    assert running_totals_chart_layout.list_names_beside_time_charts(growth) == ("Tokens", "30", "Messages", "3")
     assert tokens.label is None
     part = RunningTotals(points[1:], 2, 1, before=points[0])
-    tokens = version_and_time_charts.compute_time_chart_layout(part, drawing).strips[0]
+    tokens = running_totals_chart_layout.compute_time_chart_layout(part, drawing).strips[0]
     assert tokens.line == "M40 38.7H640.0V23.3H641.0V8.0H1040"
     assert tokens.area.endswith("V54.0H40Z")
 
 
 def test_drops_of_the_number_of_messages_are_listed() -> None:
     growth = grown((None, None, 5), (None, None, 9), (None, None, 2), (None, None, 2), (None, None, 1))
-    drops = version_and_time_charts.list_message_drops(growth)
+    drops = running_totals_chart_layout.list_message_drops(growth)
     assert [(drop.previous, drop.version, drop.count) for drop in drops] == [(2, 3, 7), (4, 5, 1)]
 
 
@@ -100,9 +100,9 @@ def test_only_value_of_a_chart_has_a_label_beside_its_dot() -> None:
             for number, (at, count) in enumerate(zip(saved, tokens, strict=True), 1)
         )
         growth = RunningTotals(points, 2, 1)
-        label = version_and_time_charts.compute_time_chart_layout(growth, drawing).strips[0].label
+        label = running_totals_chart_layout.compute_time_chart_layout(growth, drawing).strips[0].label
         assert label is not None
         version = 2 if is_before else 1
         assert (label.x, label.is_before, label.text) == (x, is_before, f"7, only at version {version}")
-        strips = version_and_time_charts.compute_version_chart_layout(growth).strips
+        strips = running_totals_chart_layout.compute_version_chart_layout(growth).strips
         assert [strip.only_version for strip in strips] == [f"only at version {version}", ""]
