@@ -89,7 +89,7 @@ APPROVALS: Final = (
         _("Edit"),
         _("Change the arguments first."),
         _("Change the arguments. Nothing runs yet: the changed call needs an approval of its own."),
-        _("Record the changed arguments"),
+        _("Record the changes"),
     ),
     AnswerOption(
         DecisionKind.REJECT,

@@ -381,6 +381,14 @@ class ApprovalForm(DecisionForm):
         """Height of the text area in lines, from 4 to 20."""
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 
+    def has_arguments_of(self, call: ToolCall) -> bool:
+        """Return whether the arguments of a call, which was loaded after the edit, are those of this edit."""
+        stored = formatting.parse_json_or_text(call.args)
+        return bool(
+            edited_and_original_arguments.compute_arguments_digest(stored)
+            == edited_and_original_arguments.compute_arguments_digest(self.changed)
+        )
+
     @property
     def is_edit_not_yet_previewed(self) -> bool:
         """True if this is an edit whose difference the sender has not seen."""

@@ -16,8 +16,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
+from checkpoints.decisions.decide import record_decision
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
-from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound
+from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound, StaleRevision
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from harness_site.accounts import audit_events, session_secrets_from_call_arguments
@@ -152,8 +153,42 @@ def _record_decision_and_redirect(
         problem = _find_problem_of_earlier_decision(call, form, reader) if isinstance(error, AlreadyDecided) else None
         problem = problem or build_decision_problem(error, call, reader=reader)
         return render_decision_card(request, call, form=form, problem=problem)
+    if form.cleaned_data["kind"] == DecisionKind.EDIT and request.POST.get("then") == DecisionKind.APPROVE:
+        problem = _approve_recorded_edit_or_find_problem(request, call.pk, form)
     claim_services.reload_statuses_and_remove_claims([call], by=request.membership)
+    if problem is not None:
+        return render_decision_card(
+            request, load_call_masked_and_interrupted_if_lost_or_404(request, call.pk), problem=problem
+        )
     return redirect("harness_review:card", call.pk)
+
+
+def _approve_recorded_edit_or_find_problem(
+    request: MemberRequest, pk: int, form: OutcomeForm | ApprovalForm
+) -> DecisionProblem | None:
+    """Approve a call with the arguments that the reader has just recorded, with the same reason.
+
+    Returns why it is not approved: then the edit is recorded, and the call waits for an approval.
+    """
+    call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
+    reader = request.membership.user.get_username()
+    nothing = _("Your change is recorded, but you have not approved the call.")
+    changed_again = DecisionProblem(409, _("Somebody has changed the arguments after you."), nothing)
+    if not (isinstance(form, ApprovalForm) and form.has_arguments_of(call)):
+        return changed_again
+    try:
+        record_decision(
+            _build_checkpointer(request).store,
+            build_decision_target(call, call.revision),
+            DecisionKind.APPROVE,
+            actor=build_decision_actor(request),
+            reason=form.cleaned_data["reason"],
+        )
+    except StaleRevision:
+        return changed_again
+    except CheckpointsError as error:
+        return build_decision_problem(error, call, reader=reader, nothing=nothing)
+    return None
 
 
 def _find_problem_of_earlier_decision(
@@ -502,9 +537,16 @@ def _build_decision_form_or_deciders_context(
         "answers": answers,
         "asks_for_text": _is_answered_by_text_alone(call, answers),
         "more_choices": more_choices,
+        "may_approve_with_edit": _may_editor_approve_at_once(call, answers),
         "form": form,
         "earlier_reasons": decision_card_form_and_options.put_reason_of_own_edit_first(card, reasons),
     }
+
+
+def _may_editor_approve_at_once(call: ToolCall, answers: list[dict[str, Any]]) -> bool:
+    """Return whether the form may record and approve a change together: of several approvers, none is the editor."""
+    kinds = {answer["kind"] for answer in answers}
+    return not call.is_question and call.approvals <= 1 and {DecisionKind.EDIT, DecisionKind.APPROVE} <= kinds
 
 
 def _is_answered_by_text_alone(call: ToolCall, answers: list[dict[str, Any]]) -> bool:

@@ -4,7 +4,7 @@ import { gettext } from "../translations.js";
 
 const labels = new Map(); // what the buttons of the forms that are being sent had before, by the button
 
-const findDisabledButton = (form) => form.querySelector(form.getAttribute("hx-disabled-elt").replace(/^find /, ""));
+const findDisabledButton = (form) => form.querySelector(form.getAttribute("hx-disabled-elt").split(", find ")[0].replace(/^find /, ""));
 
 /** Return whether the form of this button is being sent. */
 export const isSending = (button) => labels.has(button);

@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from checkpoints.decisions.actors import Actor
+from checkpoints.decisions.decide import record_decision
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, ToolCall
+from checkpoints.store.database_client_state import Store
 from harness_site.core.masking.encrypted_names_and_digest_fingerprints import compute_keyed_fingerprint_of_digest
+from harness_site.review.forms import ApprovalForm
+from harness_site.review.record_decision_from_form import build_decision_target, record_decision_from_form
+from harness_site.review.views import decision_card
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.factories import make_decision, make_user
 from tests.support.page_text import visible_text
@@ -108,6 +114,54 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
     assert alice.post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
     assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
+
+
+def test_change_is_recorded_and_approved_together_once_it_was_shown(alice: Client) -> None:
+    call = awaiting()
+    assert "Record and approve" in visible_text(alice.get(url(call)))
+    not_shown = alice.post(url(call), {**edit(CHANGED), "then": "approve"})
+    assert (not_shown.status_code, Decision.objects.count()) == (200, 0)
+    assert "Not recorded yet." in visible_text(not_shown)
+    assert alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"}).status_code == 302
+    call.refresh_from_db()
+    assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
+    recorded = Decision.objects.order_by("pk").values_list("kind", "actor", "reason", "final")
+    assert list(recorded) == [
+        (DecisionKind.EDIT, "alice", "Too much.", True),
+        (DecisionKind.APPROVE, "alice", "Too much.", True),
+    ]
+
+
+def test_change_of_somebody_else_in_between_is_not_approved(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = awaiting()
+    record = record_decision_from_form
+
+    def record_and_change_again(store: Store, call: ToolCall, actor: Actor, form: ApprovalForm) -> None:
+        record(store, call, actor, form)
+        target = build_decision_target(call, 2)
+        other = {**CHANGED, "amount": "5.00"}
+        record_decision(store, target, DecisionKind.EDIT, actor="bob", reason="Five.", new_args=other)
+
+    monkeypatch.setattr(decision_card, "record_decision_from_form", record_and_change_again)
+    make_user(name="bob", role=Role.APPROVER)
+    refused = alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"})
+    assert refused.status_code == 409
+    told = "Somebody has changed the arguments after you. Your change is recorded, but you have not approved the call."
+    assert told in visible_text(refused)
+    call.refresh_from_db()
+    assert call.status == CallStatus.AWAITING_APPROVAL
+    assert [made.kind for made in Decision.objects.all()] == [DecisionKind.EDIT, DecisionKind.EDIT]
+
+
+@pytest.mark.parametrize("approvals", [1, 2])
+def test_only_one_approver_can_record_and_approve_together(alice: Client, approvals: int) -> None:
+    call = awaiting(approvals=approvals)
+    assert ("Record and approve" in visible_text(alice.get(url(call)))) is (approvals == 1)
+    answer = alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"})
+    assert answer.status_code == (302 if approvals == 1 else 409)
+    call.refresh_from_db()
+    assert call.status == (CallStatus.APPROVED if approvals == 1 else CallStatus.AWAITING_APPROVAL)
+    assert Decision.objects.filter(kind=DecisionKind.EDIT, final=True).count() == 1
 
 
 def test_reason_of_an_own_edit_is_offered_but_fills_in_no_answer(alice: Client) -> None:
