@@ -1,11 +1,13 @@
 """Table of sessions."""
 
 import uuid
+from typing import Any
 
 from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.enums import FINISHED_SESSION_STATUSES, CostBasis, SessionStatus
+from checkpoints.formats import parse_json
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
@@ -16,6 +18,15 @@ _HAS_UNKNOWN_COST = models.Q(cost_basis=CostBasis.UNKNOWN)
 
 def generate_key_space() -> str:
     return uuid.uuid4().hex
+
+
+def deserialize_labels(label_text: str) -> tuple[str, ...]:
+    """Parse the labels of a session from its column."""
+    try:
+        labels: Any = parse_json(label_text)
+    except (TypeError, ValueError, RecursionError):
+        return ()
+    return tuple(label for label in labels if isinstance(label, str)) if isinstance(labels, list) else ()
 
 
 class Session(SealedModel):

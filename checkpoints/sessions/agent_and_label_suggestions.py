@@ -1,4 +1,4 @@
-"""Known agents and labels of a workspace, for suggestions, and the labels of one session."""
+"""Known agents and labels of a workspace, for suggestions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from django.db.models import QuerySet
 
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.enums import SessionStatus
-from checkpoints.formats import parse_json
 from checkpoints.models import Session
+from checkpoints.models.session import deserialize_labels
 from checkpoints.sessions.session_list_filters_and_sorting import select_sessions_of_workspace
 
 #: Number of newest sessions that are read.
@@ -72,12 +72,3 @@ def _select_agents_and_labels_of_recent_sessions(workspace_id: int) -> QuerySet[
         .order_by("-updated_at", "-pk")
         .values_list("agent", "labels")[:_RECENT_SESSIONS]
     )
-
-
-def deserialize_labels(label_text: str) -> tuple[str, ...]:
-    """Parse the labels of a session from its column."""
-    try:
-        labels: Any = parse_json(label_text)
-    except (TypeError, ValueError, RecursionError):
-        return ()
-    return tuple(label for label in labels if isinstance(label, str)) if isinstance(labels, list) else ()

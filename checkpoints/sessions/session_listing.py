@@ -21,8 +21,8 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Session
+from checkpoints.models.session import deserialize_labels
 from checkpoints.seals import row_seals
-from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
 from checkpoints.sessions.display_status import DISPLAY_STATUS_CONDITIONS, HAS_LIVE_OWNER, DisplayStatus
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
 from checkpoints.store.database_client_state import Store

@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from checkpoints.db.decompressed_text_sql import StoredSize
 from checkpoints.enums import ActorKind, CallStatus, InterruptReason
 from checkpoints.models import Workspace
-from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
+from checkpoints.models.session import deserialize_labels
 from harness_site.accounts import load_masking_rules, session_secrets_from_call_arguments
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker

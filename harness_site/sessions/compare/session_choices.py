@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
-from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
+from checkpoints.models.session import deserialize_labels
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, split_into_indexed_querysets
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import use_masking_rules_with_extra_values

@@ -29,11 +29,11 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, Ru
 from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, Session, ToolCall, Workflow
 from checkpoints.models.run import FORK_RUN_NUMBER
+from checkpoints.models.session import deserialize_labels
 from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
-    deserialize_labels,
     list_recent_agents_and_labels,
 )
 from checkpoints.sessions.display_status import (

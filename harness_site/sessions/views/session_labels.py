@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 from checkpoints.enums import AuditKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
-from checkpoints.sessions.agent_and_label_suggestions import deserialize_labels
+from checkpoints.models.session import deserialize_labels
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.masking.encrypted_names_and_digest_fingerprints import decrypt_name_if_encrypted
