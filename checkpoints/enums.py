@@ -363,6 +363,7 @@ class AuditKind(LabelledEnum):
     UNMASKED = "unmasked", _("Secrets shown")
     MASKING_CHANGED = "masking_changed", _("Masking changed")
     WEBHOOK_CREATED = "webhook_created", _("Webhook created")
+    WEBHOOK_CHANGED = "webhook_changed", _("Webhook changed")
     WEBHOOK_PAUSED = "webhook_paused", _("Webhook paused")
     WEBHOOK_RESUMED = "webhook_resumed", _("Webhook resumed")
     WEBHOOK_DELETED = "webhook_deleted", _("Webhook deleted")

@@ -831,6 +831,7 @@ class Migration(migrations.Migration):
                             ("unmasked", "Secrets shown"),
                             ("masking_changed", "Masking changed"),
                             ("webhook_created", "Webhook created"),
+                            ("webhook_changed", "Webhook changed"),
                             ("webhook_paused", "Webhook paused"),
                             ("webhook_resumed", "Webhook resumed"),
                             ("webhook_deleted", "Webhook deleted"),

@@ -46,6 +46,7 @@ _INTENTIONS: Final = {
     "harness_settings:masking": gettext_lazy("You are about to change how secrets are masked."),
     "harness_settings:token-create": gettext_lazy("You are about to create an API token."),
     "harness_notifications:webhook-create": gettext_lazy("You are about to create a webhook."),
+    "harness_notifications:webhook-edit": gettext_lazy("You are about to change a webhook."),
     "harness_notifications:webhook-delete": gettext_lazy("You are about to delete a webhook."),
     "mfa_activate_totp": gettext_lazy("You are about to set up an authenticator app."),
     "mfa_deactivate_totp": gettext_lazy("You are about to remove your authenticator app."),

@@ -115,6 +115,7 @@ _KINDS: Final = {
         AuditKind.TOKEN_USED,
         AuditKind.TOKEN_REFUSED,
         AuditKind.WEBHOOK_CREATED,
+        AuditKind.WEBHOOK_CHANGED,
         AuditKind.WEBHOOK_PAUSED,
         AuditKind.WEBHOOK_RESUMED,
         AuditKind.WEBHOOK_DELETED,

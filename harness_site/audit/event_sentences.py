@@ -158,6 +158,7 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     AuditKind.UNMASKED: (_("{actor} showed secrets for {minutes} minutes"), _("{actor} showed secrets")),
     AuditKind.MASKING_CHANGED: (_("{actor} changed the masking rules"),),
     AuditKind.WEBHOOK_CREATED: (_("{actor} created the webhook {webhook}"), _("{actor} created a webhook")),
+    AuditKind.WEBHOOK_CHANGED: (_("{actor} changed the webhook {webhook}"), _("{actor} changed a webhook")),
     AuditKind.WEBHOOK_PAUSED: (_("{actor} paused the webhook {webhook}"), _("{actor} paused a webhook")),
     AuditKind.WEBHOOK_RESUMED: (_("{actor} resumed the webhook {webhook}"), _("{actor} resumed a webhook")),
     AuditKind.WEBHOOK_DELETED: (_("{actor} deleted the webhook {webhook}"), _("{actor} deleted a webhook")),

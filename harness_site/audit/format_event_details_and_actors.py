@@ -19,6 +19,7 @@ from harness_site.templatetags.harness_tags import render_time
 _NAMES: Final[dict[str, Promise]] = {
     "added": _("added"),
     "address": _("IP address"),
+    "after": _("after"),
     "args_digest": _("fingerprint of the arguments"),
     "args_restored": _("original arguments restored"),
     "attempt": _("attempt"),

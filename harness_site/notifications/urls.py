@@ -21,6 +21,7 @@ urlpatterns = [
     ),
     path("settings/notifications/", webhook_settings.list_webhooks, name="webhooks"),
     path("settings/notifications/create/", webhook_settings.create_webhook, name="webhook-create"),
+    path("settings/notifications/<int:pk>/edit/", webhook_settings.edit_webhook, name="webhook-edit"),
     path("settings/notifications/<int:pk>/test/", webhook_settings.send_webhook_test, name="webhook-test"),
     path("settings/notifications/<int:pk>/pause/", webhook_settings.pause_webhook, name="webhook-pause"),
     path("settings/notifications/<int:pk>/resume/", webhook_settings.resume_webhook, name="webhook-resume"),

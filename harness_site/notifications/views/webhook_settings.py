@@ -1,16 +1,18 @@
 """Webhooks of the workspace, for admins."""
 
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Any, Final, Self
 
 from django import forms
 from django.contrib import messages
+from django.forms.models import model_to_dict
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from checkpoints.enums import Role
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
@@ -32,6 +34,8 @@ _EVENTS = [(event.value, event.label) for event in CALL_EVENTS]
 
 
 class WebhookForm(forms.Form):
+    """Form of a new webhook, or of the present one in `webhook`, whose address is kept if none is entered."""
+
     name = forms.CharField(max_length=100, label=_("Name"))
     address = forms.CharField(max_length=2000, label=_("Address"))
     format = forms.ChoiceField(choices=WebhookFormat.choices, label=_("Format"))
@@ -44,17 +48,29 @@ class WebhookForm(forms.Form):
     tool_patterns = ToolPatternsField(label=_("Tools"))
     only_high_risk = OnlyHighRiskField(label=_("Risk"))
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, webhook: Webhook | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.webhook = webhook
+        self.fields["address"].required = webhook is None
         set_field_labels_styles_and_errors(self)
         self.fields["address"].widget.attrs |= {"placeholder": "https://", "spellcheck": "false", "autocomplete": "off"}
+        if webhook is not None:
+            place = {"placeholder": f"https://{webhook.host}/…", "aria-describedby": "id_address_helptext"}
+            self.fields["address"].widget.attrs |= place
         self.fields["events"].widget.attrs.pop("class")
         self.fields["tool_patterns"].widget.attrs["placeholder"] = "refund_*, send_mail"
+
+    @classmethod
+    def build_for_webhook(cls, webhook: Webhook) -> Self:
+        """Build the form with what is stored, but without the address, which may grant access."""
+        initial = model_to_dict(webhook, fields=["name", "format", "tool_patterns", "only_high_risk"])
+        return cls(initial=initial | {"events": webhook.events.split(",")}, webhook=webhook)
 
     def clean_address(self) -> str:
         address: str = self.cleaned_data["address"]
         try:
-            safe_http.require_public_url(address)
+            if address or self.webhook is None:
+                safe_http.require_public_url(address)
         except safe_http.AddressRefused as error:
             raise forms.ValidationError(str(error)) from error
         return address
@@ -92,6 +108,47 @@ def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> Http
     )
     store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": data["name"], "secret": secret})
     return redirect("harness_notifications:webhooks")
+
+
+@require_http_methods(["GET", "POST"])
+@require_member_with_role(Role.ADMIN)
+def edit_webhook(request: MemberRequest, pk: int) -> HttpResponseBase:
+    """Edit a webhook; its secret and its log stay."""
+    webhook = _get_webhook_or_404(request, pk)
+    is_post = request.method == "POST"
+    form = WebhookForm(request.POST, webhook=webhook) if is_post else WebhookForm.build_for_webhook(webhook)
+    if is_post and form.is_valid():
+        return _update_webhook_from_form(request, webhook, form)
+    context = {"webhook": webhook, "form": form, "tab": "webhooks"}
+    return render(request, "notifications/edit_webhook.html", context, status=422 if is_post else 200)
+
+
+@require_recent_login
+def _update_webhook_from_form(request: MemberRequest, webhook: Webhook, form: WebhookForm) -> HttpResponse:
+    data = form.cleaned_data
+    changed_fields = webhook_changes.update_webhook(
+        request.membership,
+        webhook,
+        name=data["name"],
+        address=data["address"],
+        format=WebhookFormat(data["format"]),
+        events=data["events"],
+        tool_patterns=data["tool_patterns"],
+        only_high_risk=data["only_high_risk"],
+        request=request,
+    )
+    messages.success(request, _describe_webhook_changes(changed_fields, is_paused=webhook.paused_at is not None))
+    return redirect("harness_notifications:webhooks")
+
+
+def _describe_webhook_changes(changed_fields: Collection[str], *, is_paused: bool) -> str:
+    if not changed_fields:
+        return gettext("Nothing was changed.")
+    if is_paused:
+        return gettext("The webhook was changed. It is still paused.")
+    if "address" in changed_fields:
+        return gettext("The webhook was changed. Send a test message to check the new address.")
+    return gettext("The webhook was changed.")
 
 
 @require_POST
@@ -134,7 +191,7 @@ def delete_webhook(request: MemberRequest, pk: int) -> HttpResponse:
 
 
 def _get_webhook_or_404(request: MemberRequest, pk: int) -> Webhook:
-    webhooks = Webhook.objects.filter(workspace=request.membership.workspace)
+    webhooks = query_webhooks_with_last_attempt(request.membership.workspace_id)
     return get_object_or_404(webhooks, pk=pk if pk < 2**63 else 0)
 
 

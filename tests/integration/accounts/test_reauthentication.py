@@ -45,6 +45,10 @@ def state() -> list[Any]:
             "/settings/notifications/create/",
             {"name": "n", "address": "https://x.example/", "format": "json", "events": "reminder"},
         ),
+        (
+            "/settings/notifications/{webhook}/edit/",
+            {"name": "n", "address": "https://x.example/", "format": "json", "events": "reminder"},
+        ),
         ("/settings/notifications/{webhook}/delete/", {}),
     ],
 )
@@ -148,7 +152,7 @@ def test_cancelling_never_leaves_the_site(stale_client: Client, place: str) -> N
 def test_every_view_with_a_reason_exists() -> None:
     for name in reauthentication._INTENTIONS:
         has_pk = name.startswith(("harness_settings:member-", "mfa_edit", "mfa_remove")) or name.endswith(
-            ("-replace", "-delete")
+            ("-replace", "-delete", "webhook-edit")
         )
         assert reverse(name, args=[1] if has_pk else [])
 

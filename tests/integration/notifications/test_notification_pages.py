@@ -86,6 +86,90 @@ class TestWebhooks:
             ("webhook_deleted", "dora", about),
         ]
 
+    def test_edit_keeps_secret_address_and_log(self, admin: Client) -> None:
+        make(admin)
+        webhook = Webhook.objects.get()
+        path = f"{PAGE}{webhook.pk}/edit/"
+        assert f'href="{path}"' in admin.get(PAGE).content.decode()
+        page = admin.get(path)
+        assert "very-private" not in page.content.decode()
+        assert "The address is at hooks.example." in visible_text(page)
+        assert page.content.decode().count(" checked") == 2
+        changed = {"name": "Pager", "address": "", "format": "slack", "events": ["reminder", "interrupted"]}
+        response = admin.post(path, {**changed, "tool_patterns": "refund_*", "only_high_risk": "True"}, follow=True)
+        assert "The webhook was changed." in visible_text(response)
+        edited = Webhook.objects.get()
+        assert (edited.name, edited.format, edited.events) == ("Pager", "slack", "interrupted,reminder")
+        assert (edited.tool_patterns, edited.only_high_risk, edited.host) == ("refund_*", True, "hooks.example")
+        assert edited.encrypted_secret == webhook.encrypted_secret
+        assert edited.encrypted_address == webhook.encrypted_address
+
+    def test_edit_is_recorded_with_the_changed_values(self, admin: Client) -> None:
+        make(admin)
+        path = f"{PAGE}{Webhook.objects.get().pk}/edit/"
+        admin.post(path, {**FORM, "address": "https://other.example/secret-path", "tool_patterns": "refund_*"})
+        admin.post(path, {**FORM, "address": "https://other.example/secret-two", "tool_patterns": "refund_*"})
+        same = admin.post(path, {**FORM, "address": "https://other.example/secret-two", "tool_patterns": "refund_*"})
+        assert "Nothing was changed." in visible_text(admin.get(same.headers["Location"]))
+        about = {"webhook": "pager", "host": "other.example"}
+        moved = {
+            "fields": ["address", "tool_patterns"],
+            "before": {"host": "hooks.example", "tool_patterns": ""},
+            "after": {"host": "other.example", "tool_patterns": "refund_*"},
+        }
+        assert list_entries()[1:] == [
+            ("webhook_changed", "dora", {**about, **moved}),
+            ("webhook_changed", "dora", {**about, "fields": ["address"], "before": {}, "after": {}}),
+        ]
+        assert "dora changed the webhook pager" in visible_text(admin.get("/audit/"))
+
+    @pytest.mark.parametrize(
+        ("fields", "problem"),
+        [
+            ({"address": "http://hooks.example/"}, "The address has to begin with https://"),
+            ({"address": "https://127.0.0.1:9/hook"}, "127.0.0.1 is inside this network. Enter an address on the"),
+            ({"name": ""}, "Enter a name."),
+            ({"events": []}, "Enter a value for “Events”."),
+        ],
+    )
+    def test_invalid_edit_changes_nothing(self, admin: Client, fields: dict[str, Any], problem: str) -> None:
+        make(admin)
+        before = list(Webhook.objects.values())
+        response = admin.post(f"{PAGE}{before[0]['id']}/edit/", {**FORM, **fields})
+        assert response.status_code == 422
+        assert problem in visible_text(response)
+        assert list(Webhook.objects.values()) == before
+
+    def test_edit_of_a_paused_webhook_does_not_resume_it(self, admin: Client) -> None:
+        make(admin)
+        path = f"{PAGE}{Webhook.objects.get().pk}"
+        admin.post(f"{path}/pause/")
+        paused_at = Webhook.objects.get().paused_at
+        assert "The webhook stays paused until you resume it." in visible_text(admin.get(f"{path}/edit/"))
+        response = admin.post(f"{path}/edit/", {**FORM, "address": "https://other.example/"}, follow=True)
+        assert "The webhook was changed. It is still paused." in visible_text(response)
+        assert Webhook.objects.get().paused_at == paused_at
+
+    def test_waiting_messages_go_to_the_new_address_at_once(
+        self, admin: Client, web: Start, settings: Settings
+    ) -> None:
+        settings.DEBUG = True
+        receiver = web()
+        webhook = make_webhook(f"http://127.0.0.1:{free_port()}/")
+        interrupted()
+        create_due_notices()
+        make_due()
+        assert send_due_deliveries().failed >= 1
+        page = visible_text(admin.get(f"{PAGE}{webhook.pk}/edit/"))
+        assert "The last attempt failed just now. The server refused the connection. Check host and port." in page
+        fields = {"name": "pager", "format": "json", "events": list(CALL_EVENTS)}
+        admin.post(
+            f"{PAGE}{webhook.pk}/edit/", {**fields, "address": receiver.address.replace("127.0.0.1", "localhost")}
+        )
+        send_due_deliveries()
+        assert [got["headers"]["Harness-Event"] for got in receiver.messages] == ["interrupted"]
+        assert Delivery.objects.get(webhook=webhook).recipient == "localhost"
+
     def test_test_message_and_retry_are_recorded(self, admin: Client) -> None:
         webhook = make_webhook()
         admin.post(f"{PAGE}{webhook.pk}/test/")

@@ -57,6 +57,12 @@ LINES: Final = (
     line("settings/notifications/", "302 403 403 403 200 302", "302 405 405 405 405 302"),
     line("settings/notifications/create/", "302 302 302 302 302 302", "302 403 403 403 422 302"),
     line(
+        "settings/notifications/<int:pk>/edit/",
+        "302 403 403 403 200 302",
+        "302 403 403 403 422 302",
+        "/settings/notifications/{webhook}/edit/",
+    ),
+    line(
         "settings/notifications/<int:pk>/test/",
         "302 405 405 405 405 302",
         "302 403 403 403 302 302",
@@ -108,6 +114,8 @@ FOREIGN: Final = (
     ("/settings/invitations/{foreign_invitation}/replace/", "post"),
     ("/settings/invitations/{foreign_invitation}/revoke/", "post"),
     ("/settings/tokens/{foreign_token}/revoke/", "post"),
+    ("/settings/notifications/{foreign_webhook}/edit/", "get"),
+    ("/settings/notifications/{foreign_webhook}/edit/", "post"),
     ("/settings/notifications/{foreign_webhook}/test/", "post"),
     ("/settings/notifications/{foreign_webhook}/pause/", "post"),
     ("/settings/notifications/{foreign_webhook}/resume/", "post"),
