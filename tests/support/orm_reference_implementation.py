@@ -26,7 +26,7 @@ def save_versions_if_session_unchanged(
     head: None = None,
     *,
     revision: None = None,
-    beside: Sequence[Any] = (),
+    additional_rows: Sequence[Any] = (),
 ) -> int | None:
     with transaction.atomic(using=connection.alias):
         sessions = Session.objects.using(connection.alias).filter(

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
 
 from checkpoints import SyncCheckpointer, ToolRegistry, database_url
 from checkpoints.enums import PeerCallStatus
-from checkpoints.exceptions import PeerCallExists, ResultNotRecorded, SessionFinished, StorageUnavailable
+from checkpoints.exceptions import (
+    ConnectionFailed,
+    PeerCallExists,
+    ResultNotRecorded,
+    SessionFinished,
+    StorageUnavailable,
+)
 from checkpoints.models import Checkpoint, PausedTask, PeerCall, Session, ToolCall
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
@@ -22,8 +29,9 @@ from tests.integration.failures.conftest import OpenAt
 from tests.support.cluster import cluster
 from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.postgres_proxy import Wire
-from tests.support.processes import wait_until
+from tests.support.processes import PATIENCE, wait_until
 
+T = TypeVar("T")
 SAVE = 'INSERT INTO "checkpoints_checkpoint"'
 MAX_STATEMENTS = 40  # questions of one operation; the longest has about half as many
 MESSAGES = [{"id": f"m{number}", "role": "user"} for number in range(3)]
@@ -136,8 +144,8 @@ def test_lost_answer_of_every_statement(
         desk = open_at(wire.url)
         for number in range(1, MAX_STATEMENTS):
             session_id = f"{request.node.callspec.id}-{number}"
-            desk.start_session(session_id)
-            tried = attempt(desk, session_id, watching)
+            retry_until_connected(partial(desk.start_session, session_id))
+            tried = retry_until_connected(partial(attempt, desk, session_id, watching))
             wire.lose_answer(number=number, mended=mended)
             said = outcome(tried.act)
             wire.mend()
@@ -152,6 +160,16 @@ def test_lost_answer_of_every_statement(
                 assert number > 1
                 return
     raise AssertionError("the answers had no end")
+
+
+def retry_until_connected(prepare: Callable[[], T]) -> T:
+    """Call `prepare` until a connection is there: on a busy machine, the pool has none yet when the wire is mended."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return prepare()
+        except ConnectionFailed:
+            assert time.monotonic() < deadline, "There is still no connection."
 
 
 def outcome(act: Callable[[], Any], *allowed: type[Exception]) -> Exception | None:
