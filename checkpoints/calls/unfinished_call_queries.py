@@ -6,23 +6,21 @@ A call that is approved and has not run yet is not among them: nothing of it run
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
-from operator import attrgetter, or_
+from operator import attrgetter
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from checkpoints.calls import call_dicts, require_unaltered_call
 from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_error_translation import database_operation
 from checkpoints.enums import (
-    LOGGED_EFFECTS,
     UNDECIDED_CALL_STATUSES,
     CallStatus,
 )
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.models import Run, Session, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, MUTATING_CALLS
 from checkpoints.seals import row_seals
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
@@ -60,8 +58,7 @@ def select_issued_mutating_calls_of_lost_runs(store: Store) -> QuerySet[ToolCall
     A person has to decide about them, although no process has declared the run lost yet.
     """
     issued_calls = ToolCall.objects.using(store.using).filter(workspace_id=store.workspace_id, status=CallStatus.ISSUED)
-    effects = (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS))
-    issued_calls = issued_calls.filter(reduce(or_, effects))
+    issued_calls = issued_calls.filter(MUTATING_CALLS)
     now = read_database_time(store.using)
     runs = Run.objects.using(store.using).filter(pk__in=issued_calls.values("run"))
     return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness_check.is_run_alive(run, now)])

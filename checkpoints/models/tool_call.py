@@ -1,6 +1,8 @@
 """Tables of tool calls, of results that arrived late, and of encoded values of results."""
 
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from django.db import models
@@ -42,6 +44,8 @@ IS_QUESTION = models.Q(
 #: Calls that a fork has copied from its original, where they are counted and listed. An attempt that replaces one has
 #: run in the fork. `ToolCall.is_copied` says the same about one that is loaded.
 COPIED_CALLS: Final = models.Q(step__lt=0, supersedes=None)
+#: Calls with a side effect, which are logged before they run; `ToolCall.mutates` says the same about one.
+MUTATING_CALLS: Final = reduce(or_, (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS)))
 #: Calls that returned the output of a shell command which failed; `is_failed_command` tells the same about one.
 FAILED_COMMANDS: Final = models.Q(status=CallStatus.COMPLETED) & (Q(exit_code__lt=0) | Q(exit_code__gt=0))
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)

@@ -1,4 +1,4 @@
-"""History of one session: audit events and decisions, newest first."""
+"""History of one session: audit events, decisions, and calls with a side effect that ended, newest first."""
 
 from __future__ import annotations
 
@@ -7,35 +7,62 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, Final
 
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils.translation import gettext
 
 from checkpoints.db import keyset_pagination
-from checkpoints.enums import AuditKind, InterruptReason, SessionStatus
+from checkpoints.db.keyset_pagination import Cursor
+from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, InterruptReason, SessionStatus
 from checkpoints.models import AuditEvent, Decision, ToolCall
-from checkpoints.models.tool_call import INTERRUPT_TOOL, IS_QUESTION
+from checkpoints.models.decision import get_args_json_before_edit
+from checkpoints.models.tool_call import COPIED_CALLS, INTERRUPT_TOOL, IS_QUESTION, MUTATING_CALLS
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
 from harness_site.audit.audit_trail_query import parse_event_details
-from harness_site.core.status_and_decision_labels import get_decision_shape_and_label
-from harness_site.sessions.selectors import message_origin_versions_and_runs
+from harness_site.core.status_and_decision_labels import get_call_status_shape_and_label, get_decision_shape_and_label
+from harness_site.sessions.selectors import call_records, message_origin_versions_and_runs
+from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 
 PAGE = 40
+#: Kind of the entry of a call that ended.
+CALL_ENDED: Final = "call_ended"
+#: Decisions that give the outcome of a call. Their own entries say it, and the tool may not have run.
+_OUTCOME_KINDS: Final = frozenset(
+    {
+        DecisionKind.CONFIRM_LANDED,
+        DecisionKind.MARK_FAILED,
+        DecisionKind.RESPOND,
+        DecisionKind.PROBE_LANDED,
+        DecisionKind.PROBE_NOT_LANDED,
+    }
+)
+#: Largest number that the parameter of a URL has.
+_LARGEST_KEY: Final = 10**18 - 1
 #: Call id, step and attempt of a call, as an event names them.
 CallPlace = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class ArgumentEdit:
+    """The arguments of a call before and after a person changed them, as JSON texts in the order of the caller."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryItem:
-    """An audit event, or a decision about a call, with its key. `details` is JSON.
+    """An audit event, a decision about a call, or a call that ended, with its key. `details` is JSON.
 
     `call_pk` and `tool` are set for a decision, and for the interruption of a call; `reason` is then the message of its
-    error. Of a question that was asked, only `call_pk` is set. `entry_count` is the number of equal entries that this
-    one stands for, of which the oldest was recorded at `first_entry_at`. `final` is False if more of the `approvals`
-    people have to agree; `intact` is False if the event does not match its recorded hash.
+    error. `edit` is set for a decision that changed the arguments, and `call` for a call that ended. Of a question that
+    was asked, only `call_pk` is set. `entry_count` is the number of equal entries that this one stands for, of which
+    the oldest was recorded at `first_entry_at`. `final` is False if more of the `approvals` people have to agree;
+    `intact` is False if the event does not match its recorded hash.
     """
 
     pk: int
@@ -57,6 +84,8 @@ class HistoryItem:
     intact: bool = True
     entry_count: int = 1
     first_entry_at: datetime | None = None
+    edit: ArgumentEdit | None = None
+    call: CallRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +117,20 @@ class ReadEventGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryCursor:
+    """The last event, decision and call of the pages so far: keys, and the end of the call, None if none was shown."""
+
+    event: int
+    decision: int
+    call: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """A page of the history. `before` is the cursor of the next page: the ids of the last event and the last
-    decision."""
+    """A page of the history. `before` is the cursor of the next page."""
 
     rows: tuple[HistoryItem, ...]
-    before: tuple[int, int] | None
+    before: HistoryCursor | None
 
 
 def load_takeover_runs_by_lost_run_name(session_pk: int, page: HistoryPage) -> dict[str, RunFacts]:
@@ -106,16 +143,16 @@ def load_takeover_runs_by_lost_run_name(session_pk: int, page: HistoryPage) -> d
     return {f"run {number}": runs[number + 1] for number in numbers if number + 1 in runs}
 
 
-def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = PAGE) -> HistoryPage:
+def load_history_page(session_pk: int, *, before: HistoryCursor | None = None, size: int = PAGE) -> HistoryPage:
     """Load a page of the history; a decision replaces the audit event that records it.
 
-    Raises `IntegrityError` for a decision, or a call decided about, that does not match its seal; an event that does
-    not match is marked.
+    Raises `IntegrityError` for a decision, or a call, that does not match its seal; an event that does not match is
+    marked.
     """
     events = AuditEvent.objects.filter(session=session_pk).exclude(kind=AuditKind.DECIDED)
     decisions = Decision.objects.filter(session=session_pk).select_related("tool_call")
     if before is not None:
-        events, decisions = events.filter(pk__lt=before[0]), decisions.filter(pk__lt=before[1])
+        events, decisions = events.filter(pk__lt=before.event), decisions.filter(pk__lt=before.decision)
     recorded_events = list(events.order_by(keyset_pagination.build_newest_first_ordering())[: size + 1])
     broken_pks = (
         audit_trail_query.find_altered_event_keys(recorded_events[0].workspace_id, recorded_events)
@@ -136,14 +173,27 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
     recorded_decisions = list(decisions.order_by(keyset_pagination.build_newest_first_ordering())[: size + 1])
     row_seals.verify_rows(recorded_decisions)
     row_seals.verify_rows({row.tool_call_id: row.tool_call for row in recorded_decisions}.values())
-    decision_rows = [(row.created_at, row.pk, 1, _build_decision_item(row)) for row in recorded_decisions]
-    newest = list(islice(merge(event_rows, decision_rows, key=lambda row: row[:3], reverse=True), size + 1))
+    edits = _load_argument_edits_by_decision(recorded_decisions)
+    decision_rows = [
+        (row.created_at, row.pk, 1, _build_decision_item(row, edits.get(row.pk))) for row in recorded_decisions
+    ]
+    ended_calls, stored_times = _load_ended_calls_newest_first(
+        session_pk, None if before is None else before.call, size
+    )
+    call_rows = [(call.settled_at, call.pk, 2, _build_call_item(call)) for call in ended_calls if call.settled_at]
+    newest = list(islice(merge(event_rows, decision_rows, call_rows, key=lambda row: row[:3], reverse=True), size + 1))
     page_rows = newest[:size]
+    items = tuple(row[3] for row in page_rows)
     if len(newest) <= size:
-        return HistoryPage(tuple(row[3] for row in page_rows), None)
-    top = before or (2**62, 2**62)
-    last = [min((row[1] for row in page_rows if row[2] == source), default=top[source]) for source in (0, 1)]
-    return HistoryPage(tuple(row[3] for row in page_rows), (last[0], last[1]))
+        return HistoryPage(items, None)
+    top = before or HistoryCursor(_LARGEST_KEY, _LARGEST_KEY, None)
+    last_call_pk = next((row[1] for row in reversed(page_rows) if row[2] == 2), None)
+    following = HistoryCursor(
+        event=min((row[1] for row in page_rows if row[2] == 0), default=top.event),
+        decision=min((row[1] for row in page_rows if row[2] == 1), default=top.decision),
+        call=top.call if last_call_pk is None else Cursor(stored_times[last_call_pk], last_call_pk),
+    )
+    return HistoryPage(items, following)
 
 
 def find_unaltered_session_end_event(session_pk: int) -> HistoryItem | None:
@@ -180,6 +230,53 @@ def _get_key_of_equal_read_events(row: HistoryItem) -> tuple[Any, ...]:
     if not _is_session_read_event(row):
         return row.pk, row.call_pk
     return row.kind, row.actor, row.actor_kind, tuple(sorted(map(repr, row.details.items())))
+
+
+def _load_ended_calls_newest_first(
+    session_pk: int, before: Cursor | None, size: int
+) -> tuple[list[CallRecord], dict[int, str]]:
+    """Load the calls that ended last, one more than `size`, and when they ended as the database writes it, by key."""
+    calls = _select_ended_calls().filter(session=session_pk)
+    if before is not None:
+        calls = calls.filter(keyset_pagination.build_before_cursor_condition(before, "settled_at"))
+    stored_times: dict[int, str] = dict(
+        calls.order_by("-settled_at", "-pk").values_list("pk", keyset_pagination.cast_field_to_text("settled_at"))[
+            : size + 1
+        ]
+    )
+    records = {record.pk: record for record in call_records.load_calls_with_pks_without_results(list(stored_times))}
+    return [records[pk] for pk in stored_times if pk in records], stored_times
+
+
+def _select_ended_calls() -> QuerySet[ToolCall]:
+    """Select the calls with a side effect whose tool completed or failed; not those that a fork has copied."""
+    final_decisions = Decision.objects.filter(tool_call=OuterRef("pk"), final=True).order_by("-revision", "-pk")
+    calls = ToolCall.objects.filter(
+        MUTATING_CALLS, status__in=(CallStatus.COMPLETED, CallStatus.FAILED), settled_at__isnull=False
+    )
+    calls = calls.exclude(COPIED_CALLS).exclude(IS_QUESTION)
+    calls = calls.alias(last_final_kind=Subquery(final_decisions.values("kind")[:1]))
+    return calls.filter(Q(last_final_kind=None) | ~Q(last_final_kind__in=sorted(_OUTCOME_KINDS)))
+
+
+def _load_argument_edits_by_decision(decisions: Iterable[Decision]) -> dict[int, ArgumentEdit]:
+    """Load what the edits among these decisions changed, by the key of the decision. Raises `IntegrityError`.
+
+    An edit stores the arguments before it. Those after it are before the next edit of the same call, or now.
+    """
+    calls = {row.tool_call_id: row.tool_call for row in decisions if row.kind == DecisionKind.EDIT}
+    if not calls:
+        return {}
+    stored = list(Decision.objects.filter(tool_call__in=calls, kind=DecisionKind.EDIT).order_by(*Decision.IN_ORDER))
+    row_seals.verify_rows(stored)
+    after = {pk: call.args_json_in_caller_order for pk, call in calls.items()}
+    edits: dict[int, ArgumentEdit] = {}
+    for edit in reversed(stored):
+        before = get_args_json_before_edit(edit.evidence)
+        if before is not None:
+            edits[edit.pk] = ArgumentEdit(before, after[edit.tool_call_id])
+            after[edit.tool_call_id] = before
+    return edits
 
 
 def _load_interrupted_calls(session_pk: int, events: Iterable[AuditEvent]) -> dict[CallPlace, ToolCall]:
@@ -241,7 +338,27 @@ def _build_event_item(
     )
 
 
-def _build_decision_item(decision: Decision) -> HistoryItem:
+def _build_call_item(call: CallRecord) -> HistoryItem:
+    return HistoryItem(
+        pk=call.pk,
+        at=call.settled_at or call.issued_at,
+        label=get_call_status_shape_and_label(
+            CallStatus.FAILED if call.is_failed_command else call.status,
+            is_question=call.is_question,
+            final_kind=call.last_final_decision_kind,
+        )[1],
+        kind=CALL_ENDED,
+        actor=f"run {call.run_number}",
+        actor_kind=ActorKind.MACHINE,
+        details={},
+        call_pk=call.pk,
+        call_id=call.call_id,
+        tool=call.tool,
+        call=call,
+    )
+
+
+def _build_decision_item(decision: Decision, edit: ArgumentEdit | None) -> HistoryItem:
     call = decision.tool_call
     label = get_decision_shape_and_label(
         decision.kind, about_question=call.is_question, about_changed_value=call.has_changed_args
@@ -263,6 +380,7 @@ def _build_decision_item(decision: Decision) -> HistoryItem:
         is_question=call.is_question,
         final=decision.final,
         approvals=call.approvals,
+        edit=edit,
     )
 
 

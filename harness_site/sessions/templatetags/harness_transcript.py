@@ -50,7 +50,7 @@ from harness_site.sessions.selectors.conversation_window import (
     Handover,
     count_messages_opened_at_once,
 )
-from harness_site.sessions.selectors.events_and_decisions import HistoryItem
+from harness_site.sessions.selectors.events_and_decisions import CALL_ENDED, ArgumentEdit, HistoryItem
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead, SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
@@ -279,6 +279,12 @@ def list_argument_differences(card: CallCard) -> tuple[ValueDifference, ...]:
     if record is None:
         return ()
     return list_value_differences(card.call.args, formatting.parse_json_or_text(record.args_json_in_caller_order))
+
+
+@register.filter
+def list_edit_differences(edit: ArgumentEdit) -> tuple[ValueDifference, ...]:
+    """List what a person changed about the arguments of a call."""
+    return list_value_differences(formatting.parse_json_or_text(edit.before), formatting.parse_json_or_text(edit.after))
 
 
 @register.filter
@@ -511,6 +517,8 @@ def get_history_item_css_class(row: HistoryItem) -> str:
     if row.kind == AuditKind.SESSION_FINISHED:
         kinds = {str(SessionStatus.CANCELLED): "", str(SessionStatus.FAILED): "bad"}
         return kinds.get(str(row.details.get("status")), "ok")
+    if row.kind == CALL_ENDED and row.call is not None:
+        return session_formatting.get_call_record_shape_and_label(row.call)[0]
     return {
         AuditKind.RUN_LOST: "bad",
         AuditKind.TAKEOVER: "bad",

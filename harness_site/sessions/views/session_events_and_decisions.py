@@ -1,13 +1,15 @@
-"""Page of the history of a session: events and decisions."""
+"""Page of the history of a session: events, decisions and calls that ended."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from checkpoints.db.keyset_pagination import Cursor
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.audit import audit_trail_query
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.selectors import events_and_decisions
+from harness_site.sessions.selectors.events_and_decisions import HistoryCursor
 from harness_site.sessions.session_lookup import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -18,11 +20,7 @@ from harness_site.sessions.session_lookup import (
 @require_member_and_handle_page_not_found
 def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
-    events, decisions = (
-        parse_number_parameter_or_none(request, "event"),
-        parse_number_parameter_or_none(request, "decision"),
-    )
-    before = (events, decisions) if events is not None and decisions is not None else None
+    before = _parse_history_cursor_or_none(request)
     page = events_and_decisions.load_history_page(pk, before=before)
     integrity = audit_trail_query.load_chain_state_and_last_verdict(request.membership.workspace_id)
     unverified_entries = audit_trail_query.query_entries_since_verification_except_views(
@@ -40,3 +38,11 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "unverified": unverified_entries.filter(session=pk).count(),
     }
     return render(request, "sessions/history.html", context)
+
+
+def _parse_history_cursor_or_none(request: MemberRequest) -> HistoryCursor | None:
+    event = parse_number_parameter_or_none(request, "event")
+    decision = parse_number_parameter_or_none(request, "decision")
+    if event is None or decision is None:
+        return None
+    return HistoryCursor(event, decision, Cursor.parse(request.GET.get("call", "")))

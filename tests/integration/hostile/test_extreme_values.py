@@ -81,6 +81,7 @@ PARAMETERS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "/sessions/{session}/peers/?join=1": {"after": NUMBERS},
     "/sessions/{session}/history/": dict.fromkeys(("event", "decision"), NUMBERS),
     "/sessions/{session}/history/?event=1": {"decision": NUMBERS},
+    "/sessions/{session}/history/?event=1&decision=1": {"call": CURSORS},
     "/sessions/{session}/fork/": {"v": NUMBERS},
     "/calls/": {"first": DAYS, "last": DAYS, "after": CURSORS},
     "/calls/export/": {"first": DAYS, "last": DAYS},

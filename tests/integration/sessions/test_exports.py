@@ -367,7 +367,7 @@ def test_query_count_is_independent_of_the_messages(
     with django_assert_num_queries(23):
         body(reader.get(f"/sessions/{session.pk}/export/jsonl/"))
     for form in ("html", "print"):
-        with django_assert_num_queries(18):
+        with django_assert_num_queries(19):
             body(reader.get(f"/sessions/{session.pk}/export/{form}/"))
 
 

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any
+from html import unescape
+from typing import Any, cast
 
 import pytest
 from django.test import Client
@@ -477,6 +478,119 @@ def test_pages_of_history_are_consecutive(session: Session) -> None:
         if before is None:
             break
     assert tuple(seen) == whole.rows
+
+
+def _settled(session: Session, second: int, **fields: Any) -> ToolCall:
+    fields = {"status": CallStatus.COMPLETED, "call_id": f"call_{second}", **fields}
+    return make_call(session=session, settled_at=THEN + timedelta(seconds=second), **fields)
+
+
+def test_history_lists_the_calls_with_side_effects_that_ended(session: Session, reader: Client) -> None:
+    event(session, AuditKind.RUN_STARTED, created_at=THEN)
+    sent = _settled(session, 2, tool="send_mail", args={"to": "press@example.com", "password": "pw-8841"})
+    make_decision(call=sent, kind=DecisionKind.APPROVE, created_at=THEN + timedelta(seconds=1))
+    refused = {"status": CallStatus.FAILED, "error_type": "CardRefused", "error_message": "no funds"}
+    failed = _settled(session, 3, side_effects="audit,write", **refused)
+    event(session, AuditKind.SESSION_FINISHED, created_at=THEN + timedelta(seconds=4))
+    _settled(session, 5, side_effects="", tool="read_mail")
+    _settled(session, 6, side_effects="imported", tool="imported_mail")
+    _settled(session, 7, step=-3, tool="copied_mail")
+    make_decision(call=_settled(session, 8), created_at=THEN + timedelta(seconds=8))
+    _settled(session, 9, status=CallStatus.REJECTED)
+    _settled(session, 10, side_effects="write", status=CallStatus.ISSUED)
+    rows = events_and_decisions.load_history_page(session.pk).rows
+    response = reader.get(f"/sessions/{session.pk}/history/")
+    page, trace = visible_text(response), response.content.decode().partition('<ol class="trace">')[2]
+    assert [row.label for row in rows] == [
+        "It happened",
+        "Session finished",
+        "Failed",
+        "Completed",
+        "Approved",
+        "Run started",
+    ]
+    assert "Completed: Send mail: to press@example.com" in page
+    assert "send_mail · run 1" in page
+    assert "Failed: Refund card: amount 40.00, currency EUR, order 17 refund_card · run 1" in page
+    assert "— CardRefused: no funds" in page
+    for call in (sent, failed):
+        assert f'href="/sessions/{session.pk}/calls/{call.pk}/"' in trace
+    assert "pw-8841" not in response.content.decode()
+    for absent in ("read_mail", "imported_mail", "copied_mail"):
+        assert absent not in page
+
+
+def test_call_that_a_tool_completed_after_a_withdrawn_answer_is_in_the_history(session: Session) -> None:
+    call = _settled(session, 4, revision=9)
+    for revision, kind in enumerate((DecisionKind.RESPOND, DecisionKind.WITHDRAW, DecisionKind.APPROVE), start=1):
+        make_decision(call=call, kind=kind, revision=revision, created_at=THEN + timedelta(seconds=revision))
+    assert events_and_decisions.load_history_page(session.pk).rows[0].call_pk == call.pk
+    assert events_and_decisions.load_history_page(session.pk).rows[0].kind == events_and_decisions.CALL_ENDED
+
+
+def test_pages_of_history_with_calls_are_consecutive(session: Session, reader: Client) -> None:
+    for second in range(6):
+        event(session, AuditKind.RUN_STARTED, created_at=THEN + timedelta(seconds=2 * second))
+    # Calls end in another order than they began, and two at once.
+    for second in (5, 1, 9, 3, 3, 7):
+        call = _settled(session, second, idempotency_key="", status=CallStatus.FAILED, step=ToolCall.objects.count())
+    assert call.pk
+    whole = events_and_decisions.load_history_page(session.pk)
+    assert [row.at for row in whole.rows] == sorted((row.at for row in whole.rows), reverse=True)
+    assert len(whole.rows) == 12
+    for size in (1, 2, 5):
+        seen: list[events_and_decisions.HistoryItem] = []
+        before = None
+        while True:
+            page = events_and_decisions.load_history_page(session.pk, before=before, size=size)
+            seen += page.rows
+            before = page.before
+            if before is None:
+                break
+        assert tuple(seen) == whole.rows
+    for second in range(100, 140):
+        _settled(session, second)
+    first = reader.get(f"/sessions/{session.pk}/history/").content.decode()
+    address = re.search(r'rel="next" href="([^"]+)"', first)
+    assert address is not None
+    second_page = visible_text(reader.get(f"/sessions/{session.pk}/history/{unescape(address[1])}"))
+    assert second_page.count("Run started") == 6
+    assert second_page.count("Failed: Refund card") == 6
+    assert "Completed: Refund card" not in second_page
+
+
+def test_number_of_queries_of_the_history_does_not_grow_with_calls(
+    session: Session, reader: Client, django_assert_max_num_queries: Queries
+) -> None:
+    for second in range(30):
+        call = _settled(session, second)
+        make_decision(call=call, kind=DecisionKind.APPROVE, created_at=THEN)
+    reader.get(f"/sessions/{session.pk}/history/")
+    with django_assert_max_num_queries(24):
+        reader.get(f"/sessions/{session.pk}/history/")
+
+
+def test_history_shows_what_each_edit_changed(session: Session, reader: Client) -> None:
+    call = _settled(session, 4, args={"to": "press@example.com", "amount": 30}, revision=9)
+    for revision, amount in enumerate((10, 20), start=1):
+        before = to_canonical_json({"to": "press@example.com", "amount": amount})
+        evidence = to_canonical_json({"args_before": before})
+        when = THEN + timedelta(seconds=revision)
+        make_decision(call=call, kind=DecisionKind.EDIT, revision=revision, evidence=evidence, created_at=when)
+    page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
+    newer, older = page.split("refund_card by alice")[1:]
+    assert "amount before 20 → now 30" in newer
+    assert "amount before 10 → now 20" in older
+    assert "The model asked for" not in page
+
+
+def test_exported_history_has_the_calls_that_ended(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    _settled(session, 2, tool="send_mail", args={"to": "press@example.com"})
+    for form in ("html", "print"):
+        response = reader.get(f"/sessions/{session.pk}/export/{form}/")
+        text = re.sub(r"<[^>]+>", "", b"".join(cast("Any", response).streaming_content).decode())
+        assert "Completed: Send mail: to press@example.com send_mail · run 1" in text, form
 
 
 def test_unknown_event_is_shown_as_stored(session: Session, reader: Client) -> None:
