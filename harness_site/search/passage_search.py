@@ -9,7 +9,7 @@ ones by the index alone. Each method has little to read in just the case it is u
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -26,8 +26,10 @@ from harness_site.core.masking.masker import mask_text, use_masking_rules_with_e
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_texts_from_verified_sources
 from harness_site.search.models import Kind, Passage
-from harness_site.search.query_terms import SearchQuery
+from harness_site.search.query_terms import MisspeltWord, SearchQuery
 from harness_site.search.trigram_search_conditions import (
+    filter_passages_by_misspelt_word_with_index,
+    filter_passages_by_misspelt_word_without_index,
     filter_passages_by_query_with_index,
     filter_passages_by_query_without_index,
 )
@@ -38,6 +40,8 @@ PAGE: Final = 20
 PER_SESSION: Final = 4
 #: Newest matching calls that a search of the calls finds.
 MOST_CALLS: Final = 300
+#: Newest passages with a word that is nearly the typed one that are compared with it.
+MOST_WITH_MISSPELT_WORD: Final = 100
 #: Numbers of the newest matches that are read at once to find their sessions, until these fill a page: at most, and
 #: those that are enough.
 _MATCHES: Final = ((200, 25), (500, 100), (500, 100), (1600, 1600))
@@ -183,6 +187,33 @@ def search_sessions(
     except OperationalError:
         return SearchPage((), slow=True)
     return _keep_verified_sources_of_page(page, query)
+
+
+def load_newest_passages_with_misspelt_word(
+    workspace: int, word: MisspeltWord, *, limits: ReadLimits
+) -> tuple[Passage, ...]:
+    """Load the newest `MOST_WITH_MISSPELT_WORD` passages with a word of one edit, none if it takes too long.
+
+    Reads older ranges of the index until one has such a word.
+    """
+    found: list[Passage] = []
+    passages = Passage.objects.filter(workspace=workspace).defer("folded", "dense")
+    try:
+        with limit_search_time_and_force_custom_plan():
+            for matches in _iterate_matches_by_range(
+                passages,
+                lambda texts: filter_passages_by_misspelt_word_with_index(texts, word),
+                lambda texts: filter_passages_by_misspelt_word_without_index(texts, word),
+                limits,
+                None,
+                has_older=True,
+            ):
+                if found := list(matches[:MOST_WITH_MISSPELT_WORD]):
+                    break
+            page = _build_masked_search_page(found, SearchQuery(()))
+    except OperationalError:
+        return ()
+    return _keep_verified_sources_of_page(page, SearchQuery(())).passages
 
 
 def search_calls(workspace: int, query: SearchQuery, *, times: TimeRange | None = None) -> FoundCalls:
@@ -419,7 +450,16 @@ def _load_newest_matches(
     faster one by one than by the index.
     """
     found: list[tuple[int, int]] = []
-    ranges = list(_iterate_matches_by_range(passages, query, limits, before))
+    ranges = list(
+        _iterate_matches_by_range(
+            passages,
+            lambda texts: filter_passages_by_query_with_index(texts, query),
+            lambda texts: filter_passages_by_query_without_index(texts, query),
+            limits,
+            before,
+            has_older=query.has_term_findable_by_index,
+        )
+    )
     for ranges_left, matches in zip(reversed(range(len(ranges))), ranges, strict=True):
         found += matches.values_list("pk", "session_id")[: number + 1 - len(found)]
         if len(found) > number or (ranges_left and len(found) >= enough):
@@ -439,20 +479,27 @@ def load_sequential_read_limits(before: int | None = None, *, number: int | None
 
 
 def _iterate_matches_by_range(
-    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, before: int | None
+    passages: QuerySet[Passage],
+    filter_with_index: Callable[[QuerySet[Passage]], QuerySet[Passage]],
+    filter_without_index: Callable[[QuerySet[Passage]], QuerySet[Passage]],
+    limits: ReadLimits,
+    before: int | None,
+    *,
+    has_older: bool,
 ) -> Iterator[QuerySet[Passage]]:
-    """Yield the matches in successive ranges, newest first; frequent words are found in the first range."""
+    """Yield the matches in successive ranges, newest first; frequent words are found in the first range.
+
+    If not `has_older`, only the texts that are read one by one are searched.
+    """
     if limits.key is None:
-        yield filter_passages_by_query_with_index(passages, query).order_by("-pk")
+        yield filter_with_index(passages).order_by("-pk")
         return
     if before is None or before > limits.key:
-        yield filter_passages_by_query_without_index(passages.filter(pk__gt=limits.key), query).order_by("-pk")
-    if not query.has_term_findable_by_index:
+        yield filter_without_index(passages.filter(pk__gt=limits.key)).order_by("-pk")
+    if not has_older:
         return
     # Sort by an expression: with the bare key, the planner may walk through all texts until it has enough matches.
-    older = filter_passages_by_query_with_index(passages.filter(pk__lte=limits.key), query).order_by(
-        (F("pk") + 0).desc()
-    )
+    older = filter_with_index(passages.filter(pk__lte=limits.key)).order_by((F("pk") + 0).desc())
     for first, upto in _ERAS:
         # A rare term costs as much in every range, so the last one includes everything older.
         if limits.newest - upto < limits.oldest:

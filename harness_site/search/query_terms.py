@@ -28,6 +28,8 @@ _MACHINE_ID: Final = re.compile(
     r"|(?:msg|message|call|fc|toolu|tooluse|run|resp|rs|req|chatcmpl)[_-][0-9a-z]{4,})(?![^\W_])",
     re.IGNORECASE,
 )
+#: Shortest part of a word that the index finds.
+_MIN_PART: Final = 3
 #: Separator before each pair: makes even a single letter long enough for a trigram index.
 GAP: Final = "  "
 
@@ -121,6 +123,55 @@ class SearchQuery:
     def matches_text(self, text: str) -> bool:
         """Return whether every term occurs in `text`."""
         return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class MisspeltWord:
+    """A typed word, in folded case, of at least four letters, of which one edit makes the words that may be meant.
+
+    An edit adds, removes or replaces a letter, or swaps two neighbouring ones.
+    """
+
+    typed: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return parts of which each word with one edit contains one.
+
+        An edit leaves one of the halves as it is, unless it swaps the letters between them. The index finds no part of
+        fewer than three letters, so that in words of four or five letters a wrong one in the middle is not found.
+        """
+        typed, middle = self.typed, len(self.typed) // 2
+        if middle >= _MIN_PART:
+            return typed[:middle], typed[middle:], _swap_letter_with_next(typed, middle - 1)
+        swapped = (_swap_letter_with_next(typed, index) for index in range(len(typed) - 1))
+        return tuple(dict.fromkeys((typed[:_MIN_PART], typed[-_MIN_PART:], *swapped)))
+
+    @property
+    def regex(self) -> str:
+        """Return a regular expression, for databases and for Python, of the words with one edit.
+
+        Its length grows with the square of that of the word.
+        """
+        typed = self.typed
+        pattern = _escape_for_any_regex_dialect(typed[-1]) + "."
+        for index in reversed(range(len(typed))):
+            letter, rest = (_escape_for_any_regex_dialect(text) for text in (typed[index], typed[index + 1 :]))
+            edited = [f".{rest}", f".{letter}{rest}", rest]
+            if index + 1 < len(typed):
+                edited.append(_escape_for_any_regex_dialect(_swap_letter_with_next(typed[index:], 0)))
+            following = f"{letter}(?:{pattern})" if index + 1 < len(typed) else pattern
+            pattern = "|".join([following, *edited])
+        return rf"(?:^|\W)(?:{pattern})(?:\W|$)"
+
+
+def _swap_letter_with_next(text: str, index: int) -> str:
+    return text[:index] + text[index + 1] + text[index] + text[index + 2 :]
+
+
+def _escape_for_any_regex_dialect(text: str) -> str:
+    """Escape a text for a regular expression; only the letters and digits have the same meaning in each dialect."""
+    return "".join(character if character.isalnum() or character == "_" else "." for character in text)
 
 
 def do_terms_occur_outside_of_ids(query: SearchQuery, text: str) -> bool:

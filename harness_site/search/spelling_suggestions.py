@@ -1,24 +1,31 @@
 """Words of the workspace that are nearly those of a query, for queries that find nothing.
 
-A word with one wrong, missing or additional letter still contains one half of the right word, or its beginning and its
-end. The passages with those parts are found like those of any query, and their words are compared with the typed one.
+The passages with words that one edit makes of the typed one are found by a regular expression. A word with more edits
+still contains one half of the right word, or its beginning and its end: the passages with those parts are found like
+those of any query, and their words are compared with the typed one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from harness_site.core.similar_words import find_most_similar_word_or_empty
+from harness_site.core.similar_words import get_max_edits, list_nearest_words
 from harness_site.search import passage_search
-from harness_site.search.query_terms import SearchQuery, SearchTerm, fold_case
+from harness_site.search.models import Passage
+from harness_site.search.query_terms import MisspeltWord, SearchQuery, SearchTerm, fold_case
 
+#: Most queries that are suggested, if their words are equally near.
+MAX_SUGGESTIONS: Final = 3
 #: Shortest and longest typed word that is corrected, and the shortest part of it that is searched.
 _MIN_TERM_LENGTH: Final = 4
 _MAX_TERM_LENGTH: Final = 80
 _PART: Final = 3
+#: Longest word for which a regular expression is searched; parts of longer ones are rare enough.
+_MAX_REGEX_LENGTH: Final = 30
 #: Typed words that are tried.
 _MAX_TERMS: Final = 3
 #: Words of the passages that are compared with one typed word.
@@ -27,44 +34,73 @@ _WORD: Final = re.compile(r"\.?\w(?:[\w./\\@:+-]*\w)?")
 _SEPARATOR: Final = re.compile(r"[./\\@:+-]+")
 
 
-def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery | None:
-    """Find the query with the nearest known words instead of those that occur nowhere; None if there are none.
+def suggest_corrected_queries(workspace: int, query: SearchQuery) -> tuple[SearchQuery, ...]:
+    """Find the queries with the nearest known words instead of those that occur nowhere, the most likely one first.
 
-    `query` finds nothing as a whole.
+    There are several if words are equally near, and none if there is no near word. `query` finds nothing as a whole.
 
     Quoted phrases are searched as they are, and so are words with digits, as an invoice with nearly the same number is
     another invoice, and words after a minus, which a reader may want to leave out. Reads at most a few pages of
     passages for each word.
     """
     limits = passage_search.load_sequential_read_limits(number=passage_search.READ_FOR_PARTS)
-    terms = [
-        term
+    choices = [
+        (term,)
         if " " in term.text
         or index >= _MAX_TERMS
         or (
             len(query.terms) > 1
             and passage_search.search_sessions(workspace, SearchQuery((term,)), limits=limits).passages
         )
-        else _find_similar_indexed_term(workspace, term, limits)
+        else _find_nearest_indexed_terms(workspace, term, limits)
         for index, term in enumerate(query.terms)
     ]
-    known = tuple(term for term in terms if term is not None)
-    return SearchQuery(known) if len(known) == len(terms) and known != query.terms else None
+    if not all(choices):
+        return ()
+    best = tuple(terms[0] for terms in choices)
+    # One word is exchanged at a time.
+    others = ((*best[:index], term, *best[index + 1 :]) for index, terms in enumerate(choices) for term in terms[1:])
+    suggested = (SearchQuery(terms) for terms in (best, *others) if terms != query.terms)
+    return tuple(islice(suggested, MAX_SUGGESTIONS))
 
 
-def _find_similar_indexed_term(
+def _find_nearest_indexed_terms(
     workspace: int, term: SearchTerm, limits: passage_search.ReadLimits
-) -> SearchTerm | None:
+) -> tuple[SearchTerm, ...]:
+    """Find the known words with the fewest edits, the word that most sessions have first."""
     typed = fold_case(term.text)
     if not _MIN_TERM_LENGTH <= len(typed) <= _MAX_TERM_LENGTH or any(map(str.isdigit, typed)) or typed[0] == "-":
-        return None
-    words: list[str] = []
+        return ()
+    sessions_by_word: Counter[str] = Counter()
+    for passages in _iterate_passages_with_similar_words(workspace, typed, limits):
+        sessions_by_word += _count_sessions_by_word(passages, typed)
+        near = list_nearest_words(typed, sessions_by_word, limit=MAX_SUGGESTIONS, frequencies=sessions_by_word)
+        if near:
+            return tuple(map(SearchTerm, near))
+    return ()
+
+
+def _iterate_passages_with_similar_words(
+    workspace: int, typed: str, limits: passage_search.ReadLimits
+) -> Iterator[tuple[Passage, ...]]:
+    if len(typed) <= _MAX_REGEX_LENGTH:
+        yield passage_search.load_newest_passages_with_misspelt_word(workspace, MisspeltWord(typed), limits=limits)
     for parts in _list_search_parts_of_word(typed):
-        found = passage_search.search_sessions(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
-        words += islice(_iterate_words_and_path_parts(passage.text for passage in found.passages), _MAX_WORDS)
-        if near := find_most_similar_word_or_empty(typed, sorted(set(words))):
-            return SearchTerm(near)
-    return None
+        yield passage_search.search_sessions(
+            workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits
+        ).passages
+
+
+def _count_sessions_by_word(passages: Iterable[Passage], typed: str) -> Counter[str]:
+    """Count the sessions of the words that are about as long as the typed one."""
+    lengths = range(len(typed) - get_max_edits(typed), len(typed) + get_max_edits(typed) + 1)
+    words = (
+        (word, passage.session_id)
+        for passage in passages
+        for word in _iterate_words_and_path_parts(passage.text)
+        if len(word) in lengths and word != typed
+    )
+    return Counter(word for word, _session in set(islice(words, _MAX_WORDS)))
 
 
 def _list_search_parts_of_word(typed: str) -> list[tuple[str, ...]]:
@@ -74,11 +110,10 @@ def _list_search_parts_of_word(typed: str) -> list[tuple[str, ...]]:
     return [*combined, (typed[:half],), (typed[-half:],)]
 
 
-def _iterate_words_and_path_parts(texts: Iterator[str]) -> Iterator[str]:
-    """Yield the words of texts, paths as a whole and by their parts."""
-    for text in texts:
-        for match in _WORD.finditer(fold_case(text)):
-            yield match[0]
-            if _SEPARATOR.search(match[0]):
-                yield from _SEPARATOR.split(match[0])
-                yield match[0].rpartition("/")[2]
+def _iterate_words_and_path_parts(text: str) -> Iterator[str]:
+    """Yield the words of a text, paths as a whole and by their parts."""
+    for match in _WORD.finditer(fold_case(text)):
+        yield match[0]
+        if _SEPARATOR.search(match[0]):
+            yield from _SEPARATOR.split(match[0])
+            yield match[0].rpartition("/")[2]

@@ -1,16 +1,18 @@
 """Term conditions: a trigram index on PostgreSQL, a full-text table of trigrams on SQLite."""
 
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, F, Func, QuerySet, Value
+from django.db.models import BooleanField, F, Func, Q, QuerySet, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from harness_site.search.models import Passage
-from harness_site.search.query_terms import GAP, SearchQuery, SearchTerm, fold_case
+from harness_site.search.query_terms import GAP, MisspeltWord, SearchQuery, SearchTerm, fold_case
 
 #: SQLite's full-text table, created by a migration.
 _WORDS: Final = "harness_search_words"
@@ -49,6 +51,24 @@ def filter_passages_by_query_with_index(passages: QuerySet[Passage], query: Sear
         for letters in term.dense_script_pairs:
             passages = passages.filter(_Like(F("dense"), Value(f"%{GAP}{letters}%")))
     return passages
+
+
+def filter_passages_by_misspelt_word_without_index(
+    passages: QuerySet[Passage], word: MisspeltWord
+) -> QuerySet[Passage]:
+    """Filter passages with a word that has one edit by reading all of them."""
+    has_part = (Q(GreaterThan(StrIndex("folded", Value(part)), 0)) for part in word.parts)
+    return passages.filter(reduce(or_, has_part)).filter(folded__regex=word.regex)
+
+
+def filter_passages_by_misspelt_word_with_index(passages: QuerySet[Passage], word: MisspeltWord) -> QuerySet[Passage]:
+    """Filter passages with a word that has one edit, by the index."""
+    if _get_connection_of_query(passages).vendor == "sqlite":
+        match_expression = " OR ".join(f"folded : {_quote_fts_phrase(part)}" for part in word.parts)
+        rowids = RawSQL(f"SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH %s", [match_expression])
+        return passages.filter(pk__in=rowids, folded__regex=word.regex)
+    has_part = (Q(_Like(F("folded"), Value(f"%{_escape_like_pattern(part)}%"))) for part in word.parts)
+    return passages.filter(reduce(or_, has_part)).filter(folded__regex=word.regex)
 
 
 def _list_most_selective_parts_first(query: SearchQuery) -> list[str]:

@@ -126,9 +126,12 @@ def show_hits_or_redirect_to_correction(
         "index_status": load_index_status(),
         "problems": list_unreadable_or_cut_texts(workspace),
         "within": within,
-        "meant": ""
+        "meant": ()
         if within is not None or cursor or instead or telling or exact_match is not None
-        else _find_correction_of_part_of_words(request, query, wanted, found),
+        else _find_corrections_of_part_of_words(request, query, wanted, found),
+        "also_near": ()
+        if within is not None or cursor or not instead or not groups
+        else _find_equally_near_queries(request, SearchQuery.parse(instead), query, wanted),
         "near_names": [] if groups or found.next or cursor or found.slow else load_near_names(),
         "order": order,
         "order_label": dict(list_search_order_choices())[order],
@@ -235,8 +238,7 @@ def _find_correction_or_words_in_different_texts(
         the one without the words after a minus. Otherwise the result of `_search_words_in_different_texts`.
     """
     is_typed = not request.GET.get("instead")
-    near = _suggest_query_if_nothing_matches(request.membership.workspace_id, query, wanted) if is_typed else None
-    if near is not None and _finds_sessions(request, near, wanted):
+    if is_typed and (near := _suggest_query_if_nothing_matches(request, query, wanted)) is not None:
         return near
     apart = _search_words_in_different_texts(request, query, wanted)
     if (apart and apart.sessions) or not is_typed or not query.has_words_after_minus:
@@ -245,23 +247,46 @@ def _find_correction_or_words_in_different_texts(
     return others if others and _finds_sessions(request, others, wanted) else apart
 
 
-def _find_correction_of_part_of_words(
+def _find_corrections_of_part_of_words(
     request: MemberRequest, query: SearchQuery, wanted: SessionFilter, found: SearchPage
-) -> str:
-    """Find a query of known words for one that was found only inside of longer words, as “oder” in “modern”."""
+) -> tuple[str, ...]:
+    """Find queries of known words for one that was found only inside of longer words, as “oder” in “modern”."""
     if not found.passages or found.slow:
-        return ""
-    near = spelling_suggestions.suggest_corrected_query(request.membership.workspace_id, query)
-    if near is None or masker.mask_text(str(near)) != str(near) or not _finds_sessions(request, near, wanted):
-        return ""
-    return str(near)
+        return ()
+    near = spelling_suggestions.suggest_corrected_queries(request.membership.workspace_id, query)
+    return _list_queries_that_find_sessions(request, near, wanted)
 
 
-def _suggest_query_if_nothing_matches(workspace: int, query: SearchQuery, wanted: SessionFilter) -> SearchQuery | None:
-    """Suggest a query of known words if not the filters, but the words are the reason that nothing was found."""
+def _find_equally_near_queries(
+    request: MemberRequest, typed: SearchQuery, shown: SearchQuery, wanted: SessionFilter
+) -> tuple[str, ...]:
+    """Find the queries of known words that are as near to the typed one as that whose results are shown."""
+    near = spelling_suggestions.suggest_corrected_queries(request.membership.workspace_id, typed)
+    if shown not in near:
+        return ()
+    return _list_queries_that_find_sessions(request, (other for other in near if other != shown), wanted)
+
+
+def _list_queries_that_find_sessions(
+    request: MemberRequest, queries: Iterable[SearchQuery], wanted: SessionFilter
+) -> tuple[str, ...]:
+    return tuple(
+        str(near)
+        for near in queries
+        if masker.mask_text(str(near)) == str(near) and _finds_sessions(request, near, wanted)
+    )
+
+
+def _suggest_query_if_nothing_matches(
+    request: MemberRequest, query: SearchQuery, wanted: SessionFilter
+) -> SearchQuery | None:
+    """Suggest a query of known words that finds sessions, if not the filters, but the words are the reason that nothing
+    was found."""
+    workspace = request.membership.workspace_id
     if wanted and passage_search.search_sessions(workspace, query).passages:
         return None
-    return spelling_suggestions.suggest_corrected_query(workspace, query)
+    suggested = spelling_suggestions.suggest_corrected_queries(workspace, query)
+    return next((near for near in suggested if _finds_sessions(request, near, wanted)), None)
 
 
 def _finds_sessions(request: MemberRequest, query: SearchQuery, wanted: SessionFilter) -> bool:

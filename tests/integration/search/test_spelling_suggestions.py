@@ -40,16 +40,65 @@ def test_typo_is_corrected_to_the_nearest_word_with_a_note(reader: Client, typed
     assert f'id="q" name="q" data-key="/" value="{typed}"' in response.content.decode()
 
 
+@pytest.mark.parametrize("typed", ["refnud", "reufnd", "erfund", "refudn", "refuund"])
+def test_word_is_corrected_although_many_newer_texts_have_other_words_with_its_parts(
+    reader: Client, typed: str
+) -> None:
+    make_message(session=make_session(), text="Please refund order 17.")
+    for number in range(passage_search.PAGE + 5):
+        make_message(session=make_session(), text=f"Refer to {number}: reuse prefixes, nudge")
+    complete()
+    response = reader.get("/sessions/", {"q": typed}, follow=True)
+    assert str(response.context["query"]) == "refund"
+
+
+def test_equally_near_words_are_offered_the_most_frequent_one_first(reader: Client) -> None:
+    for text in ("invoice", "invoke", "invoice 2", "invoke it, invoke it", "invoice 3", "voice", "invoked"):
+        make_message(session=make_session(), text=text)
+    complete()
+    response = reader.get("/sessions/", {"q": "invoce", "status": ""}, follow=True)
+    text = visible_text(response)
+    assert "Nothing contains “invoce”. These are the results for “invoice”. Just as near: invoke" in text
+    assert '<a href="?q=invoke">invoke</a>' in response.content.decode()
+    assert "Just as near" not in visible_text(reader.get("/sessions/", {"q": "invoke", "instead": "gone"}))
+
+
+def test_word_with_one_edit_is_taken_before_a_word_with_more_common_letters_elsewhere(reader: Client) -> None:
+    make_message(session=make_session(), text="The chandelier is broken.")
+    for _ in range(passage_search.PAGE + 5):
+        make_message(session=make_session(), text="The handler got a chance in his career.")
+    complete()
+    response = reader.get("/sessions/", {"q": "chandeleer"}, follow=True)
+    assert str(response.context["query"]) == "chandelier"
+
+
+def test_word_with_several_edits_is_found_by_its_parts(reader: Client) -> None:
+    make_message(session=make_session(), text="The authentication failed.")
+    complete()
+    response = reader.get("/sessions/", {"q": "authentificatoin"}, follow=True)
+    assert str(response.context["query"]) == "authentication"
+
+
+def test_older_word_is_found_by_the_index(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_message(session=make_session(), text="Please refund order 17.")
+    for _ in range(5):
+        make_message(session=make_session(), text="The lamp is broken.")
+    complete()
+    monkeypatch.setattr(passage_search, "READ_FOR_PARTS", 2)
+    response = reader.get("/sessions/", {"q": "reufnd"}, follow=True)
+    assert str(response.context["query"]) == "refund"
+
+
 def test_word_that_is_only_a_part_of_longer_ones_has_the_nearest_word_beside_its_results(reader: Client) -> None:
     make_message(session=make_session(), text="A modernist building, moderately high.")
     make_message(session=make_session(), text="Please refund order 17.")
     complete()
     response = reader.get("/sessions/", {"q": "oder", "status": ""})
-    assert "“oder” is only a part of longer words or of ids here. Did you mean order?" in visible_text(response)
+    assert "“oder” is only a part of longer words or of ids here. Did you mean: order" in visible_text(response)
     assert '<a href="?q=order">order</a>' in response.content.decode()
     assert len(response.context["groups"]) == 1
     rows = response.context["rows"]
-    assert "Did you mean order?" in visible_text(reader.get("/sessions/", {"q": "oder", "rows": rows}))
+    assert "Did you mean: order" in visible_text(reader.get("/sessions/", {"q": "oder", "rows": rows}))
     assert "Did you mean" not in visible_text(reader.get("/sessions/", {"q": "refu"}))
     make_message(session=make_session(), text="Heute oder morgen")
     complete()
