@@ -18,6 +18,8 @@ class ToolPatternsField(forms.CharField):
         super().__init__(required=False, **kwargs)
         self.validators.append(MaxLengthValidator(CallFilter._meta.get_field("tool_patterns").max_length))
         self.widget.attrs |= {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "none"}
+        # A script offers the names of the list after each comma.
+        self.widget.attrs |= {"list": "known-tools", "data-several-names": True}
 
     def to_python(self, value: Any) -> str:
         return normalize_tool_patterns(super().to_python(value) or "")

@@ -24,6 +24,7 @@ import "./sticky_column.js";
 import "./deadlines.js";
 import "./chart_tips.js";
 import "./filters.js";
+import "./several_names.js";
 import "./breadcrumb_filters.js";
 import "./next_page_fragment.js";
 

@@ -68,6 +68,23 @@ def test_api_token_is_shown_once(open_page: OpenPage) -> None:
     expect(page.get_by_text("Revoked", exact=True)).to_be_visible()
 
 
+def test_tools_are_offered_after_each_comma_of_a_filter(open_page: OpenPage) -> None:
+    page = open_page("alice")
+    page.goto("/accounts/notifications/")
+    field, options = page.get_by_label("Tools"), page.locator("#known-tools option")
+    # Other tests call tools on the same site.
+    page.evaluate("""document.getElementById("known-tools").replaceChildren(
+        new Option("refund_card", "refund_card"), new Option("send_mail", "send_mail"))""")
+    field.focus()
+    expect(options.nth(0)).to_have_attribute("value", "refund_card")
+    field.fill("refund_card,s")
+    expect(options.nth(0)).to_be_disabled()
+    expect(options.nth(1)).to_have_attribute("value", "refund_card, send_mail")
+    field.fill("s")
+    expect(options.nth(0)).to_be_enabled()
+    expect(options.nth(1)).to_have_attribute("value", "send_mail")
+
+
 def test_audit_trail_is_verified_and_exported(open_page: OpenPage) -> None:
     page = open_page("carol")
     page.goto("/audit/")

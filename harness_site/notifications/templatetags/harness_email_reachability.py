@@ -41,6 +41,13 @@ def get_unconfirmed_address_of_user(user: User) -> str:
     return get_preferences_or_unsaved_defaults(user).asked_address
 
 
+@register.filter("call_filter_sentence")
+def describe_call_filter_of_user(user: User) -> str:
+    """Return the sentence that says of which calls a user is told; empty if it is all of them."""
+    preferences = get_preferences_or_unsaved_defaults(user)
+    return preferences.describe_call_filter() if preferences.has_call_filter else ""
+
+
 @register.simple_tag(name="notification_gap")
 def find_notification_gap_of_member(member: Membership | None) -> NotificationGap | None:
     """Return why a member is not notified of calls that they could decide, or None."""

@@ -14,11 +14,20 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
+from checkpoints.enums import Role
+from harness_site.accounts import unmasking
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
+from harness_site.core.masking import masker
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_confirmation
 from harness_site.notifications.call_filter_form_fields import OnlyHighRiskField, ToolPatternsField
+from harness_site.notifications.known_tools import (
+    NO_TOOLS,
+    build_sentences_about_patterns,
+    list_patterns_without_tool,
+    load_known_tools,
+)
 from harness_site.notifications.models import CALL_EVENTS, FILTERED_EVENTS, Event
 from harness_site.notifications.preference_changes import update_notification_preferences
 from harness_site.notifications.recipients import (
@@ -91,10 +100,17 @@ def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
         new_preferences = update_notification_preferences(user, form.cleaned_data, request=request)
         if not new_preferences.asked_address:
             messages.success(request, gettext("Your notification settings were saved."))
+        _known, warnings = _load_known_tools_and_warnings(request, user, new_preferences.tool_patterns)
+        if warnings:
+            messages.warning(request, " ".join(warnings))
+        if not new_preferences.asked_address:
             return redirect("harness_accounts:account")
         return _send_confirmation_link_and_redirect(request, user, new_preferences.asked_address)
+    known_tools, pattern_warnings = _load_known_tools_and_warnings(request, user, preferences.tool_patterns)
     context = {
         "form": form,
+        "known_tools": known_tools,
+        "pattern_warnings": pattern_warnings,
         "events": events,
         "possible": is_mail_configured(),
         "goes_to": get_notification_address(user),
@@ -128,6 +144,21 @@ def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpRespo
     except email_confirmation.LinkRefused:
         return render(request, "notifications/confirm.html", {"days": email_confirmation.LASTS.days}, status=404)
     return render(request, "notifications/confirm.html", context)
+
+
+def _load_known_tools_and_warnings(
+    request: HttpRequest, user: User, tool_patterns: str
+) -> tuple[tuple[str, ...], list[str]]:
+    """Load the tools of the workspaces in which the user decides, and what to say about patterns without a tool."""
+    known, unmatched = NO_TOOLS, tool_patterns
+    for member in list_memberships_cached_on_user(user):
+        if member.has_role(Role.APPROVER):
+            with masker.use_masking_rules(unmasking.get_masking_rules_unless_unmasked(request, member)):
+                known_here = load_known_tools(member.workspace_id)
+                unmatched = ", ".join(list_patterns_without_tool(unmatched, known_here, [member.workspace_id]))
+            known |= known_here
+    patterns = unmatched.split(", ") if unmatched else []
+    return known.suggestions, build_sentences_about_patterns(patterns, known)
 
 
 def _list_events_of_user(user: User) -> list[Event]:

@@ -24,6 +24,12 @@ from harness_site.core.translatable_stored_sentence import StoredSentence
 from harness_site.notifications import safe_http, webhook_changes
 from harness_site.notifications.call_filter_form_fields import OnlyHighRiskField, ToolPatternsField
 from harness_site.notifications.delivery_log import load_first_delivery_log_page, query_webhooks_with_last_attempt
+from harness_site.notifications.known_tools import (
+    KnownTools,
+    build_sentences_about_patterns,
+    list_patterns_without_tool,
+    load_known_tools,
+)
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Event, Webhook, WebhookFormat
 from harness_site.notifications.send_due_deliveries import send_webhook_test_message
 from harness_site.notifications.tools_of_which_nobody_is_told import find_filter_gap
@@ -106,6 +112,7 @@ def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> Http
         only_high_risk=data["only_high_risk"],
         request=request,
     )
+    _warn_about_patterns_without_tool(request, data["tool_patterns"])
     store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": data["name"], "secret": secret})
     return redirect("harness_notifications:webhooks")
 
@@ -119,7 +126,14 @@ def edit_webhook(request: MemberRequest, pk: int) -> HttpResponseBase:
     form = WebhookForm(request.POST, webhook=webhook) if is_post else WebhookForm.build_for_webhook(webhook)
     if is_post and form.is_valid():
         return _update_webhook_from_form(request, webhook, form)
-    context = {"webhook": webhook, "form": form, "tab": "webhooks"}
+    known_tools = load_known_tools(webhook.workspace_id)
+    context = {
+        "webhook": webhook,
+        "form": form,
+        "known_tools": known_tools.suggestions,
+        "pattern_warnings": _build_pattern_warnings(webhook.tool_patterns, known_tools, webhook.workspace_id),
+        "tab": "webhooks",
+    }
     return render(request, "notifications/edit_webhook.html", context, status=422 if is_post else 200)
 
 
@@ -138,7 +152,18 @@ def _update_webhook_from_form(request: MemberRequest, webhook: Webhook, form: We
         request=request,
     )
     messages.success(request, _describe_webhook_changes(changed_fields, is_paused=webhook.paused_at is not None))
+    _warn_about_patterns_without_tool(request, data["tool_patterns"])
     return redirect("harness_notifications:webhooks")
+
+
+def _warn_about_patterns_without_tool(request: MemberRequest, tool_patterns: str) -> None:
+    workspace = request.membership.workspace_id
+    if tool_patterns and (warnings := _build_pattern_warnings(tool_patterns, load_known_tools(workspace), workspace)):
+        messages.warning(request, " ".join(warnings))
+
+
+def _build_pattern_warnings(tool_patterns: str, known: KnownTools, workspace: int) -> list[str]:
+    return build_sentences_about_patterns(list_patterns_without_tool(tool_patterns, known, [workspace]), known)
 
 
 def _describe_webhook_changes(changed_fields: Collection[str], *, is_paused: bool) -> str:
@@ -203,6 +228,7 @@ def _render_webhooks_page(
         "webhooks": query_webhooks_with_last_attempt(workspace.pk),
         "log": load_first_delivery_log_page(workspace.pk),
         "form": form or WebhookForm(),
+        "known_tools": load_known_tools(workspace.pk).suggestions,
         "filter_gap": find_filter_gap(workspace.pk),
         "tab": "webhooks",
         **extra_context,

@@ -1,7 +1,7 @@
 """Filters by tool and risk: of which calls a person or a webhook is told."""
 
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
 
 import pytest
 from django.contrib.auth.models import User
@@ -9,15 +9,19 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.db import clock
-from checkpoints.enums import CallStatus, Risk
+from checkpoints.enums import CallStatus, Risk, Role
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from harness_site.accounts.models import Membership
 from harness_site.core import formatting
+from harness_site.notifications import known_tools
 from harness_site.notifications.compose_and_send_email import compose_notification_email
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Event, Notice, Preferences, Webhook
 from harness_site.notifications.notice_text import load_and_build_notice_message
+from harness_site.search.models import ToolSums
 from tests.integration.notifications.conftest import interrupted, make_webhook
 from tests.support.client_login import sign_in
+from tests.support.factories import make_workspace
 from tests.support.page_text import visible_text
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
@@ -197,3 +201,69 @@ class TestPages:
         interrupted("refund_card", interrupted_at=clock.now())
         news = sign_in(Client(), alice).get("/review/news/", {"since": since}).json()["news"]
         assert [each["tag"] for each in news] == [f"call {mail.pk}"]
+
+
+class TestPatternsWithoutTool:
+    FORM: ClassVar = {"name": "pager", "address": "https://hooks.example/", "format": "json", "events": ["interrupted"]}
+
+    def test_own_filter_names_patterns_that_match_no_tool(self, alice: User) -> None:
+        for tool in ("refund_large", "send_mail"):
+            interrupted(tool)
+        client = sign_in(Client(), alice)
+        page = client.get(PREFERENCES).content.decode()
+        assert '<option value="refund_large">refund_large</option><option value="send_mail">' in page
+        response = client.post(PREFERENCES, {**EVERYTHING, "tool_patterns": "refund_lage, send_*, zzz"}, follow=True)
+        words = visible_text(response)
+        near = "“refund_lage” matches no tool that was called so far. Did you mean refund_large?"
+        later = "“zzz” matches no tool that was called so far. It will match tools that come later."
+        assert f"{near} {later}" in words
+        assert "You are told of calls of these tools: refund_lage, send_*, zzz." in words
+        assert near in visible_text(client.get(PREFERENCES))
+        client.post(PREFERENCES, {**EVERYTHING, "tool_patterns": "refund_large, send_*"})
+        assert "matches no tool" not in visible_text(client.get("/accounts/")) + visible_text(client.get(PREFERENCES))
+
+    def test_account_page_has_no_line_without_a_filter(self, alice: User) -> None:
+        assert "You are told of" not in visible_text(sign_in(Client(), alice).get("/accounts/"))
+
+    def test_tools_of_each_workspace_are_known(self, alice: User) -> None:
+        other = make_workspace(slug="other")
+        interrupted("pay_invoice", workspace=other)
+        client = sign_in(Client(), alice)
+        told = "“pay_invoice” matches no tool"
+        sent = {**EVERYTHING, "tool_patterns": "pay_invoice"}
+        assert told in visible_text(client.post(PREFERENCES, sent, follow=True))
+        Membership.objects.create(user=alice, workspace=other, role=Role.APPROVER)
+        assert told not in visible_text(client.get(PREFERENCES))
+
+    def test_tool_that_was_called_long_ago_is_known(self, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(known_tools, "_READ_SUMS", 1)
+        for tool, day in (("pay_invoice", 1), ("send_mail", 2)):
+            start = datetime(2026, 1, day, tzinfo=UTC)
+            ToolSums.objects.create(workspace=make_workspace(), start=start, hourly=False, tool=tool)
+        sent = {**self.FORM, "tool_patterns": "pay_invoice, payinvoice"}
+        words = visible_text(admin.post("/settings/notifications/create/", sent, follow=True))
+        assert "“pay_invoice” matches" not in words
+        assert "“payinvoice” matches no tool that was called so far. It will match" in words
+
+    def test_webhook_names_patterns_that_match_no_tool(self, admin: Client) -> None:
+        interrupted("pay_invoice")
+        sent = {**self.FORM, "tool_patterns": "payinvoice"}
+        near = "“payinvoice” matches no tool that was called so far. Did you mean pay_invoice?"
+        assert near in visible_text(admin.post("/settings/notifications/create/", sent, follow=True))
+        path = f"/settings/notifications/{Webhook.objects.get().pk}/edit/"
+        page = admin.get(path)
+        assert near in visible_text(page)
+        assert '<option value="pay_invoice">pay_invoice</option>' in page.content.decode()
+        sent["tool_patterns"] = "pay_*, " + ", ".join(f"x{number}" for number in range(7))
+        words = visible_text(admin.post(path, sent, follow=True))
+        assert "“x4” matches no tool" in words
+        assert "“x5” matches no tool" not in words
+        assert "2 more patterns match no tool that was called so far." in words
+
+    def test_masked_part_of_a_tool_is_neither_suggested_nor_guessed(self, admin: Client) -> None:
+        secret = "ghp_" + "a1B2" * 9
+        interrupted(f"use_{secret}")
+        sent = {**self.FORM, "tool_patterns": "*_ghp_a1*"}
+        words = visible_text(admin.post("/settings/notifications/create/", sent, follow=True))
+        assert "matches no tool that was called so far. It will match" in words
+        assert "a1B2" not in admin.get("/settings/notifications/").content.decode().replace("_ghp_a1*", "")

@@ -230,7 +230,7 @@ class TestLog:
         with django_assert_num_queries(5):
             page = visible_text(admin.get(f"{PAGE}log/"))
         assert page.count(" pager ") == calls
-        with django_assert_num_queries(9):
+        with django_assert_num_queries(13):
             admin.get(PAGE)
 
     def test_log_shows_message_and_recipient(self, admin: Client, web: Start, alice: User) -> None:
