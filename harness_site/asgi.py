@@ -20,9 +20,9 @@ from django.conf import settings  # noqa: E402
 
 from checkpoints.server_address import API_PATH  # noqa: E402
 from harness_site.api.heartbeat_request_batching import Heartbeats  # noqa: E402
+from harness_site.api.large_body_token_check import has_valid_token  # noqa: E402
 from harness_site.api.long_polls_and_event_streams import LongPolls  # noqa: E402
 from harness_site.api.refused_body_response import build_refused_body_response  # noqa: E402
-from harness_site.api.token_check_before_body import has_valid_token  # noqa: E402
 from harness_site.api.workspace_event_stream import EventStreams  # noqa: E402
 from harness_site.installation.database_readiness import probe  # noqa: E402
 from harness_site.live.routing import build_websocket_application  # noqa: E402

@@ -24,7 +24,7 @@ def load_verify_hook_unknown_reasons(store: Store, calls: Iterable[ToolCall]) ->
     return dict(answers.order_by(*Decision.IN_ORDER).values_list("tool_call_id", "reason"))
 
 
-def calls_to_dicts_with_verify_hook_answers(store: Store, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+def load_calls_with_verify_reasons(store: Store, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     """Convert calls to the dicts that users get, each with the last answer of its verify hook."""
     with database_operation(store.using, writes=False):
         reasons = load_verify_hook_unknown_reasons(store, calls)
@@ -33,7 +33,7 @@ def calls_to_dicts_with_verify_hook_answers(store: Store, calls: Sequence[ToolCa
 
 def load_reasons_and_build_review_required(store: Store, session_id: str, calls: Sequence[ToolCall]) -> ReviewRequired:
     """Build the error that names undecided calls, and why their verify hooks could not tell."""
-    return ReviewRequired(session_id, calls_to_dicts_with_verify_hook_answers(store, calls))
+    return ReviewRequired(session_id, load_calls_with_verify_reasons(store, calls))
 
 
 def call_to_dict(call: ToolCall, *, alive: bool = False, verify_reason: str | None = None) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _load_call_dicts_with_hook_answers(
     store: Store, owned_session: OwnedSession, calls: list[ToolCall]
 ) -> list[dict[str, Any]]:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
-        return call_dicts.calls_to_dicts_with_verify_hook_answers(store, calls)
+        return call_dicts.load_calls_with_verify_reasons(store, calls)
 
 
 def _iterate_due_verify_probes(

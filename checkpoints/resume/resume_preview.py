@@ -46,5 +46,5 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
             "pending_response": position.pending is not None,
             "replay": [call_dicts.call_to_dict(call) for call in plan.replay],
             "run": [call_dicts.call_to_dict(call) for call in plan.run],
-            "ask": call_dicts.calls_to_dicts_with_verify_hook_answers(store, [*undecided_calls, *orphaned_calls]),
+            "ask": call_dicts.load_calls_with_verify_reasons(store, [*undecided_calls, *orphaned_calls]),
         }

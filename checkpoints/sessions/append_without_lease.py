@@ -244,7 +244,7 @@ def _end_lost_owner_and_find_any_append_refusal(
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired
-        return kind(row.session_id, call_dicts.calls_to_dicts_with_verify_hook_answers(store, undecided_calls))
+        return kind(row.session_id, call_dicts.load_calls_with_verify_reasons(store, undecided_calls))
     return None
 
 

@@ -95,7 +95,7 @@ class ConnectionWatch:
         self._watched.append(connection)
         connection.execute_wrappers.append(self._execute_between_boundaries)
         connection.commit = partial(self._commit_between_boundaries, connection)  # type: ignore[method-assign]
-        connection.rollback = partial(self._roll_back_and_forget_writes, connection)  # type: ignore[method-assign]
+        connection.rollback = partial(self._roll_back_without_boundary, connection)  # type: ignore[method-assign]
 
     def stop_watching(self) -> None:
         for connection in self._watched:
@@ -121,7 +121,7 @@ class ConnectionWatch:
         self._wrote.discard(id(connection))
         self._run_write_between_boundaries(connection, commit)
 
-    def _roll_back_and_forget_writes(self, connection: BaseDatabaseWrapper) -> None:
+    def _roll_back_without_boundary(self, connection: BaseDatabaseWrapper) -> None:
         self._wrote.discard(id(connection))
         type(connection).rollback(connection)
 

@@ -22,7 +22,8 @@ def update_notification_preferences(user: User, wanted: Mapping[str, Any], *, re
     with transaction.atomic():
         preferences = Preferences.objects.select_for_update().filter(user=user).first() or Preferences(user=user)
         old_values = model_to_dict(preferences)
-        for name, value in {**wanted, **_compute_changed_address_fields(preferences, user, wanted["address"])}.items():
+        addresses = _compute_confirmed_and_requested_address(preferences, user, wanted["address"])
+        for name, value in {**wanted, **addresses}.items():
             setattr(preferences, name, value)
         preferences.save()
         changed_fields = sorted(name for name, value in model_to_dict(preferences).items() if value != old_values[name])
@@ -33,7 +34,7 @@ def update_notification_preferences(user: User, wanted: Mapping[str, Any], *, re
     return preferences
 
 
-def _compute_changed_address_fields(preferences: Preferences, user: User, typed: str) -> dict[str, str]:
+def _compute_confirmed_and_requested_address(preferences: Preferences, user: User, typed: str) -> dict[str, str]:
     if typed == preferences.address:
         return {"asked_address": ""}
     if not typed or typed == get_usable_account_address(user):

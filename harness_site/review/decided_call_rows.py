@@ -13,7 +13,7 @@ from checkpoints.enums import ActorKind, DecisionKind
 from checkpoints.models import Decision
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.time_range_parameters import format_time_parameter
-from harness_site.review.answered_verification_requests import are_requested_together
+from harness_site.review.requests_answered_by_verify_hooks import are_requested_together
 from harness_site.review.selectors.decided_calls import DecisionsAboutCall
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
 

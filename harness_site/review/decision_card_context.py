@@ -29,7 +29,6 @@ from harness_site.core.money_amounts_in_call_arguments import find_visible_amoun
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, edited_and_original_arguments
-from harness_site.review.answered_verification_requests import find_answered_request
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.call_event_history import (
     CallHistoryEvent,
@@ -47,6 +46,7 @@ from harness_site.review.question_choices import (
     remove_requested_answer_type,
     replace_question_options_by_their_texts,
 )
+from harness_site.review.requests_answered_by_verify_hooks import find_answered_request
 from harness_site.review.selectors import decision_card_queries, pending_calls
 from harness_site.review.selectors.conversation_up_to_call import load_conversation_up_to_call
 from harness_site.review.selectors.usual_amounts import load_usual_amounts

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import CallStatus, DecisionKind, Risk
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
 from harness_site.accounts.models import Membership
-from harness_site.core.masking.encrypted_names_and_digest_fingerprints import decrypt_name_if_encrypted
+from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
@@ -211,12 +211,12 @@ class QueueFilters:
     def convert_to_call_filters(self, reader: Membership, found: FoundRows | None) -> CallFilters:
         """Convert to the filters of the selectors; `found` are the calls in which the words were found."""
         age = AGES[self.age][0] if self.age else None
-        condition = self._build_claim_condition(reader)
+        condition = self._build_claim_or_mention_condition(reader)
         if found is not None:
             condition = Q(pk__in=sorted(found.pks)) if condition is None else condition & Q(pk__in=sorted(found.pks))
         return CallFilters(self.tool, self.agent, self.risk, age, self.limit, condition)
 
-    def _build_claim_condition(self, reader: Membership) -> Q | None:
+    def _build_claim_or_mention_condition(self, reader: Membership) -> Q | None:
         if self.claimed == "me":
             return claims_and_presence.build_claimed_call_condition(reader)
         if self.claimed == "for-me":

@@ -278,7 +278,7 @@ class HarnessSessionStore(SessionStore):
         if origin is not None:
             notes = self._load_lines_if_session_has_no_messages(key.session_id)
             if notes:
-                return self._delete_notes_session_fork_origin_and_append(key, origin, notes, lines)
+                return self._replace_notes_session_by_fork(key, origin, notes, lines)
             session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
         return self._append_new_lines_and_write_versions(key, mirror, lines)
 
@@ -297,7 +297,7 @@ class HarnessSessionStore(SessionStore):
             if notes:
                 with self._lock:
                     self._mirrors.pop(key.session_id, None)
-                self._delete_notes_session_fork_origin_and_append(key, origin, notes, [])
+                self._replace_notes_session_by_fork(key, origin, notes, [])
             else:
                 session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
 
@@ -310,7 +310,7 @@ class HarnessSessionStore(SessionStore):
         lines = (self._load_all_lines(session_id) or []) if is_empty else []
         return [] if any(map(transcript_keys.build_line_key_or_empty, lines)) else lines
 
-    def _delete_notes_session_fork_origin_and_append(
+    def _replace_notes_session_by_fork(
         self, key: TranscriptKey, origin: str, notes: Sequence[Line], lines: Sequence[Line]
     ) -> tuple[TranscriptMirror | None, int]:
         """Store lines of a fork behind notes, which the program writes first and which do not name it.

@@ -244,6 +244,7 @@ class HarnessMiddleware(AgentMiddleware[Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
+        """Call the model, and release the session of the thread if that fails."""
         try:
             return handler(request)
         except BaseException:

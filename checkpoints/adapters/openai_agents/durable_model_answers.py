@@ -228,8 +228,8 @@ def append_items_not_in_answer(
             store, row, _parse_open_run_and_drop_missing_answer(row, newest), own, items, answered
         )
         if open_run is not None and (own is None or open_run.is_same_run(own.run)):
-            open_run = _copy_with_agent_of_next_turn(open_run, agent)
-        after = None if after is None else _copy_with_agent_of_next_turn(after, agent)
+            open_run = _set_agent_if_unanswered(open_run, agent)
+        after = None if after is None else _set_agent_if_unanswered(after, agent)
         return replace(content, payload=None if open_run is None else open_run.to_payload())
 
     durable_message_list.write_next_version_built_by_callback(
@@ -238,7 +238,7 @@ def append_items_not_in_answer(
     return after
 
 
-def _copy_with_agent_of_next_turn(run: OpenRun, agent: str) -> OpenRun:
+def _set_agent_if_unanswered(run: OpenRun, agent: str) -> OpenRun:
     return replace(run, agent=agent) if agent and not run.count else run
 
 

@@ -21,7 +21,7 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none
-from harness_site.core.masking.encrypted_names_and_digest_fingerprints import encrypt_name_if_masked
+from harness_site.core.masking.masked_url_parameters import encrypt_name_if_masked
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,

@@ -33,7 +33,6 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     filter_out_unreadable_records,
 )
 from harness_site.review import claims_and_presence, find_decisions_by_words, find_waiting_calls_by_words
-from harness_site.review.answered_verification_requests import load_answered_requests
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import (
@@ -56,6 +55,7 @@ from harness_site.review.queue_filters import (
     parse_queue_filters,
     translate_choices,
 )
+from harness_site.review.requests_answered_by_verify_hooks import load_answered_requests
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_by_tool_and_approver_count import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.comment_counts_and_last_authors import count_comments_and_find_mentions_of_calls

@@ -25,7 +25,7 @@ from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.hidden_characters import replace_unencodable_characters
-from harness_site.core.masking.encrypted_names_and_digest_fingerprints import replace_file_digests_by_keyed_fingerprints
+from harness_site.core.masking.masked_url_parameters import replace_file_digests_by_keyed_fingerprints
 from harness_site.core.near_names import NearNames
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
