@@ -128,6 +128,7 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
     return {
         "call": call,
         "reader": seen.person,
+        "read_at": clock.now(),
         "session": call.session,
         "args": _format_arguments_not_shown_elsewhere(call, seen.decision),
         "secrets_hidden": is_masking_active(),

@@ -641,6 +641,23 @@ def test_paper_has_exact_times_and_no_buttons_of_a_decision(
         assert page.evaluate(f"[...document.querySelectorAll('time[data-time={kind}]')].every({printed})")
         assert page.locator(f"time[data-time={kind}]").count()
     assert page.locator("#call-events time[data-time=at]").count()
+    for control in page.locator("#people :is(.btn, .unclaimed), .comments, #about details.raw").all():
+        expect(control).to_be_hidden()
+    expect(page.get_by_text("Printed by alice, as of")).to_contain_text(f"{page.url} ·")
+    expect(page.locator("#about .only-on-paper")).to_contain_text("Call id")
+    expect(page.locator("#about .only-on-paper .digest")).to_be_visible()
+    page.emulate_media(media="screen")
+    expect(page.get_by_text("Printed by alice")).to_be_hidden()
+    page.get_by_text("It did not happen", exact=True).click()
+    page.locator("#id_reason").fill("Seen in the account.")
+    page.get_by_role("button", name="Record that it did not happen").click()
+    expect(page.locator("#decision-title")).to_be_visible()
+    page.emulate_media(media="print")
+    expect(page.locator(".deciding .withdraw")).to_be_hidden()
+    expect(page.locator("section:has(> header #decision-title) time[data-time=ago]")).to_be_hidden()
+    upper_edge = "section => section.getBoundingClientRect().top"
+    decision = page.locator("aside.decide").evaluate(upper_edge)
+    assert page.locator("#about").evaluate(upper_edge) < decision < page.locator("#call-events").evaluate(upper_edge)
 
 
 @only_exhaustive

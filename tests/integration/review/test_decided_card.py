@@ -32,7 +32,9 @@ def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> Non
     evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
     shown = page(reader, call)
-    assert "Decided: it happened Pay back order 17 What was about to happen Pay back order 17" in shown
+    printed = f"http://testserver/review/calls/{call.pk}/ · Printed by alice, as of "
+    assert f"Decided: it happened Pay back order 17 {printed}" in shown
+    assert "What was about to happen Pay back order 17" in shown
     assert "Decision It happened bob · " in shown
     assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result for the agent re_81f3" in shown
     assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
