@@ -7,13 +7,19 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from checkpoints.enums import CallStatus, DecisionKind
+from checkpoints.enums import CallStatus, DecisionKind, Risk, SideEffect
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review import decision_effect_texts, edited_and_original_arguments
-from harness_site.review.decision_options import APPROVAL_OF_SEVERAL, AnswerOption, list_answer_options
+from harness_site.review.decision_options import (
+    APPROVAL_OF_SEVERAL,
+    RERUN_OF_LOW_RISK,
+    RERUN_OF_READING,
+    AnswerOption,
+    list_answer_options,
+)
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.question_choices import is_question_text_alone
 from harness_site.review.selectors.decision_card_queries import can_text_be_offered_as_reason
@@ -55,7 +61,12 @@ def put_reason_of_own_edit_first(shown: dict[str, Any], earlier_reasons: dict[st
 
 
 def build_decision_options(
-    call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
+    call: ToolCall,
+    agreed: tuple[Agreement, ...],
+    decisions: Sequence[Decision],
+    reader: str,
+    *,
+    has_unusual_amount: bool,
 ) -> list[dict[str, Any]]:
     """Build each answer with its effect; `mine` is the decision of a reader who has given it already.
 
@@ -65,7 +76,9 @@ def build_decision_options(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
     options = [
-        _adapt_approve_option_to_call(call, agreed, option, reader)
+        _adapt_rerun_option_to_tool(
+            call, _adapt_approve_option_to_call(call, agreed, option, reader), has_unusual_amount=has_unusual_amount
+        )
         for option in list_answer_options(call)
         if _is_decision_option_available(call, option.kind)
     ]
@@ -85,6 +98,7 @@ def build_decision_options(
             "summary": option.summary,
             "does": str(option.does),
             "button": option.button,
+            "warning": option.warning,
             "then": effects[option.kind],
             "mine": _find_decision_that_reader_can_only_repeat(agreed, option.kind, reader),
             "edited": editor and option.kind == DecisionKind.APPROVE,
@@ -111,6 +125,16 @@ def _adapt_approve_option_to_call(
         "needed": call.approvals,
     }
     return replace(APPROVAL_OF_SEVERAL, summary=summary, button=button)
+
+
+def _adapt_rerun_option_to_tool(call: ToolCall, option: AnswerOption, *, has_unusual_amount: bool) -> AnswerOption:
+    """Return one more run without its warning if the tool only reads or declares a low risk; any other answer as it
+    is. A call whose amount stands out has no low risk, whatever its tool declares."""
+    if option.kind != DecisionKind.APPROVE_RERUN:
+        return option
+    if set(call.side_effects.split(",")) == {SideEffect.READ}:
+        return RERUN_OF_READING
+    return RERUN_OF_LOW_RISK if call.risk == Risk.LOW and not call.is_imported and not has_unusual_amount else option
 
 
 def _preview_effects_by_kind_or_error(

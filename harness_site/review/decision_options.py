@@ -37,6 +37,8 @@ class AnswerOption:
     choice: str = ""
     #: True if the page lists the answer under “More answers”.
     is_secondary: bool = False
+    #: Warning that stands beside the button too; empty if the answer needs none.
+    warning: str | Promise = ""
 
 
 #: Answers about a call whose outcome is unknown.
@@ -61,6 +63,7 @@ OUTCOMES: Final = (
         _("It may happen twice."),
         _("Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice."),
         _("Approve one more run"),
+        warning=_("If the first run did happen, its effect happens twice."),
     ),
 )
 #: Answers about such a call in a session that has ended: nothing of it runs again, so they are only recorded.
@@ -163,6 +166,21 @@ _NO_ANSWER: Final = AnswerOption(
     _("The question leaves the list."),
     _("The session has ended, so the agent gets no answer. The question leaves the list."),
     _("Close without an answer"),
+)
+#: One more run of a tool that declares a low risk, and of one that only reads.
+RERUN_OF_LOW_RISK: Final = replace(
+    OUTCOMES[-1],
+    summary=_("Its tool declares a low risk."),
+    does=_(
+        "Exactly one more run, with exactly these arguments. Its tool declares that a mistake costs less than usual."
+    ),
+    warning="",
+)
+RERUN_OF_READING: Final = replace(
+    OUTCOMES[-1],
+    summary=_("Its tool only reads."),
+    does=_("Exactly one more run, with exactly these arguments. Its tool only reads, so nothing happens twice."),
+    warning="",
 )
 _ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}
 

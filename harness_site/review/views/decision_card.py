@@ -523,7 +523,11 @@ def _build_decision_form_or_deciders_context(
         claim = card["company"].theirs
         return {"able": able, "holder": claim if claim is not None and claim.name in able else None}
     answers = decision_card_form_and_options.build_decision_options(
-        call, card["agreements"], card["known"].decisions, membership.user.get_username()
+        call,
+        card["agreements"],
+        card["known"].decisions,
+        membership.user.get_username(),
+        has_unusual_amount=bool(card["unusual_amount"]),
     )
     new_form = decision_card_form_and_options.build_decision_form_with_known_result(card)
     if type(form) is not type(new_form):

@@ -18,6 +18,7 @@ from checkpoints.enums import (
     CallStatus,
     DecisionKind,
     InterruptReason,
+    Risk,
     Role,
     RunStatus,
     SessionStatus,
@@ -322,6 +323,7 @@ def test_idempotency_policy_is_explained(reader: Client, policy: str, scope: str
     assert words in page(reader, call)
     assert "The agent has read this answer 2 times." in page(reader, call)
     assert (f"Idempotency policy: {policy}." in page(reader, call)) is bool(policy)
+    assert "It says nothing about whether a second run of the tool does harm." in page(reader, call)
     details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
     assert words in details
     assert "Same operation" in details
@@ -490,3 +492,22 @@ def test_preview_of_the_form_calls_the_library_once(reader: Client) -> None:
             reader.get(f"/review/calls/{call.pk}/")
         counts.add(len(queries))
     assert len(counts) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"risk": Risk.LOW}, "Its tool declares that a mistake costs less than usual."),
+        ({"side_effects": "read", "risk": Risk.LOW}, "Its tool only reads, so nothing happens twice."),
+        ({"risk": Risk.MEDIUM}, "If the first one did happen, it happens twice."),
+        ({"risk": Risk.LOW, "side_effects": "imported"}, "If the first one did happen, it happens twice."),
+    ],
+)
+def test_one_more_run_has_a_warning_unless_the_tool_declares_that_little_can_go_wrong(
+    reader: Client, fields: dict[str, str], words: str
+) -> None:
+    call = lost_call(**fields)
+    is_risky = "twice." in words and "reads" not in words
+    assert f"Exactly one more run, with exactly these arguments. {words}" in page(reader, call)
+    assert ("If the first run did happen, its effect happens twice." in page(reader, call)) is is_risky
+    assert ('class="opt risky"' in raw(reader, call)) is is_risky
