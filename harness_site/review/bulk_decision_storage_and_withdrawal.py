@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef
@@ -19,9 +20,10 @@ from checkpoints.models import Decision, Session, ToolCall, Workspace
 from checkpoints.store.database_client_state import Store
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
-from harness_site.core import status_and_decision_labels
+from harness_site.core import formatting, status_and_decision_labels
 from harness_site.review.decision_effect_texts import advise_after_used_decision, find_live_owner_run
 from harness_site.review.decision_error_texts import DecisionProblem, build_decision_problem
+from harness_site.review.differing_arguments import find_names_of_visibly_differing_arguments
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
 from harness_site.review.outage_page_url import OutageWindow
 from harness_site.review.record_decision_from_form import build_decision_target
@@ -59,6 +61,10 @@ class RecordedDecision:
         return self.decision.tool_call
 
     @property
+    def args(self) -> Any:
+        return formatting.parse_json_or_text(self.call.args)
+
+    @property
     def chip_of_run_since_decision(self) -> tuple[str, str] | None:
         """Shape and label of the chip of whether the call has run since the decision; None if nothing is to be said."""
         if not self.decision.final or self.state not in {BulkDecisionState.UNUSED, BulkDecisionState.USED}:
@@ -78,6 +84,11 @@ class RecordedBulkDecision:
     author: str
     created_at: datetime
     decisions: tuple[RecordedDecision, ...]
+
+    @property
+    def names_of_differing_arguments(self) -> set[str]:
+        """Names of the arguments that tell the calls apart."""
+        return find_names_of_visibly_differing_arguments(each.args for each in self.decisions)
 
     @property
     def numbers_by_chip_of_run_since_decision(self) -> dict[tuple[str, str], int]:

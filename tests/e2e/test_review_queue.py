@@ -687,3 +687,42 @@ def test_call_without_an_answer_of_its_own_says_what_the_answer_for_all_means_no
     expect(meanings).to_have_text(["now: It did not happen"] * 3)
     own.select_option("Run it once more")
     expect(meanings).to_have_count(2)
+
+
+def test_withdrawal_of_several_decisions_begins_at_its_reason_and_is_locked_while_it_is_sent(
+    private_site: Site, open_page: OpenPage
+) -> None:
+    interrupted_calls.interrupt_calls(private_site, 11)  # of which three have no late result
+    page = open_page("alice", private_site)
+    page.goto("/review/")
+    open_outage(page, 11)
+    page.get_by_label("Answer for all").select_option("It did not happen")
+    page.get_by_label("Evidence for all").fill("The carrier's list")
+    page.get_by_label("Reason for all").fill(REASON)
+    page.get_by_role("button", name="Record that 3 calls did not happen").click()
+    page.get_by_role("link", name="Withdraw these 3 decisions").click()
+    reason = page.get_by_label("Reason for the withdrawal")
+    expect(reason).to_be_focused()
+    expect(reason).to_be_in_viewport()
+    expect(page.get_by_role("heading", name="Wrong decision?")).to_be_in_viewport()
+
+    held: list[Route] = []
+    page.route("**/review/bulk/*/", lambda route: hold_post(route, held))
+    reason.fill("The list was of another day.")
+    page.get_by_role("button", name="Withdraw 3 decisions").click()
+    expect(page.get_by_role("button", name="Sending …")).to_be_disabled()
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('live:any'))")
+    page.wait_for_timeout(1000)
+    expect(page.get_by_role("button", name="Sending …")).to_be_disabled()
+    expect(reason).to_be_disabled()
+    expect(page.get_by_text("The decisions are withdrawn one after the other.")).to_be_visible()
+    held.pop().continue_()
+    expect(page.get_by_text("3 decisions are withdrawn.")).to_be_visible()
+    expect(page.get_by_text("The decisions are withdrawn one after the other.")).to_have_count(0)
+
+
+def hold_post(route: Route, held: list[Route]) -> None:
+    if route.request.method == "POST":
+        held.append(route)
+    else:
+        route.continue_()

@@ -34,7 +34,7 @@ def decide_all(client: Client, calls: list[ToolCall], **shared: str) -> tuple[st
     data |= {f"shared-{name}": value for name, value in shared.items()}
     data |= {f"call-{call.pk}-revision": call.revision for call in calls}
     page = client.post("/review/outages/decide/", data, follow=True)
-    [address] = set(re.findall(r'href="(/review/bulk/\d+/)"', page.content.decode()))
+    [address] = set(re.findall(r'href="(/review/bulk/\d+/)#id_withdraw-several-reason"', page.content.decode()))
     return address, visible_text(page)
 
 
@@ -80,6 +80,8 @@ def test_all_decisions_are_withdrawn_with_one_reason(people: dict[str, Client], 
     text = visible_text(people["alice"].get(address))
     assert "alice decided 3 calls of refund_card" in text
     assert re.search("“Checked.” Evidence: “?Not in the export.”? ", text)
+    for call in ToolCall.objects.select_related("session"):
+        assert f"session {call.session.session_id} It did not happen" in text
     assert "The sessions continue as soon as processes take them up, which may be at once." in text
     assert "Withdraw 3 decisions" in text
     missing = people["alice"].post(address, {"reason": " "})
@@ -304,7 +306,7 @@ def test_approvals_and_votes_are_withdrawn_by_those_who_gave_them(people: dict[s
         "/review/approvals/", {**sent, "call": [f"{first.pk}.1", f"{second.pk}.1"]}, follow=True
     )
     assert "Withdraw these 2 decisions" in visible_text(page)
-    [address] = set(re.findall(r'href="(/review/bulk/\d+/)"', page.content.decode()))
+    [address] = set(re.findall(r'href="(/review/bulk/\d+/)#id_withdraw-several-reason"', page.content.decode()))
     assert f'href="{address}"' in people["alice"].get(f"/review/calls/{second.pk}/").content.decode()
     assert "Reason for the withdrawal" not in visible_text(people["bob"].get(address))
     people["bob"].post(f"/review/calls/{first.pk}/", {"kind": "approve", "reason": "Fine.", "revision": 2})
@@ -324,7 +326,7 @@ def test_bulk_withdrawal_says_that_it_cancels_the_approvals_of_others(people: di
     people["alice"].post(f"/review/calls/{call.pk}/", {"kind": "approve", "reason": "Fine.", "revision": 1})
     sent = {"tool": "pay", "people": "2", "answer": "approve", "reason": "Fine.", "call": f"{call.pk}.2"}
     page = people["bob"].post("/review/approvals/", sent, follow=True)
-    [address] = set(re.findall(r'href="(/review/bulk/\d+/)"', page.content.decode()))
+    [address] = set(re.findall(r'href="(/review/bulk/\d+/)#id_withdraw-several-reason"', page.content.decode()))
     cancelled = "The approvals of other people are cancelled too: everybody has to decide again."
     assert f"waits for a new decision. {cancelled}" in visible_text(people["bob"].get(address))
     assert f"Its call waits for a new decision. {cancelled}" in withdraw(people["bob"], address)
