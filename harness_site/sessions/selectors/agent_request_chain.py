@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db.models import Case, F, QuerySet, TextField, Value, When
+from django.db.models.functions import Length
 
+from checkpoints.enums import PeerCallStatus
 from checkpoints.models import PeerCall, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -20,6 +23,26 @@ from harness_site.sessions.selectors.session_rows_and_page_head import SessionHe
 MAX_ENTRIES: Final = 50
 #: Requests above a session, and below it one after the other, that are followed.
 MAX_LEVELS: Final = 12
+#: Characters of a stored question or answer up to which its beginning is displayed.
+MAX_TEXT_CHARS: Final = 20_000
+_TEXT_COLUMNS: Final = ("request", "result", "late_result")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestText:
+    """A question or an answer: a JSON value without encrypted secrets, None if it `is_too_long` to be loaded."""
+
+    value: Any
+    is_too_long: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTexts:
+    """What was asked, and what was answered in time or too late; None for what does not exist."""
+
+    question: RequestText | None
+    answer: RequestText | None
+    late_answer: RequestText | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +50,8 @@ class ChainEntry:
     """A session at `depth` below the first one, and the request that it works on.
 
     The first session has no `request`, and one whose record does not match its seal is left out. `session_pk` is None
-    for a request on which no session of this workspace works; `row` also if the session cannot be read.
+    for a request on which no session of this workspace works; `row` also if the session cannot be read. `texts` is None
+    without `request`.
     """
 
     depth: int
@@ -36,6 +60,15 @@ class ChainEntry:
     request: PeerCall | None
     session_pk: int | None
     row: SessionRow | None
+    texts: RequestTexts | None = None
+
+    @property
+    def time_until_answer(self) -> timedelta | None:
+        """Return how long the answer took; None if there is none, or it came too late."""
+        asked = self.request
+        if asked is None or asked.status != PeerCallStatus.ANSWERED or asked.settled_at is None:
+            return None
+        return asked.settled_at - asked.created_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +89,18 @@ class RequestChain:
                 names[entry.request.session_id] += [entry.agent, entry.call_id]
         return {pk: tuple(of_session) for pk, of_session in names.items()}
 
+    def list_values_by_session(self) -> dict[int, tuple[Any, ...]]:
+        """Return the questions and answers by the key of the session that asked."""
+        values: defaultdict[int, list[Any]] = defaultdict(list)
+        for entry in self.entries:
+            if entry.request is not None and entry.texts is not None:
+                texts = (entry.texts.question, entry.texts.answer, entry.texts.late_answer)
+                values[entry.request.session_id] += [text.value for text in texts if text is not None]
+        return {pk: tuple(of_session) for pk, of_session in values.items()}
+
 
 def load_request_chain(head: SessionHead) -> RequestChain | None:
-    """Load the chain of requests that a session belongs to, with two queries for each level.
+    """Load the chain of requests that a session belongs to, with two queries for each level and one for the texts.
 
     Returns None if the page of the session shows the whole chain anyway: no other session asked for it, and none of
     those that it asked has asked another agent.
@@ -74,7 +116,8 @@ def load_request_chain(head: SessionHead) -> RequestChain | None:
         head.stored.workspace_id, tuple({root.pk, *answering.values()})
     )
     known = {row.pk: row for row in filter_out_unreadable_records(rows)}
-    below = tuple(_iterate_entries_below(root.pk, 1, calls, answering, known))
+    texts = _load_texts_of_requests([call for of_session in calls.values() for call in of_session])
+    below = tuple(_iterate_entries_below(root.pk, 1, calls, answering, known, texts))
     first = ChainEntry(0, root.agent, root.session_id, None, root.pk, known.get(root.pk))
     return RequestChain((first, *below), is_complete and has_all)
 
@@ -139,16 +182,47 @@ def _select_requests(sessions: list[int]) -> QuerySet[PeerCall]:
     return calls if get_seal_keys() is not None else calls.defer("request", "result", "late_result")
 
 
+def _load_texts_of_requests(calls: list[PeerCall]) -> dict[int, RequestTexts]:
+    """Load the questions and answers by the key of the request, without long ones; verified rows have them."""
+    if get_seal_keys() is not None:
+        stored = [(call.pk, call.request, call.result, call.late_result) for call in calls]
+    else:
+        short_texts = {
+            f"short_{column}": Case(
+                When(**{f"{column}__isnull": True}, then=None),
+                When(**{f"{column}_length__lte": MAX_TEXT_CHARS}, then=F(column)),
+                default=Value(""),  # JSON is never empty
+                output_field=TextField(null=True),
+            )
+            for column in _TEXT_COLUMNS
+        }
+        lengths = {f"{column}_length": Length(column) for column in _TEXT_COLUMNS}
+        rows = PeerCall.objects.filter(pk__in=[call.pk for call in calls]).alias(**lengths).annotate(**short_texts)
+        stored = list(rows.values_list("pk", *short_texts))
+    return {pk: RequestTexts(*map(_parse_text_if_short, texts)) for pk, *texts in stored}
+
+
+def _parse_text_if_short(stored: str | None) -> RequestText | None:
+    if stored is None:
+        return None
+    if not 0 < len(stored) <= MAX_TEXT_CHARS:
+        return RequestText(None, is_too_long=True)
+    return RequestText(waits_for_other_agents.parse_json_and_hide_encrypted_secrets(stored), is_too_long=False)
+
+
 def _iterate_entries_below(
     session: int,
     depth: int,
     calls: Mapping[int, list[PeerCall]],
     answering: Mapping[int, int],
     known: Mapping[int, SessionRow],
+    texts: Mapping[int, RequestTexts],
 ) -> Iterator[ChainEntry]:
     for call in calls.get(session, ()):
         pk = answering.get(call.pk)
         request = call if row_seals.is_row_genuine_or_sealing_off(call) else None
-        yield ChainEntry(depth, call.peer, call.call_id, request, pk, None if pk is None else known.get(pk))
+        row = None if pk is None else known.get(pk)
+        shown_texts = None if request is None else texts.get(call.pk)
+        yield ChainEntry(depth, call.peer, call.call_id, request, pk, row, shown_texts)
         if pk is not None:
-            yield from _iterate_entries_below(pk, depth + 1, calls, answering, known)
+            yield from _iterate_entries_below(pk, depth + 1, calls, answering, known, texts)

@@ -222,7 +222,7 @@ def _build_pause_row(task: PausedTask, joins: tuple[JoinRow, ...]) -> PauseRow:
         times_taken=task.times_taken,
         unsaved=task.status == PauseStatus.TAKEN and not is_saved,
         ended_at=task.ended_at,
-        state=_parse_json_and_hide_encrypted_secrets(task.state),
+        state=parse_json_and_hide_encrypted_secrets(task.state),
         joins=joins,
     )
 
@@ -296,13 +296,13 @@ def _build_agent_call_row(call: PeerCall, session_pk: int | None) -> PeerCallRow
         pk=call.pk,
         call_id=call.call_id,
         peer=call.peer,
-        request=_parse_json_and_hide_encrypted_secrets(call.request),
+        request=parse_json_and_hide_encrypted_secrets(call.request),
         status=call.status,
         created_at=call.created_at,
         deadline=call.deadline,
         settled_at=call.settled_at,
-        result=_parse_json_and_hide_encrypted_secrets(call.result),
-        late_result=_parse_json_and_hide_encrypted_secrets(call.late_result),
+        result=parse_json_and_hide_encrypted_secrets(call.result),
+        late_result=parse_json_and_hide_encrypted_secrets(call.late_result),
         late_at=call.late_at,
         to_tell=call.notice,
         tell_attempts=call.tell_attempts,
@@ -310,7 +310,7 @@ def _build_agent_call_row(call: PeerCall, session_pk: int | None) -> PeerCallRow
     )
 
 
-def _parse_json_and_hide_encrypted_secrets(stored: str | None) -> Any:
+def parse_json_and_hide_encrypted_secrets(stored: str | None) -> Any:
     """Parse stored JSON with encrypted secrets removed; damaged JSON is returned as text."""
     if stored is None:
         return None

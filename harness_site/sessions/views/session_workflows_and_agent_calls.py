@@ -17,6 +17,7 @@ from harness_site.sessions.selectors.agent_request_chain import RequestChain
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
+from harness_site.sessions.session_formatting import mask_fields_and_format_value_as_inline_text
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
@@ -48,7 +49,7 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
         if before is None and head.asking_call is not None:
             context |= {"asking": head.asking_call, "asked": _load_request_and_mask_secrets(request, head.asking_call)}
         if before is None:
-            context["chain"] = _load_request_chain_and_mask_secrets(head)
+            context["chain"] = _load_request_chain_and_mask_secrets(request, head)
         return render(request, "sessions/peers.html", context | {"page": page})
     join = waits_for_other_agents.load_join_with_call_page(
         pk, join_pk, after=parse_number_parameter_or_none(request, "after") or 0
@@ -73,11 +74,16 @@ def _load_request_and_mask_secrets(request: MemberRequest, asking: AskingCall) -
     return waits_for_other_agents.load_unaltered_request(asking)
 
 
-def _load_request_chain_and_mask_secrets(head: SessionHead) -> RequestChain | None:
-    """Load the chain of requests around a session; the names of its other sessions may have secrets of theirs."""
+def _load_request_chain_and_mask_secrets(request: MemberRequest, head: SessionHead) -> RequestChain | None:
+    """Load the chain of requests around a session; names, questions and answers may have secrets of other sessions."""
     chain = agent_request_chain.load_request_chain(head)
     if chain is not None:
+        values = chain.list_values_by_session()
+        texts = {pk: tuple(map(mask_fields_and_format_value_as_inline_text, values[pk])) for pk in values}
         names = chain.list_names_by_session()
-        names.pop(head.row.pk, None)
-        mask_secrets_in_session_names_until_response(names)
+        texts_and_names = {pk: (*texts.get(pk, ()), *names.get(pk, ())) for pk in texts.keys() | names.keys()}
+        texts_and_names.pop(head.row.pk, None)
+        mask_secrets_in_session_names_until_response(texts_and_names)
+        asking = {head.asking_call.session_pk} if head.asking_call is not None else set()
+        mark_excerpts_shown_in_response(request, "peers", asking | (texts.keys() - {head.row.pk}))
     return chain

@@ -289,6 +289,40 @@ def test_every_session_of_a_chain_shows_who_asked_whom(cp: SyncCheckpointer, rea
     assert '#chain">Who asked whom</a>' in page_of(reader, "17.weight.items", "").content.decode()
 
 
+def test_chain_has_time_question_answer_and_duration_of_each_request(cp: SyncCheckpointer, reader: Client) -> None:
+    long = "x" * agent_request_chain.MAX_TEXT_CHARS
+    ask_from(cp, "s", "desk", Asked("w-1", "stock", {"order": 18, "to": "Oslo"}), Asked("w-2", "stock", {"text": long}))
+    ask_from(cp, "w-1", "stock", Asked("p-1", "courier", "open with correct-horse-17, hunter22"))
+    make_call(session=Session.objects.get(session_id="w-1"), args={"password": "correct-horse-17"})
+    make_session(session_id="p-1", agent="courier")
+    cp.accept_response("p-1", {"grams": 3150, "api_key": "hunter23hunter23", "of": "correct-horse-17"})
+    PeerCall.objects.filter(call_id="p-1").update(created_at="2026-11-19T10:51:00Z", settled_at="2026-11-19T10:52:30Z")
+    page = page_of(reader)
+    rows = [text for _, text in chain_rows(page)]
+    assert "Asked at Request Status Answer Duration" in visible_text(page)
+    assert "order 18, to Oslo Waiting due in" in rows[1]
+    assert "open with ‹masked›, hunter22 Answered api_key ‹masked›, grams 3150" in rows[2]
+    assert rows[2].endswith("1 min 30 s")
+    assert 'datetime="2026-11-19T10:51:00' in page.content.decode()
+    assert "hunter23" not in rows[2]
+    assert "correct-horse-17" not in page.content.decode()
+    assert "too long for this list" in rows[3]
+    shown = AuditEvent.objects.filter(kind=AuditKind.EXCERPTED).values_list("session__session_id", flat=True)
+    assert list(shown) == ["w-1"]
+    assert "order 18, to Oslo" in chain_rows(page_of(reader, "p-1"))[1][1]
+
+
+def test_late_answer_is_in_the_chain(cp: SyncCheckpointer, reader: Client) -> None:
+    ask_from(cp, "s", "desk", Asked("w-1", "stock", SCRIPT))
+    make_session(session_id="w-1", agent="stock")
+    expire_deadlines("w-1")
+    cp.sweep_deadlines()
+    cp.accept_response("w-1", "at last")
+    row = chain_rows(page_of(reader, "w-1"))[1][1]
+    assert "No answer in time due" in row
+    assert re.search(r"Arrived too late, at .*: at last", row)
+
+
 def test_chain_of_one_request_is_shown_to_the_session_that_was_asked(cp: SyncCheckpointer, reader: Client) -> None:
     ask_from(cp, "s", "desk", Asked("w-1", "stock"))
     make_session(session_id="w-1", agent="stock")
@@ -343,4 +377,4 @@ def test_query_count_of_a_chain_depends_on_its_levels_only(cp: SyncCheckpointer,
     with CaptureQueriesContext(connection) as captured:
         page_of(reader)
     queries = [query for query in captured if query["sql"].split()[0] not in {"BEGIN", "COMMIT"}]
-    assert len(queries) == 26
+    assert len(queries) == 29
