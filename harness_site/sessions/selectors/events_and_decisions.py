@@ -255,8 +255,8 @@ def _select_ended_calls() -> QuerySet[ToolCall]:
         MUTATING_CALLS, status__in=(CallStatus.COMPLETED, CallStatus.FAILED), settled_at__isnull=False
     )
     calls = calls.exclude(COPIED_CALLS).exclude(IS_QUESTION)
-    calls = calls.alias(last_final_kind=Subquery(final_decisions.values("kind")[:1]))
-    return calls.filter(Q(last_final_kind=None) | ~Q(last_final_kind__in=sorted(_OUTCOME_KINDS)))
+    decided_calls = calls.alias(last_final_kind=Subquery(final_decisions.values("kind")[:1]))
+    return decided_calls.filter(Q(last_final_kind=None) | ~Q(last_final_kind__in=sorted(_OUTCOME_KINDS)))
 
 
 def _load_argument_edits_by_decision(decisions: Iterable[Decision]) -> dict[int, ArgumentEdit]:
