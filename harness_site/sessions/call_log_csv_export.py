@@ -1,20 +1,26 @@
 """CSV export of the list of tool calls."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from django.urls import reverse
 from django.utils import translation
 
-from checkpoints.enums import CallStatus
+from checkpoints.enums import HOOK_KINDS, CallStatus, DecisionKind
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import to_canonical_json
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.call_sentences import format_short_call_sentence
 from harness_site.core.masking.masker import (
+    mask_json_value,
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
 )
+from harness_site.core.rendering import json_tree
+from harness_site.core.rendering.mask_and_shorten_text import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
+from harness_site.sessions.selectors.call_records import CallDecision
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.site_address import build_absolute_url
 
@@ -38,7 +44,14 @@ HEAD: Final = (
     "decided_by",
     "recorded_status",
     "page",
+    "arguments",
+    "decided_at",
+    "decision_reason",
+    "approvers",
 )
+#: Largest number of characters of the arguments of a call; a spreadsheet has cells of 32,767.
+_LONGEST_ARGUMENTS: Final = 10_000
+_APPROVING_KINDS: Final = frozenset({DecisionKind.APPROVE, DecisionKind.APPROVE_RERUN})
 
 
 def generate_csv_lines(pages: Iterable[Sequence[LoggedCall | UnreadableRecord]]) -> Iterator[str]:
@@ -63,10 +76,10 @@ def _format_line(row: LoggedCall | UnreadableRecord, secrets: Mapping[int, Colle
         use_masking_rules_with_extra_values(secrets.get(row.session_pk, ())),
         mask_values_of_secret_fields_in_context(args),
     ):
-        return csv_rows.mask_and_format_csv_line(_build_cells(row))
+        return csv_rows.mask_and_format_csv_line(_build_cells(row, args))
 
 
-def _build_cells(row: LoggedCall) -> tuple[str, ...]:
+def _build_cells(row: LoggedCall, args: Any) -> tuple[str, ...]:
     """Build the cells of a call; those of what is not known or did not happen are empty.
 
     A shell command that ended with an error is failed, as in the list and its filter, although its tool completed the
@@ -96,4 +109,39 @@ def _build_cells(row: LoggedCall) -> tuple[str, ...]:
         "" if decision is None else decision.actor,
         record.status,
         build_absolute_url(reverse("harness_sessions:session-call", args=(row.session_pk, row.pk))),
+        shorten_text(_mask_and_format_arguments(args), _LONGEST_ARGUMENTS),
+        "" if decision is None else formatting.format_iso_time(decision.at),
+        "" if decision is None else decision.reason,
+        ", ".join(_list_approvers(record.rulings)),
     )
+
+
+def _mask_and_format_arguments(args: Any) -> str:
+    """Format arguments as canonical JSON, with secrets masked."""
+    try:
+        return to_canonical_json(mask_json_value(args))
+    except InvalidInput:  # e.g. a text that no JSON can have, in a row that was altered
+        return json_tree.mask_and_dump_json(args)
+
+
+def _list_approvers(rulings: Iterable[CallDecision]) -> list[str]:
+    """List the names of the people whose agreement allowed the call to run, the last time; empty if none did.
+
+    Each person has one vote, which a later one replaces. A change of the arguments ends the votes, and a withdrawal
+    also the approval.
+    """
+    votes: dict[str, str] = {}
+    approvers: list[str] = []
+    for ruling in rulings:
+        if ruling.kind in HOOK_KINDS:
+            continue
+        votes.pop(ruling.actor, None)
+        if not ruling.final and ruling.kind != DecisionKind.WITHDRAW:
+            votes[ruling.actor] = ruling.kind
+        elif ruling.final and ruling.kind in _APPROVING_KINDS:
+            approvers = [*(actor for actor, kind in votes.items() if kind == ruling.kind), ruling.actor]
+        elif ruling.final and ruling.kind == DecisionKind.WITHDRAW:
+            approvers = []
+        if ruling.final or ruling.kind == DecisionKind.EDIT:
+            votes.clear()
+    return approvers

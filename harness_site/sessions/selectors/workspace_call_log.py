@@ -16,8 +16,9 @@ from django.db.models import F, QuerySet
 
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.models import ToolCall
+from checkpoints.models import Session, ToolCall
 from checkpoints.models.tool_call import COPIED_CALLS
+from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 from harness_site.search.call_and_decision_sums import COUNTED_INTERRUPTIONS
@@ -39,6 +40,8 @@ NEWEST_FIRST: Final = ("-issued_at", "-pk")
 class CallLogFilter:
     """Filters of the call list: `calls` as for one session; `agent` is an exact name; `times` are of the calls.
 
+    `session` is the id of a session, and `session_pk` its key, None if there is no such session.
+
     `interrupted` selects the calls that were interrupted, whatever has become of them since. `words` are those of a
     search, and `found` is what it has found; None without words.
     """
@@ -49,6 +52,8 @@ class CallLogFilter:
     interrupted: bool = False
     words: str = ""
     found: FoundCalls | None = None
+    session: str = ""
+    session_pk: int | None = None
 
     def __bool__(self) -> bool:
         return bool(self.has_filters_besides_times or self.times)
@@ -61,7 +66,7 @@ class CallLogFilter:
     @property
     def has_filters_ignored_by_rates(self) -> bool:
         """Return whether there is a filter that the rates of the tools do not apply: they apply agent and times."""
-        return bool(self.calls or self.interrupted or self.found is not None)
+        return bool(self.calls or self.interrupted or self.session or self.found is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class CallLogPage:
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
 ) -> CallLogPage:
-    calls = filter_calls_by_workspace_and_times(select_calls_newest_first(), workspace_pk, wanted.times)
+    calls = _filter_calls_by_session_or_workspace_and_times(workspace_pk, wanted)
     if after is not None:
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
     end = find_oldest_examined_call_if_more(calls) if wanted.has_filters_besides_times else None
@@ -148,6 +153,30 @@ def iterate_call_log_pages(
         after = page.after
 
 
+def find_session_pk_by_id_or_number(workspace_pk: int, session_id: str) -> int | None:
+    """Find the session with an id; if there is none, the one with that number in addresses."""
+    sessions = Session.objects.filter(workspace=workspace_pk)
+    pk = sessions.filter(session_id=session_id.replace("\0", "")).values_list("pk", flat=True).first()
+    number = parse_whole_number_or_none(session_id)
+    if pk is not None or number is None:
+        return pk
+    return sessions.filter(pk=number).values_list("pk", flat=True).first()
+
+
+def _filter_calls_by_session_or_workspace_and_times(workspace_pk: int, wanted: CallLogFilter) -> QuerySet[ToolCall]:
+    """Filter the calls of the chosen session, or of all sessions of the workspace, by time.
+
+    Those of a session are found by its key alone: with the workspace, a database may read the calls of all sessions
+    in the order of time until it has found enough of this one.
+    """
+    calls = select_calls_newest_first()
+    if not wanted.session:
+        return filter_calls_by_workspace_and_times(calls, workspace_pk, wanted.times)
+    if wanted.session_pk is None:
+        return calls.none()
+    return _filter_calls_by_times(calls.filter(session=wanted.session_pk), wanted.times)
+
+
 def filter_calls_by_agent(calls: QuerySet[ToolCall], wanted: CallLogFilter) -> QuerySet[ToolCall]:
     return calls.filter(session__agent=wanted.agent.replace("\0", ""))
 
@@ -161,7 +190,10 @@ def select_calls_newest_first() -> QuerySet[ToolCall]:
 def filter_calls_by_workspace_and_times(
     calls: QuerySet[Any, Any], workspace: int, times: TimeRange
 ) -> QuerySet[Any, Any]:
-    calls = calls.filter(workspace=workspace)
+    return _filter_calls_by_times(calls.filter(workspace=workspace), times)
+
+
+def _filter_calls_by_times(calls: QuerySet[Any, Any], times: TimeRange) -> QuerySet[Any, Any]:
     if times.since is not None:
         calls = calls.filter(issued_at__gte=times.since)
     return calls if times.until is None else calls.filter(issued_at__lt=times.until)

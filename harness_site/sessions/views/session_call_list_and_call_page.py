@@ -36,7 +36,10 @@ from harness_site.sessions.session_lookup import (
 from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver, filter_handovers_of_attempt
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import load_handovers_of_call
 from harness_site.sessions.views.transcript_pages import find_text_page_requested_or_with_words, render_long_text_page
-from harness_site.sessions.views.workspace_call_log_page import parse_call_filter
+from harness_site.sessions.views.workspace_call_log_page import (
+    build_session_export_url_with_filters,
+    parse_call_filter,
+)
 
 
 @require_GET
@@ -55,6 +58,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
         "step_shift": _load_step_shift_of_copied_calls(head, page.rows),
         "wanted": filters,
         "statuses": list_call_status_choices(),
+        "exported": build_session_export_url_with_filters(request, head.row.session_id),
         "first_page": parse_number_parameter_or_none(request, "before") is None,
     }
     return render(request, "sessions/calls.html", context)

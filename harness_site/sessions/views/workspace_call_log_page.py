@@ -13,7 +13,7 @@ from checkpoints.enums import AuditKind, CallStatus
 from harness_site.accounts import audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
+from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted, encrypt_name_if_masked
 from harness_site.core.pagination_links import build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
@@ -44,7 +44,8 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     mark_excerpts_shown_in_response(request, "tool calls", session_pks)
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     rows = build_workspace_call_lines(page.rows, secrets)
-    rates = tool_success_rates.load_tool_success_rates(workspace, filters, page) if after is None else None
+    examined = None if filters.session else page
+    rates = tool_success_rates.load_tool_success_rates(workspace, filters, examined) if after is None else None
     context = {
         "page": page,
         "rows": rows,
@@ -102,6 +103,7 @@ def parse_call_filter(query: QueryDict) -> CallFilter:
 
 def _parse_log_filter_and_search_words(workspace: int, query: QueryDict) -> CallLogFilter:
     agent = decrypt_name_if_encrypted(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
+    session = decrypt_name_if_encrypted(query.get("session", "").strip())[:_MAX_FILTER_LENGTH]
     times, words = TimeRange.parse_query(query), SearchQuery.parse(query.get("q", ""))
     return CallLogFilter(
         calls=parse_call_filter(query),
@@ -110,6 +112,8 @@ def _parse_log_filter_and_search_words(workspace: int, query: QueryDict) -> Call
         interrupted=bool(query.get("interrupted")),
         words=str(words),
         found=passage_search.search_calls(workspace, words, times=times) if words else None,
+        session=session,
+        session_pk=workspace_call_log.find_session_pk_by_id_or_number(workspace, session) if session else None,
     )
 
 
@@ -120,6 +124,14 @@ def _describe_invalid_filters_by_parameter(query: QueryDict, filters: CallLogFil
     unknown = {"status": sentence % {"value": status[:_MAX_FILTER_LENGTH]}}
     bounds = filters.times.describe_invalid_bounds_by_parameter(query)
     return unknown | bounds if status and filters.calls.status is None else bounds
+
+
+def build_session_export_url_with_filters(request: HttpRequest, session_id: str) -> str:
+    """Build the URL of the export of the calls of one session that match the filters of its list."""
+    query = QueryDict(mutable=True)
+    query["session"] = encrypt_name_if_masked(session_id)
+    query.update({name: value for name in ("tool", "status", "key") if (value := request.GET.get(name, "").strip())})
+    return f"{reverse('harness:calls-export')}?{query.urlencode()}"
 
 
 def _build_export_url_with_filters(request: HttpRequest) -> str:

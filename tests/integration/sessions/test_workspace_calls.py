@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.db.models import Model
@@ -495,6 +496,88 @@ def test_matching_calls_are_exported_as_csv(session: Session, reader: Client, mo
     assert json.loads(event.details)["what"] == "tool calls"
     list(reader.get("/calls/export/?key=c7"))
     assert json.loads(AuditEvent.objects.filter(kind="exported").latest("pk").details)["filters"] == "key=*"
+
+
+def _export(reader: Client, query: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(b"".join(reader.get(f"/calls/export/?{query}")).decode().splitlines()))
+
+
+def test_calls_of_one_session_are_listed_and_exported(
+    session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_call(session=session, call_id="old", issued_at=THEN - timedelta(days=9))
+    make_calls(session, 2)
+    other = make_session(session_id="other/ü 1")
+    make_calls(other, 5)
+    monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 4)
+    for typed in (session.session_id, str(session.pk)):
+        page = reader.get("/calls/", {"session": typed})
+        words = visible_text(page)
+        assert "3 calls" in words
+        assert "old" in words
+        assert "Change the filter" in words
+        assert "Of the filters, only agent and time apply to this table." in words
+        assert f'value="{typed}"' in page.content.decode()
+        assert f'href="/calls/export/?session={typed}" download' in page.content.decode()
+        assert [row["call"] for row in _export(reader, f"session={typed}")] == ["c1", "c0", "old"]
+    assert [row["call"] for row in _export(reader, f"session={session.session_id}&tool=pay")] == ["c1"]
+    assert len(_export(reader, "session=")) == 8
+    tab = reader.get(f"/sessions/{other.pk}/calls/?tool=pay&status=failed").content.decode()
+    link = re.search(r'href="/calls/export/\?([^"]+)" download', tab)
+    assert link is not None
+    assert [row["call"] for row in _export(reader, unescape(link[1]))] == ["c3"]
+
+
+def test_pages_of_the_calls_of_one_session_have_no_gaps(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 2)
+    make_calls(session, 7)
+    make_calls(make_session(), 3)
+    wanted = CallLogFilter(session=session.session_id, session_pk=session.pk)
+    pages = workspace_call_log.iterate_call_log_pages(session.workspace_id, wanted)
+    calls = [row.record.call_id for rows in pages for row in rows if isinstance(row, LoggedCall)]
+    assert calls == [f"c{number}" for number in reversed(range(7))]
+
+
+def test_unknown_session_has_no_calls_and_is_named(session: Session, reader: Client) -> None:
+    make_calls(session, 2)
+    elsewhere = make_session(session_id="elsewhere", workspace=make_workspace(slug="elsewhere"))
+    make_calls(elsewhere, 1)
+    for typed in ("nosuch", "elsewhere", str(elsewhere.pk), "9" * 30, "a\0"):
+        words = visible_text(reader.get("/calls/", {"session": typed}))
+        assert "No call matches the filters." in words, typed
+        assert "There is no session with the id “" in words, typed
+        assert _export(reader, f"session={quote(typed)}") == [], typed
+    assert "There is no session" not in visible_text(reader.get("/calls/", {"session": str(session.pk), "tool": "x"}))
+
+
+def test_exported_calls_have_their_arguments_and_who_approved_them(session: Session, reader: Client) -> None:
+    args = {"to": "=cmd", "amount": 5, "password": "pw-4711"}
+    call = make_call(session=session, call_id="mail", args=args, approvals=2, revision=9, status=CallStatus.COMPLETED)
+    long = make_call(session=session, call_id="long", args={"text": "x" * 20_000}, issued_at=THEN - timedelta(days=1))
+    history = (
+        ("dora", DecisionKind.APPROVE, False),
+        ("alice", DecisionKind.EDIT, True),
+        ("erin", DecisionKind.REJECT, False),
+        ("alice", DecisionKind.APPROVE, False),
+        ("carol", DecisionKind.APPROVE, False),
+        ("carol", DecisionKind.WITHDRAW, False),
+        ("bob", DecisionKind.APPROVE, True),
+    )
+    for revision, (actor, kind, final) in enumerate(history, start=1):
+        at = THEN + timedelta(seconds=revision)
+        fields: dict[str, Any] = {"revision": revision, "final": final, "created_at": at}
+        make_decision(call=call, kind=kind, actor=actor, reason=f"reason {revision}", **fields)
+    first, second = _export(reader, "")
+    assert first["arguments"] == '{"amount":5,"password":"‹masked›","to":"=cmd"}'
+    assert first["decided_at"] == "2025-03-04T10:42:14.118Z"
+    assert (first["decision_reason"], first["approvers"], first["decided_by"]) == ("reason 7", "alice, bob", "bob")
+    assert len(second["arguments"]) == 10_000
+    assert second["arguments"].endswith("x…")
+    assert (second["decided_at"], second["decision_reason"], second["approvers"]) == ("", "", "")
+    assert list(first)[-6:] == ["page", "arguments", "decided_at", "decision_reason", "approvers", "export"]
+    make_decision(call=long, kind=DecisionKind.APPROVE, revision=1)
+    make_decision(call=long, kind=DecisionKind.WITHDRAW, revision=2)
+    assert _export(reader, "key=long")[0]["approvers"] == ""
 
 
 def test_question_is_called_one_and_its_answer_takes_no_time(session: Session, reader: Client) -> None:
