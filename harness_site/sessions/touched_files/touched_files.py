@@ -47,7 +47,7 @@ _FILE_VIEWS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FileCall:
-    """A call that touched a file, or was to touch it."""
+    """A call that touched a file, or was to touch it. `is_copied` if a fork has copied it from its original."""
 
     pk: int
     tool: str
@@ -55,6 +55,7 @@ class FileCall:
     is_read: bool
     status: str
     exit_code: int | None
+    is_copied: bool = False
 
     @property
     def is_applied(self) -> bool:
@@ -82,6 +83,11 @@ class TouchedFile:
         """Return whether a call that succeeded changed the file."""
         return any(call.is_applied and not call.is_read for call in self.calls)
 
+    @property
+    def is_changed_by_own_call(self) -> bool:
+        """Return whether a call that succeeded changed the file, and was not copied from the original of a fork."""
+        return any(call.is_applied and not call.is_read and not call.is_copied for call in self.calls)
+
     def build_net_change(self) -> FileChange:
         """Return the net change."""
         kind: file_change_parsing.ChangeKind = (
@@ -105,17 +111,23 @@ def load_touched_files(session_pk: int, directory: str) -> TouchedFiles:
     """
     calls = ToolCall.objects.filter(session=session_pk)
     tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_tool_touch_files(name)]
-    columns = "pk", "tool", "issued_at", "args", "status", "exit_code"
+    columns = "pk", "tool", "issued_at", "args", "status", "exit_code", "step", "supersedes"
     rows = calls.filter(tool__in=tools).order_by("pk").values_list(*columns)[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
     open_path = ""
     characters = count = 0
-    for pk, tool, issued_at, args, status, exit_code in rows.iterator(chunk_size=100) if tools else ():
+    for pk, tool, issued_at, args, status, exit_code, step, supersedes in (
+        rows.iterator(chunk_size=100) if tools else ()
+    ):
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
         open_path = _add_call_to_files_and_get_open_path(
-            files, (pk, tool, issued_at), parse_json_or_return_text(args), (status, exit_code), (directory, open_path)
+            files,
+            (pk, tool, issued_at),
+            parse_json_or_return_text(args),
+            (status, exit_code, step < 0 and supersedes is None),
+            (directory, open_path),
         )
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
@@ -133,12 +145,12 @@ def _add_call_to_files_and_get_open_path(
     files: dict[str, TouchedFile],
     call: tuple[int, str, datetime],
     args: Any,
-    outcome: tuple[str, int | None],
+    outcome: tuple[str, int | None, bool],
     directory_and_open_path: tuple[str, str],
 ) -> str:
     """Add a call to the files that it touched; return the path of the file that an editor has open after it.
 
-    `outcome` is its status and its exit code. The directory is that of the session.
+    `outcome` is its status, its exit code and whether a fork has copied it. The directory is that of the session.
     """
     pk, tool, issued_at = call
     directory, open_path = directory_and_open_path

@@ -73,6 +73,12 @@ class FileRow:
     removed: int | None
     summary_of_calls: str
     is_folded: bool
+    is_changed_by_own_call: bool
+
+    @property
+    def has_only_copied_changes(self) -> bool:
+        """Return whether a fork has copied all calls that changed the file."""
+        return self.is_changed and not self.is_changed_by_own_call
 
     @property
     def only_call(self) -> FileCall | None:
@@ -118,6 +124,9 @@ def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
         "rows": rows,
         "total": len(touched.files),
         "changed": sum(file.is_changed for file in touched.files),
+        "changed_by_own_calls": sum(file.is_changed_by_own_call for file in touched.files),
+        "changed_only_by_copies": sum(file.is_changed and not file.is_changed_by_own_call for file in touched.files),
+        "has_copied_calls": any(call.is_copied for file in touched.files for call in file.calls),
         "matching": len(matching),
         "is_complete": touched.is_complete and len(matching) <= _ROWS,
         "wanted": wanted,
@@ -235,4 +244,5 @@ def _build_file_row(
         removed=lines[1],
         summary_of_calls=_format_summary_of_calls(file.calls),
         is_folded=is_folded,
+        is_changed_by_own_call=file.is_changed_by_own_call,
     )

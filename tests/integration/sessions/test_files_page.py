@@ -43,6 +43,35 @@ def test_calls_of_a_file_are_counted_and_unfold(session: Session, reader: Client
     assert "changed by Edit" in visible_text(response)
 
 
+def test_files_of_a_fork_tell_copied_changes_from_its_own(reader: Client) -> None:
+    fork = make_session()
+
+    def write(call_id: str, path: str, step: int) -> None:
+        args = {"file_path": path, "content": "1\n"}
+        make_call(session=fork, call_id=call_id, tool="Write", args=args, status=CallStatus.COMPLETED, step=step)
+
+    write("c1", "a.py", -1)
+    write("c2", "b.py", -2)
+    response = reader.get(f"/sessions/{fork.pk}/files/")
+    words = visible_text(response)
+    assert "2 files, 0 changed by this session. 2 files were changed only by calls copied from the original." in words
+    # in the list and above the differences
+    assert response.content.decode().count(">copied from the original</") == 4
+    write("c3", "b.py", 1)
+    response = reader.get(f"/sessions/{fork.pk}/files/")
+    words = visible_text(response)
+    assert "2 files, 1 changed by this session. 1 file was changed only by calls copied from the original." in words
+    assert "a.py +1 −0 copied from the original Write" in words
+    # a.py as a whole, and one of the two calls of b.py
+    assert response.content.decode().count(">copied from the original</") == 4
+
+
+def test_files_of_a_session_without_copied_calls_have_no_mark(session: Session, reader: Client) -> None:
+    words = visible_text(reader.get(f"/sessions/{session.pk}/files/"))
+    assert "3 files, 2 changed." in words
+    assert "copied" not in words
+
+
 def test_files_are_sorted(session: Session, reader: Client) -> None:
     lamp, other, read = "src/shop/lamp.py", "src/b.py", "docs/a.md"
     assert find_paths(reader, session) == [lamp, other, read]
