@@ -42,7 +42,7 @@ def test_decision_completes_the_session_with_live_pages(
     page_actions.fill_in_decision(page, answer, "Seen in the ledger of the shop.")
     page_actions.record_decision(page, answer)
 
-    expect(page.get_by_role("main").get_by_text("alice").first).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("alice").filter(visible=True).first).to_be_visible()
     expect(page_actions.completion_notice(page)).to_be_visible()
     expect_completed_session(session, answer)
     agent.wait()
@@ -59,7 +59,7 @@ def test_decision_completes_the_session_without_javascript(
     page_actions.fill_in_decision(page, answer, "Seen in the ledger of the shop.")
     page.get_by_role("button", name="Record decision").click()
 
-    expect(page.get_by_role("main").get_by_text("alice").first).to_be_visible()
+    expect(page.get_by_role("main").get_by_text("alice").filter(visible=True).first).to_be_visible()
     agent.wait()
     page.reload()
     expect(page_actions.completion_notice(page)).to_be_visible()
