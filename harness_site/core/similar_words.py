@@ -69,6 +69,13 @@ def find_most_similar_word_or_empty(typed: str, known: Iterable[str]) -> str:
 def _rank_words_by_edits(typed: str, known: Iterable[str], frequencies: Mapping[str, int]) -> list[tuple[int, str]]:
     """Rank the words with few edits by their number, then those with the same first letter first, then by frequency."""
     limit = get_max_edits(typed)
-    found = [(edits, word) for word in known if (edits := compute_edit_distance(typed, word, limit=limit)) <= limit]
+    letters = frozenset(typed)
+    found = [
+        (edits, word)
+        for word in known
+        # An edit adds at most one letter and removes at most one, so most words need no comparison.
+        if len(letters.symmetric_difference(word)) <= 2 * limit
+        and (edits := compute_edit_distance(typed, word, limit=limit)) <= limit
+    ]
     found.sort(key=lambda entry: (entry[0], entry[1][:1] != typed[:1], -frequencies.get(entry[1], 0), entry[1]))
     return found
