@@ -2,12 +2,12 @@
 
 import re
 
-_UNSTORABLE_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
+UNSTORABLE_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
 
 
 def is_storable_text(text: str) -> bool:
     """Return whether a text column can hold `text`: text that none can hold equals no row, and its query fails."""
-    return _UNSTORABLE_CHARACTERS.search(text) is None
+    return UNSTORABLE_CHARACTERS.search(text) is None
 
 
 def replace_unstorable_characters(text: str) -> str:

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Final
 
+from checkpoints.formats.storable_text import UNSTORABLE_CHARACTERS
+
 #: Characters that are invisible or affect the text around them: controls except tab and line feed, soft hyphens,
 #: bidirectional marks, embeddings, overrides and isolates, fillers, default ignorables, line and paragraph separators,
 #: surrogates, interlinear annotations, tags and noncharacters.
@@ -40,8 +42,6 @@ _HIDDEN: Final = re.compile(
 _SUSPECT: Final = re.compile(f"[{ALWAYS_HIDDEN}{_JOINERS}{_SELECTORS}]")
 #: Characters that are never hidden, most of any text, as bytes of UTF-8.
 _HARMLESS: Final = b"\t\n" + bytes(range(0x20, 0x7F))
-#: Characters that neither PostgreSQL nor a URL can hold.
-_NOT_ENCODABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _BREAKS: Final = re.compile(r"[\t\n ]+")
 #: First of the Unicode symbols for control characters.
 _CONTROL_PICTURES: Final = 0x2400
@@ -71,7 +71,7 @@ def escape_hidden_in_json(json_text: str) -> str:
 
 def replace_unencodable_characters(text: str) -> str:
     """Replace characters that neither a database column nor a URL can hold by `�`."""
-    return _NOT_ENCODABLE.sub("\ufffd", text)
+    return UNSTORABLE_CHARACTERS.sub("\ufffd", text)
 
 
 def make_text_for_column(value: object, max_length: int) -> str:

@@ -16,7 +16,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.near_names import find_near_names
-from harness_site.notifications.models import Notice
+from harness_site.notifications.models import Notice, split_tool_patterns
 from harness_site.search.models import ToolSums
 
 #: Newest calls, undecided calls, notices, and days of tools by agent, whose tools are read for suggestions.
@@ -73,7 +73,7 @@ def list_patterns_without_tool(tool_patterns: str, known: KnownTools, workspaces
         known: The known tools of the workspaces.
         workspaces: Keys of the workspaces in which the filter holds.
     """
-    patterns = _list_unmatched(tool_patterns.split(", ") if tool_patterns else [], known)
+    patterns = _list_unmatched(split_tool_patterns(tool_patterns), known)
     for workspace in workspaces if patterns else ():
         patterns = _list_unmatched(patterns, _build_known_tools(_select_tools_of_sums(workspace).distinct()))
     return patterns

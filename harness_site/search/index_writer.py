@@ -15,6 +15,7 @@ from django.db.models import Max, Model, QuerySet
 
 from checkpoints.db.sql_names_and_values import build_insert_sql, quote_columns, quote_table
 from harness_site.core.epoch_microseconds import convert_to_microseconds
+from harness_site.core.hidden_characters import make_text_for_column
 from harness_site.search import text_extraction
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
@@ -131,7 +132,7 @@ def _insert_new_facts(texts: Iterable[IndexedText]) -> None:
                 text.workspace,
                 text.session,
                 trait.value,
-                text_extraction.replace_unstorable_characters(value)[:_LONGEST_FACT],
+                make_text_for_column(value, _LONGEST_FACT),
             )
             for text in texts
             for trait, value in text.facts

@@ -4,7 +4,6 @@ The rules of the workspace apply to all readers: hidden text must not be guessab
 for each reader is not feasible. Members who may see secrets read them in the transcript.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -28,6 +27,7 @@ from harness_site.core.call_sentences import (
     does_sentence_describe_call,
     remove_sentence_from_question_args,
 )
+from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking.masker import mask_json_value, mask_text, mask_values_of_secret_fields_in_context
 from harness_site.core.rendering.terminal_sequence_removal import remove_terminal_sequences
 
@@ -37,8 +37,6 @@ OVERLAP: Final = 200
 #: Maximum searchable characters of one text, the length of a long book. More would delay all other texts.
 LONGEST: Final = 1_000_000
 _MARGIN: Final = 10_000
-#: Characters that PostgreSQL cannot store, and surrogates.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +121,6 @@ def split_into_overlapping_pieces(text: str) -> Iterator[str]:
         yield text[start : start + PIECE]
 
 
-def replace_unstorable_characters(text: str) -> str:
-    """Replace characters that a database cannot store."""
-    return _UNSTORABLE.sub("\ufffd", text)
-
-
 class _TextCollector:
     """Collector of lines up to `LONGEST` characters.
 
@@ -142,7 +135,7 @@ class _TextCollector:
 
     def build_masked_text(self) -> ExtractedText:
         text = mask_text(remove_terminal_sequences("\n".join(self.lines)))
-        return ExtractedText(replace_unstorable_characters(text[:LONGEST]), self.whole and len(text) <= LONGEST)
+        return ExtractedText(replace_unencodable_characters(text[:LONGEST]), self.whole and len(text) <= LONGEST)
 
     def add_text(self, text: str) -> None:
         if not text:

@@ -21,6 +21,11 @@ def normalize_tool_patterns(text: str) -> str:
     return ", ".join(dict.fromkeys(filter(None, (pattern.strip() for pattern in re.split(r"[,\n]", text)))))
 
 
+def split_tool_patterns(normalized: str) -> list[str]:
+    """Split what `normalize_tool_patterns` has joined."""
+    return normalized.split(", ") if normalized else []
+
+
 class CallFilter(models.Model):
     """Filter of the calls that a recipient is told of; by default, of all.
 
@@ -44,7 +49,7 @@ class CallFilter(models.Model):
             return True
         if self.only_high_risk and not is_high_risk:
             return False
-        patterns = self.tool_patterns.split(", ") if self.tool_patterns else ["*"]
+        patterns = split_tool_patterns(self.tool_patterns) or ["*"]
         return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
     def describe_call_filter(self) -> str:

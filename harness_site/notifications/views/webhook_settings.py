@@ -72,6 +72,12 @@ class WebhookForm(forms.Form):
         initial = model_to_dict(webhook, fields=["name", "format", "tool_patterns", "only_high_risk"])
         return cls(initial=initial | {"events": webhook.events.split(",")}, webhook=webhook)
 
+    def build_webhook_values(self) -> dict[str, Any]:
+        """Build the values of the webhook from a valid form, by the names of the arguments of `webhook_changes`."""
+        names = ("name", "address", "events", "tool_patterns", "only_high_risk")
+        values = {name: self.cleaned_data[name] for name in names}
+        return {**values, "format": WebhookFormat(self.cleaned_data["format"])}
+
     def clean_address(self) -> str:
         address: str = self.cleaned_data["address"]
         try:
@@ -103,14 +109,7 @@ def create_webhook(request: MemberRequest) -> HttpResponseBase:
 def _create_webhook_from_form(request: MemberRequest, form: WebhookForm) -> HttpResponse:
     data = form.cleaned_data
     _webhook, secret = webhook_changes.create_webhook_with_secret(
-        request.membership,
-        name=data["name"],
-        address=data["address"],
-        format=WebhookFormat(data["format"]),
-        events=data["events"],
-        tool_patterns=data["tool_patterns"],
-        only_high_risk=data["only_high_risk"],
-        request=request,
+        request.membership, **form.build_webhook_values(), request=request
     )
     _warn_about_patterns_without_tool(request, data["tool_patterns"])
     store_secret_for_next_page(request, _SHOWN_ONCE_KEY, {"name": data["name"], "secret": secret})
@@ -139,20 +138,11 @@ def edit_webhook(request: MemberRequest, pk: int) -> HttpResponseBase:
 
 @require_recent_login
 def _update_webhook_from_form(request: MemberRequest, webhook: Webhook, form: WebhookForm) -> HttpResponse:
-    data = form.cleaned_data
     changed_fields = webhook_changes.update_webhook(
-        request.membership,
-        webhook,
-        name=data["name"],
-        address=data["address"],
-        format=WebhookFormat(data["format"]),
-        events=data["events"],
-        tool_patterns=data["tool_patterns"],
-        only_high_risk=data["only_high_risk"],
-        request=request,
+        request.membership, webhook, **form.build_webhook_values(), request=request
     )
     messages.success(request, _describe_webhook_changes(changed_fields, is_paused=webhook.paused_at is not None))
-    _warn_about_patterns_without_tool(request, data["tool_patterns"])
+    _warn_about_patterns_without_tool(request, form.cleaned_data["tool_patterns"])
     return redirect("harness_notifications:webhooks")
 
 
