@@ -566,11 +566,12 @@ def test_exported_calls_have_their_arguments_and_who_approved_them(session: Sess
     for revision, (actor, kind, final) in enumerate(history, start=1):
         at = THEN + timedelta(seconds=revision)
         fields: dict[str, Any] = {"revision": revision, "final": final, "created_at": at}
-        make_decision(call=call, kind=kind, actor=actor, reason=f"reason {revision}", **fields)
+        make_decision(call=call, kind=kind, actor=actor, reason=f"reason {revision}: pw-4711", **fields)
     first, second = _export(reader, "")
     assert first["arguments"] == '{"amount":5,"password":"‹masked›","to":"=cmd"}'
     assert first["decided_at"] == "2025-03-04T10:42:14.118Z"
-    assert (first["decision_reason"], first["approvers"], first["decided_by"]) == ("reason 7", "alice, bob", "bob")
+    assert (first["decision_reason"], first["decided_by"]) == ("reason 7: ‹masked›", "bob")
+    assert first["approvers"] == "alice, bob"
     assert len(second["arguments"]) == 10_000
     assert second["arguments"].endswith("x…")
     assert (second["decided_at"], second["decision_reason"], second["approvers"]) == ("", "", "")
