@@ -92,7 +92,7 @@ APPROVALS: Final = (
         _("Edit"),
         _("Change the arguments first."),
         _("Change the arguments. Nothing runs yet: the changed call needs an approval of its own."),
-        _("Record the changes"),
+        _("Record changes"),
     ),
     AnswerOption(
         DecisionKind.REJECT,
