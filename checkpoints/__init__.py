@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from checkpoints.calls.tool_result_and_verify_answer_types import ValueCodec as ValueCodec
     from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.decisions.actors import Actor as Actor
-    from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot as RuntimeSnapshot
+    from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot as RuntimeSnapshot
     from checkpoints.resume.resume_point import ResumePoint as ResumePoint
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
@@ -48,7 +48,7 @@ _HOME = {
     "Landed": "checkpoints.calls.tool_result_and_verify_answer_types",
     "NotLanded": "checkpoints.calls.tool_result_and_verify_answer_types",
     "ResumePoint": "checkpoints.resume.resume_point",
-    "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
+    "RuntimeSnapshot": "checkpoints.loop_state.resumable_loop_snapshot",
     "SessionFiles": "checkpoints.archive.folder_of_session_files",
     "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.client",

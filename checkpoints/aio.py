@@ -20,7 +20,7 @@ from checkpoints import constants, sansio
 from checkpoints.client import SyncCheckpointer, build_client_of_backend
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.open_backend import open_backend
 from checkpoints.peers.call_join_and_pause_types import TakenTask, Told

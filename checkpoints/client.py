@@ -17,7 +17,7 @@ from checkpoints.client_pauses_for_other_agents import PeerMethods
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import Phase
 from checkpoints.loop_state.phase_details import PhaseDetails
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.open_backend import open_backend
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
 from checkpoints.decisions.actors import Actor
-from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state.phase_details import PhaseDetails
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.call_join_and_pause_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice

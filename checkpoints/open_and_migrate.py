@@ -21,7 +21,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from checkpoints import database_url, migrations
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.db.connection import ensure_server_reachable, get_supported_connection
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.model_router import put_library_router_first
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from checkpoints import sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.archive_results import ExportedFile, ImportedSession
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id

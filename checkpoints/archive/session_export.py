@@ -14,7 +14,7 @@ from checkpoints.archive.session_file_reader_and_writer import FileHeader, Sessi
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verification
 from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session

@@ -22,7 +22,7 @@ from checkpoints.archive.session_file_reader_and_writer import SessionFileReader
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import require_unaltered_call, unfinished_call_queries
 from checkpoints.constants import MAX_VALUE_BYTES
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     DECIDING_KINDS,
     FINISHED_SESSION_STATUSES,

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from checkpoints.calls import call_dicts, missing_call_detection, require_unaltered_call, signed_decisions
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
     UNDECIDED_CALL_STATUSES,

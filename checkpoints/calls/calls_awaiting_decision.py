@@ -12,7 +12,7 @@ from django.db.models import F
 
 from checkpoints.calls import call_dicts, unfinished_call_queries
 from checkpoints.db import keyset_pagination
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.ids import validate_integer
 from checkpoints.models import ToolCall

@@ -25,7 +25,7 @@ from checkpoints.calls import (
     unfinished_call_queries,
 )
 from checkpoints.db import clock, hot_statements
-from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import (
     DISPATCHABLE_SESSION_STATUSES,
     FINISHED_SESSION_STATUSES,

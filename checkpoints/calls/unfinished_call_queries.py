@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from checkpoints.calls import call_dicts, require_unaltered_call
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
     CallStatus,

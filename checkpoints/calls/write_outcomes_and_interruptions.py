@@ -15,7 +15,7 @@ from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, missing_call_detection
 from checkpoints.db import hot_statements
-from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import (
     LIVE_CALL_STATUSES,
     SETTLED_CALL_STATUSES,

@@ -17,7 +17,7 @@ from checkpoints.calls import (
 )
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.db import clock
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus

@@ -25,14 +25,14 @@ from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.database_backend.database_workflow_step_log import DatabaseStepLog
 from checkpoints.db import clock
 from checkpoints.db.connection import get_supported_connection
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.decisions import decide, decision_withdrawal, record_verify_hook_answers
 from checkpoints.decisions.actors import Actor, to_actor
-from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.enums import DecisionKind
 from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import PhaseDetails
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.peers import (
     accept_agent_response,

@@ -12,11 +12,11 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, require_unaltered_call
 from checkpoints.calls.tool_result_and_verify_answer_types import Answer, Landed, NotLanded, Unknown
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe, ask_verify_hook_flow, find_verify_hook
-from checkpoints.decisions.decision_target import DecisionTarget
+from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
 from checkpoints.decisions.decision_transaction import lock_session_and_get_call
 from checkpoints.enums import AuditKind, CallStatus, DecisionKind
 from checkpoints.exceptions import CheckpointsError, DecisionRefused, StorageError

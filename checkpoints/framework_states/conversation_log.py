@@ -15,7 +15,7 @@ from typing import Any
 from django.db import connections
 
 from checkpoints.calls import framework_interrupt_calls
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import ChangedRow
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound

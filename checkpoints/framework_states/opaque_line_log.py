@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import ChangedRow, NewRows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests

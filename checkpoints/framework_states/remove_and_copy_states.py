@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.framework_states import state_store

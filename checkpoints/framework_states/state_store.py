@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from checkpoints.calls import framework_interrupt_calls
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,

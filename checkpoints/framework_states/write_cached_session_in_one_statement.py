@@ -21,7 +21,7 @@ from django.db import IntegrityError, connections, transaction
 
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.framework_states import write_transcript_version

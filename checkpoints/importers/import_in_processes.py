@@ -23,7 +23,7 @@ from typing import Any, Final
 from django.db import connections, transaction
 
 from checkpoints.db.connection import has_pool
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.file_import import FileImport, ImportOptions

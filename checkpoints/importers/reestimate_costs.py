@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CostBasis
 from checkpoints.formats import exact_amounts
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json

@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints.calls.call_seals import AnsweredCalls
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.enums import SessionStatus

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import CheckpointsError, StorageError
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text

@@ -14,7 +14,7 @@ from checkpoints.loop_state.phase_details import (
     RunTerminal,
     StepStarted,
 )
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot, SubagentExecution, ToolExecution
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot, SubagentExecution, ToolExecution
 
 __all__ = [
     "Paused",

@@ -15,7 +15,12 @@ from typing import Any, TypeVar
 from checkpoints.exceptions import SchemaFromFuture
 from checkpoints.formats.strict_dataclass_codec import MalformedValue, decode_strict_dataclass
 from checkpoints.loop_state.phase_details import DETAILS_BY_PHASE, PhaseDetails
-from checkpoints.loop_state.runtime_snapshot import PAYLOAD_SCHEMA, RuntimeSnapshot, SubagentExecution, ToolExecution
+from checkpoints.loop_state.resumable_loop_snapshot import (
+    PAYLOAD_SCHEMA,
+    RuntimeSnapshot,
+    SubagentExecution,
+    ToolExecution,
+)
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.formats import digests

@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import clock
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.integrity import quarantine
 from checkpoints.models import PeerCall
 from checkpoints.peers import nested_secret_encryption

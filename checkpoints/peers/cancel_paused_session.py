@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
 from checkpoints.integrity import quarantine

@@ -17,7 +17,7 @@ from django.db.models.functions import Greatest, Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import BATCH_LIMIT
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.keyset_pagination import iterate_distinct_session_pks
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.enums import AuditKind, NoticeKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExists, StorageUnavailable
 from checkpoints.formats import digests

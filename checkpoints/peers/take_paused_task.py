@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Now
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
 from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost, SessionFinished, StillWaiting
 from checkpoints.formats.canonical_json import parse_json

@@ -22,8 +22,8 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.non_validating_dataclass_decoder import load_as
 from checkpoints.ids import validate_id, validate_integer
 from checkpoints.loop_state.phase_details import PhaseDetails
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.loop_state.version_payload import encode_phase_and_snapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.snapshot_and_phase_payload_codec import encode_phase_and_snapshot
 from checkpoints.peers import deliver_notices
 from checkpoints.peers.call_join_and_pause_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.peers.deliver_notices import SendNotice

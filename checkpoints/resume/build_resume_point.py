@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     SETTLED_CALL_STATUSES,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     CallStatus,
     KeyPolicy,

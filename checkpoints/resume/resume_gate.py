@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, signed_decisions, unfinished_call_queries
 from checkpoints.db import clock
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.decisions import record_verify_hook_answers
 from checkpoints.decisions.ask_verify_hooks import VerifyProbe
 from checkpoints.decisions.decision_poll_interval import compute_decision_poll_interval

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.store.owning_run_protocol import OwningRun
 
 

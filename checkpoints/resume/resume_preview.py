@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from checkpoints.calls import call_dicts, unfinished_call_queries
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
     CallStatus,

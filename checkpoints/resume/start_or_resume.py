@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checkpoints.calls import write_outcomes_and_interruptions
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import (
     AtGate,
     OwnershipLost,

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from checkpoints.calls import call_dicts, call_queries, call_seals, unfinished_call_queries
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcomes_and_interruptions
-from checkpoints.db.database_error_translation import (
+from checkpoints.db.database_operation_context import (
     database_operation,
     open_transaction_to_read_back_lost_commit,
     require_no_caller_transaction_of_alias,

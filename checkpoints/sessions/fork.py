@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from checkpoints import process_identity_and_liveness
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import unfinished_call_queries
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.formats import exact_amounts

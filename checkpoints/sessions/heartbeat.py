@@ -19,7 +19,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.db import clock
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
 from checkpoints.store import look_up_and_lock_rows

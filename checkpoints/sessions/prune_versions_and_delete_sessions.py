@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical_json import parse_json

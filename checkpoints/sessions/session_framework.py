@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import SessionOfOtherFramework
 from checkpoints.formats.canonical_json import parse_json_or_return_text, to_canonical_json
 from checkpoints.ids import validate_id

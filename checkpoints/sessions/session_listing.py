@@ -14,7 +14,7 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from checkpoints.db import keyset_pagination
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import InvalidInput

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from checkpoints import process_identity_and_liveness
 from checkpoints.constants import BATCH_LIMIT
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.keyset_pagination import iterate_distinct_session_pks
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.exceptions import CheckpointsError, SealError

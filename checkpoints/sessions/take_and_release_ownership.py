@@ -15,7 +15,7 @@ from checkpoints import call_transitions_by_agent_or_system, process_identity_an
 from checkpoints.audit import insert_unchained_events
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import clock
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     IMPORTED_RUN_OWNER,
     OWNING_RUN_STATUSES,

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from checkpoints.constants import DEFAULT_WORKSPACE, LEASE_SECONDS
 from checkpoints.db.connection import get_supported_connection
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.model_router import put_library_router_first
 from checkpoints.exceptions import InvalidInput, WorkspaceNotFound
 from checkpoints.models import Workspace

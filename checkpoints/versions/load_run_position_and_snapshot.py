@@ -8,9 +8,9 @@ from typing import Any
 
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats.canonical_json import parse_json_object, to_canonical_json
-from checkpoints.loop_state import version_payload as payloads
+from checkpoints.loop_state import snapshot_and_phase_payload_codec as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails, RunTerminal
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.models import Checkpoint
 from checkpoints.store.database_client_state import Store
 

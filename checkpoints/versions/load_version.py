@@ -11,7 +11,7 @@ from django.db import connections
 from django.db.models import DateTimeField, Subquery
 
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.formats import exact_amounts

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from checkpoints.db.database_error_translation import database_operation
-from checkpoints.loop_state import version_payload as payloads
+from checkpoints.db.database_operation_context import database_operation
+from checkpoints.loop_state import snapshot_and_phase_payload_codec as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
 from checkpoints.store.database_client_state import Store

@@ -17,7 +17,7 @@ from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import load_rows_where
-from checkpoints.db.database_error_translation import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.enums import CostBasis, Phase

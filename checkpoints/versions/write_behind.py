@@ -14,9 +14,9 @@ from typing import Any, Protocol, Self
 
 from checkpoints import sansio
 from checkpoints.enums import Phase
-from checkpoints.loop_state import version_payload as payloads
+from checkpoints.loop_state import snapshot_and_phase_payload_codec as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
-from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store

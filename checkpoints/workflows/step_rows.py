@@ -10,7 +10,7 @@ from django.db.models import Max
 
 from checkpoints.calls import require_unaltered_call
 from checkpoints.constants import SCHEMA_VERSION
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture, StepIdentityChanged
 from checkpoints.formats import digests

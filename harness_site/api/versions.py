@@ -13,7 +13,7 @@ from ninja import Router
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput, VersionConflict, VersionNotFound
-from checkpoints.loop_state.version_payload import decode_phase_and_snapshot
+from checkpoints.loop_state.snapshot_and_phase_payload_codec import decode_phase_and_snapshot
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession

@@ -7,14 +7,16 @@ from typing import Any
 from harness_site.core.hidden_characters import escape_hidden_in_json
 from harness_site.core.masking.masked_url_parameters import replace_file_digests_by_keyed_fingerprints
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.sessions.selectors import export_records
+from harness_site.sessions.selectors import unmasked_session_export_records
 
 
 def verify_session_and_generate_jsonl_lines(session_pk: int) -> Iterator[bytes]:
     """Yield the records of a session as JSON Lines in UTF-8."""
-    return map(_mask_and_encode_record, export_records.verify_session_and_generate_export_records(session_pk))
+    return map(
+        _mask_and_encode_record, unmasked_session_export_records.verify_session_and_generate_export_records(session_pk)
+    )
 
 
-def _mask_and_encode_record(record: export_records.Record) -> bytes:
+def _mask_and_encode_record(record: unmasked_session_export_records.Record) -> bytes:
     value: Any = mask_json_value(replace_file_digests_by_keyed_fingerprints(record))
     return f"{escape_hidden_in_json(json.dumps(value, ensure_ascii=False))}\n".encode()

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from checkpoints.models import Checkpoint
-from harness_site.sessions.plan_steps import Plan, PlanStep, StepState, parse_checkpoint_plan
+from harness_site.sessions.plan_steps_and_changes import Plan, PlanStep, StepState, parse_checkpoint_plan
 
 #: Largest number of versions that are read, from the newest back.
 _MAX_VERSIONS: Final = 200

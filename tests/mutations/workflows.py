@@ -32,7 +32,7 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "an answer whose tools have run is not pending",
-        "checkpoints/loop_state/version_payload.py",
+        "checkpoints/loop_state/snapshot_and_phase_payload_codec.py",
         "return all(phase in PHASES_KEEPING_ANSWER_PENDING for phase in phases)",
         "return True",
         f"{PHASES}::test_answer_is_pending_until_its_tools_have_run",

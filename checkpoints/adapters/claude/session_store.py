@@ -45,7 +45,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import read_database_time
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,

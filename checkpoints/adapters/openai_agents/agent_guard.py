@@ -27,7 +27,7 @@ from checkpoints.adapters.openai_agents.durable_model import DurableModel, build
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, unfinished_call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import ApprovalRequired, OwnershipLost, ReviewRequired
 from checkpoints.formats import digests

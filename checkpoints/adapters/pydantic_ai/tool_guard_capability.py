@@ -28,7 +28,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls import call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.client import SyncCheckpointer
-from checkpoints.db.database_error_translation import database_operation
+from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidInput, OwnershipLost, ReviewRequired
 from checkpoints.formats import parse_json

@@ -1,4 +1,4 @@
-"""`manage.py verify_audit`: verify the hash chain of the audit log."""
+"""`manage.py verify_audit`: seal waiting entries, verify the hash chain of the audit trail, and store the result."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -12,7 +12,10 @@ from checkpoints.models import Workspace
 
 
 class Command(BaseCommand):
-    help = "Checks that no entry of the audit trail was changed, removed or moved. Exits with 1 where one was."
+    help = (
+        "Checks that no entry of the audit trail was changed, removed or moved, after it has sealed the entries that "
+        "wait for it, and stores the result for the website. Exits with 1 where one was."
+    )
     #: Checks load the views of the site, which takes longer than the work of this command.
     requires_system_checks = ()
 

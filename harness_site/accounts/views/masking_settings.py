@@ -19,7 +19,7 @@ from harness_site.accounts.account_and_login_forms import set_field_labels_style
 from harness_site.accounts.models import MaskingSettings
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.core.masking.secret_values_by_name import ENDINGS, PARTS, WORDS
+from harness_site.core.masking.values_with_secret_names import ENDINGS, PARTS, WORDS
 
 _MAX_LINES: Final = 100
 _MAX_LINE_LENGTH: Final = 100

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from harness_site.core.linear_regex import LinearPattern, compile_pattern
-from harness_site.core.masking import secret_search_window, secret_shapes, secret_values_by_name
+from harness_site.core.masking import secret_search_window, secret_shapes, values_with_secret_names
 from harness_site.core.masking.escape_decoding import DecodedText, decode_escapes
 from harness_site.core.masking.known_secret_value_search import KnownValues, iterate_maskable_texts_of_value
 from harness_site.core.masking.secret_shapes import Span
@@ -60,9 +60,9 @@ class MaskingRules:
     values: frozenset[str] = frozenset()
 
     @cached_property
-    def name_patterns(self) -> secret_values_by_name.SecretPatterns | None:
+    def name_patterns(self) -> values_with_secret_names.SecretPatterns | None:
         return (
-            secret_values_by_name.build_secret_patterns(self.names, usual=self.usual)
+            values_with_secret_names.build_secret_patterns(self.names, usual=self.usual)
             if self.names or self.usual
             else None
         )
@@ -76,9 +76,9 @@ class MaskingRules:
         return self.name_patterns is not None and self.name_patterns.hint.search(stored) is not None
 
     def is_secret_name(self, name: str) -> bool:
-        if self.names and secret_values_by_name.normalize_field_name(name) in self.names:
+        if self.names and values_with_secret_names.normalize_field_name(name) in self.names:
             return True
-        return self.usual and secret_values_by_name.is_usual_secret_name(name)
+        return self.usual and values_with_secret_names.is_usual_secret_name(name)
 
     def with_known_values(self, values: Iterable[str]) -> MaskingRules:
         """Return these rules with `values` added to the secret values."""
@@ -107,7 +107,7 @@ def build_masking_rules_from_names_and_words(
     names: tuple[str, ...] = (), words: tuple[str, ...] = (), *, usual: bool = True
 ) -> MaskingRules:
     """Build the rules of a workspace: `names` of fields, and `words` in which `*` matches any letters."""
-    normalized_names = frozenset(secret_values_by_name.normalize_field_name(name) for name in names)
+    normalized_names = frozenset(values_with_secret_names.normalize_field_name(name) for name in names)
     word_pattern = compile_pattern("|".join(map(_build_wildcard_pattern, words))) if words else None
     return MaskingRules(normalized_names - {""}, word_pattern, usual)
 
@@ -163,13 +163,13 @@ def collect_secret_values(*content: Any) -> frozenset[str]:
 
 def _iterate_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
     if isinstance(content, dict):
-        secret_keys = secret_values_by_name.find_secret_object_keys(content, rules.is_secret_name)
+        secret_keys = values_with_secret_names.find_secret_object_keys(content, rules.is_secret_name)
         for key, value in content.items():
             yield from (
                 iterate_maskable_texts_of_value(value) if key in secret_keys else _iterate_secret_texts(value, rules)
             )
     elif isinstance(content, list | tuple):
-        secret_places = secret_values_by_name.find_indexes_of_secret_list_items(content, rules.is_secret_name)
+        secret_places = values_with_secret_names.find_indexes_of_secret_list_items(content, rules.is_secret_name)
         for place, item in enumerate(content):
             yield from (
                 iterate_maskable_texts_of_value(item) if place in secret_places else _iterate_secret_texts(item, rules)
@@ -282,7 +282,7 @@ def _mask_value_recursively(value: Any, rules: MaskingRules) -> Any:
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, list | tuple):
-        secret_places = secret_values_by_name.find_indexes_of_secret_list_items(value, rules.is_secret_name)
+        secret_places = values_with_secret_names.find_indexes_of_secret_list_items(value, rules.is_secret_name)
         return [
             MASK if place in secret_places else _mask_value_recursively(item, rules) for place, item in enumerate(value)
         ]
@@ -305,13 +305,13 @@ def mask_secret_fields_only(value: Any) -> Any:
 
 def _mask_secret_fields_recursively(value: Any, rules: MaskingRules) -> Any:
     if isinstance(value, list | tuple):
-        secret_places = secret_values_by_name.find_indexes_of_secret_list_items(value, rules.is_secret_name)
+        secret_places = values_with_secret_names.find_indexes_of_secret_list_items(value, rules.is_secret_name)
         return [
             MASK if place in secret_places else _mask_secret_fields_recursively(item, rules)
             for place, item in enumerate(value)
         ]
     if isinstance(value, dict):
-        secret_keys = secret_values_by_name.find_secret_object_keys(value, rules.is_secret_name)
+        secret_keys = values_with_secret_names.find_secret_object_keys(value, rules.is_secret_name)
         return {
             key: MASK if key in secret_keys else _mask_secret_fields_recursively(inner, rules)
             for key, inner in value.items()
@@ -335,12 +335,12 @@ def find_list_item_indexes_secret_to_reader(value: Sequence[Any]) -> frozenset[i
     return (
         frozenset()
         if rules is None
-        else secret_values_by_name.find_indexes_of_secret_list_items(value, rules.is_secret_name)
+        else values_with_secret_names.find_indexes_of_secret_list_items(value, rules.is_secret_name)
     )
 
 
 def _build_fields_with_masked_names(value: dict[str, Any], rules: MaskingRules) -> list[MaskedField]:
-    secret_keys = secret_values_by_name.find_secret_object_keys(value, rules.is_secret_name)
+    secret_keys = values_with_secret_names.find_secret_object_keys(value, rules.is_secret_name)
     fields: list[MaskedField] = []
     used_names: dict[str, int] = {}
     for key, inner in value.items():
@@ -489,7 +489,7 @@ def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
         yield from secret_shapes.iterate_secret_token_spans(text)
         yield from secret_shapes.iterate_card_number_spans(text)
     if rules.name_patterns is not None:
-        yield from secret_values_by_name.iterate_spans_of_secret_values_by_name(
+        yield from values_with_secret_names.iterate_spans_of_secret_values_by_name(
             text, rules.name_patterns, rules.is_secret_name
         )
 
@@ -497,13 +497,13 @@ def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
 def _iterate_all_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterator[Span]:
     end = len(text)
     for span in _iterate_secret_spans(text, rules):
-        yield (span[0], end) if secret_values_by_name.is_unclosed_value(text, span) else span
+        yield (span[0], end) if values_with_secret_names.is_unclosed_value(text, span) else span
     if rules.usual and (login := secret_shapes.find_start_of_cut_off_login(text)) is not None:
         yield login, end
     if rules.name_patterns is not None:
         yield from (
             (start, end)
-            for start in secret_values_by_name.iterate_unclosed_xml_secret_starts(
+            for start in values_with_secret_names.iterate_unclosed_xml_secret_starts(
                 text, rules.name_patterns, rules.is_secret_name
             )
         )

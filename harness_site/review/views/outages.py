@@ -268,7 +268,7 @@ def _render_outage_page(
         "verification": verification,
         "verified": sum(row.is_verified for row in rows),
         "reader": request.membership.user.get_username(),
-        "lists": _build_titled_lists_of_other_calls(
+        "lists": _build_titled_lists_of_calls_not_answered_here(
             rows,
             request.membership,
             {each.call.pk for each in outcome.bulk.decisions} if outcome and outcome.bulk else (),
@@ -337,7 +337,7 @@ def _pair_answerable_rows_with_forms(
     return pairs, shared_form
 
 
-def _build_titled_lists_of_other_calls(
+def _build_titled_lists_of_calls_not_answered_here(
     rows: Sequence[OutageCallRow], reader: Membership, listed_pks: Collection[int]
 ) -> list[tuple[str, list[OutageCallRow]]]:
     """Build the lists of the calls that the reader cannot answer on this page, each with its title.

@@ -12,7 +12,7 @@ from checkpoints.models import Session
 from harness_site.core import word_diff
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.word_diff import StepBudget
-from harness_site.sessions import plan_steps
+from harness_site.sessions import plan_steps_and_changes
 from harness_site.sessions.compare import common_prefix, json_diff
 from harness_site.sessions.compare.json_diff import Differences
 from harness_site.sessions.compare.message_alignment import (
@@ -30,7 +30,7 @@ from harness_site.sessions.compare.message_alignment import (
     shorten_long_runs_of_changed_messages,
 )
 from harness_site.sessions.compare.message_part_differences import EditedField, compare_fields
-from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
+from harness_site.sessions.plan_steps_and_changes import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors import calls_between_versions, message_windows, version_list
 from harness_site.sessions.selectors.calls_between_versions import FirstCallsAndCount
 from harness_site.sessions.selectors.message_windows import StoredMessage
@@ -155,7 +155,7 @@ def compare_two_versions(
         lines=shown_lines,
         rest_a=rest_a,
         rest_b=rest_b,
-        plan=plan_steps.compare_plan_steps(old.plan, new.plan),
+        plan=plan_steps_and_changes.compare_plan_steps(old.plan, new.plan),
         plan_rest=_compare_other_plan_fields(old.plan, new.plan),
         payload=json_diff.compare_json_texts(old_payload, new_payload),
         calls=calls_b,
@@ -179,7 +179,7 @@ def _add_todo_list_if_no_plan(session_pk: int, version: Version, tools: Sequence
 
 def _compare_other_plan_fields(old: Plan | None, new: Plan | None) -> tuple[EditedField, ...]:
     """Return the fields of two plans that differ, except their steps; too many are one text, without a name."""
-    texts = plan_steps.format_other_plan_fields(old), plan_steps.format_other_plan_fields(new)
+    texts = plan_steps_and_changes.format_other_plan_fields(old), plan_steps_and_changes.format_other_plan_fields(new)
     if texts[0] == texts[1]:
         return ()
     fields = compare_fields(old.rest if old else {}, new.rest if new else {}, StepBudget(_PLAN_STEPS))

@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints.formats import to_canonical_json
 from harness_site.core.formatting import parse_json_or_text
-from harness_site.sessions.plan_steps import StepChangeKind
+from harness_site.sessions.plan_steps_and_changes import StepChangeKind
 
 #: Maximum number of differences listed; the others are counted.
 MAX_LISTED_CHANGES = 500

@@ -20,8 +20,8 @@ from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from harness_site.sessions import plan_steps
-from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
+from harness_site.sessions import plan_steps_and_changes
+from harness_site.sessions.plan_steps_and_changes import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors import message_windows
 from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_versions_condition
 from harness_site.sessions.selectors.message_windows import SegmentRange, count_shared_messages
@@ -232,7 +232,7 @@ def _build_version(row: Checkpoint) -> Version:
         run_host=row.run_host or "",  # type: ignore[attr-defined]
         segment_id=row.segment_id,
         length=row.length,
-        plan=plan_steps.parse_checkpoint_plan(row.plan),
+        plan=plan_steps_and_changes.parse_checkpoint_plan(row.plan),
         cost=None if row.cost_basis == CostBasis.UNKNOWN else parse_cost(row.budget_spent_usd),  # type: ignore[attr-defined]
         token_counts=_parse_tokens(row.usage),
     )
@@ -278,7 +278,7 @@ def _build_version_row(
         planned = version.plan is not None
         return VersionRow(version, None, version.length, 0, (), planned, version.cost, version.tokens, calls, tools)
     common = _count_shared_messages(previous, version, tree)
-    changes = plan_steps.compare_plan_steps(previous.plan, version.plan)
+    changes = plan_steps_and_changes.compare_plan_steps(previous.plan, version.plan)
     return VersionRow(
         version=version,
         previous=previous,

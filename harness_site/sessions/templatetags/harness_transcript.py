@@ -39,7 +39,7 @@ from harness_site.sessions import (
     session_formatting,
 )
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
-from harness_site.sessions.plan_steps import PlanStep, StepState
+from harness_site.sessions.plan_steps_and_changes import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.search_hit_html import render_search_hits
 from harness_site.sessions.selectors.call_records import CallRecord

@@ -17,7 +17,7 @@ from checkpoints.db.decompressed_text_sql import DecompressedText, StoredSize
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.parse_message_parts import CallPart, parse_message_parts
 from checkpoints.models import ToolCall
-from harness_site.sessions.plan_steps import Plan
+from harness_site.sessions.plan_steps_and_changes import Plan
 from harness_site.sessions.selectors import message_windows
 from harness_site.sessions.selectors.calls_between_versions import (
     SavedVersion,

@@ -17,7 +17,7 @@ from harness_site.core.shell_commands_in_call_arguments import (
 )
 from harness_site.sessions.session_formatting import format_exit_code
 from harness_site.sessions.tool_views import file_edits
-from harness_site.sessions.tool_views.file_paths import resolve_path
+from harness_site.sessions.tool_views.resolve_and_relativize_paths import resolve_path
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Commands that display the files that they name, and what a name of a file has.

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
-from harness_site.sessions.plan_steps import Plan, parse_checkpoint_plan
+from harness_site.sessions.plan_steps_and_changes import Plan, parse_checkpoint_plan
 from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Largest number of steps of a checklist; a call with a longer list is shown with its arguments.

@@ -26,7 +26,7 @@ from harness_site.sessions.tool_views import (
     tool_view_registry,
 )
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
-from harness_site.sessions.tool_views.file_paths import resolve_path
+from harness_site.sessions.tool_views.resolve_and_relativize_paths import resolve_path
 
 #: Largest number of calls, and of characters of their arguments, that are read for one page.
 MAX_CALLS: Final = 2_000

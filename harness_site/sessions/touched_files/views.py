@@ -22,7 +22,7 @@ from harness_site.sessions.session_lookup import (
 )
 from harness_site.sessions.tool_views import diff_lines, file_edits
 from harness_site.sessions.tool_views.file_edits import ShownFile
-from harness_site.sessions.tool_views.file_paths import make_path_relative
+from harness_site.sessions.tool_views.resolve_and_relativize_paths import make_path_relative
 from harness_site.sessions.tool_views.tool_view_types import ToolUse
 from harness_site.sessions.touched_files import touched_files
 from harness_site.sessions.touched_files.touched_files import FileCall, TouchedFile

@@ -30,7 +30,7 @@ from checkpoints.loop_state import PostLlm, PreToolBatch, RuntimeSnapshot
 from checkpoints.models import Checkpoint, Run, Session, ToolCall
 from checkpoints.peers import Join, PeerCall
 from checkpoints.store.owning_run_protocol import OwningRun
-from harness_site.sessions.selectors import export_records, version_list
+from harness_site.sessions.selectors import unmasked_session_export_records, version_list
 from harness_site.sessions.timeline.selectors import timeframe_contents
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, conversation, count_messages, start_session
@@ -349,7 +349,7 @@ def test_listings_show_the_appended_version_without_a_run(cp: SyncCheckpointer, 
     assert [row.version.run_number for row in version_list.load_version_page(session.pk).rows] == [None, 1]
     saved = [
         each["run"]
-        for each in export_records.verify_session_and_generate_export_records(session.pk)
+        for each in unmasked_session_export_records.verify_session_and_generate_export_records(session.pk)
         if each["record"] == "checkpoint"
     ]
     assert saved == [1, None]

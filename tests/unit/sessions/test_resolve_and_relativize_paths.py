@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness_site.sessions.tool_views.file_paths import make_path_relative, resolve_path
+from harness_site.sessions.tool_views.resolve_and_relativize_paths import make_path_relative, resolve_path
 
 
 @pytest.mark.parametrize(

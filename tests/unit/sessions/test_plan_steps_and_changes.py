@@ -1,12 +1,12 @@
 import pytest
 
 from checkpoints.formats import to_canonical_json
-from harness_site.sessions import plan_steps
-from harness_site.sessions.plan_steps import Plan, PlanStep, StepChange, StepChangeKind, StepState
+from harness_site.sessions import plan_steps_and_changes
+from harness_site.sessions.plan_steps_and_changes import Plan, PlanStep, StepChange, StepChangeKind, StepState
 
 
 def read(plan: object) -> Plan:
-    found = plan_steps.parse_checkpoint_plan(to_canonical_json(plan))
+    found = plan_steps_and_changes.parse_checkpoint_plan(to_canonical_json(plan))
     assert found is not None
     return found
 
@@ -51,17 +51,17 @@ def test_steps_that_are_to_do_or_begun_are_open() -> None:
 
 
 def test_missing_plan_differs_from_an_empty_plan() -> None:
-    assert plan_steps.parse_checkpoint_plan(None) is None
+    assert plan_steps_and_changes.parse_checkpoint_plan(None) is None
 
 
 def test_damaged_plan_is_shown_as_text() -> None:
-    assert plan_steps.parse_checkpoint_plan('{"steps"') == Plan((), {"unreadable": '{"steps"'}, '{"steps"')
+    assert plan_steps_and_changes.parse_checkpoint_plan('{"steps"') == Plan((), {"unreadable": '{"steps"'}, '{"steps"')
 
 
 def test_comparison_shows_the_change_of_each_step() -> None:
     old = read({"steps": [{"text": "Find", "done": False}, {"text": "Ask", "done": False}, "Pay"]})
     new = read({"steps": [{"text": "Find", "done": True}, "Pay", "Mail"]})
-    assert plan_steps.compare_plan_steps(old, new) == (
+    assert plan_steps_and_changes.compare_plan_steps(old, new) == (
         StepChange(StepChangeKind.CHANGED, old.steps[0], new.steps[0]),
         StepChange(StepChangeKind.REMOVED, old.steps[1], None),
         StepChange(StepChangeKind.SAME, old.steps[2], new.steps[1]),
@@ -71,10 +71,14 @@ def test_comparison_shows_the_change_of_each_step() -> None:
 
 def test_comparison_matches_a_reworded_step() -> None:
     old, new = read({"steps": ["Find", "Pay", "Mail"]}), read({"steps": ["Find", "Refund", "Mail"]})
-    assert plan_steps.compare_plan_steps(old, new)[1] == StepChange(StepChangeKind.CHANGED, old.steps[1], new.steps[1])
+    assert plan_steps_and_changes.compare_plan_steps(old, new)[1] == StepChange(
+        StepChangeKind.CHANGED, old.steps[1], new.steps[1]
+    )
 
 
 def test_comparison_without_a_plan() -> None:
     new = read({"steps": ["Find"]})
-    assert plan_steps.compare_plan_steps(None, new) == (StepChange(StepChangeKind.ADDED, None, new.steps[0]),)
-    assert plan_steps.compare_plan_steps(None, None) == ()
+    assert plan_steps_and_changes.compare_plan_steps(None, new) == (
+        StepChange(StepChangeKind.ADDED, None, new.steps[0]),
+    )
+    assert plan_steps_and_changes.compare_plan_steps(None, None) == ()

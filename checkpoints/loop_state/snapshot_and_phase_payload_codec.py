@@ -20,7 +20,7 @@ from checkpoints.loop_state.phase_details import (
     PhaseDetails,
     RunTerminal,
 )
-from checkpoints.loop_state.runtime_snapshot import FIELDS_IN_COLUMNS, PAYLOAD_SCHEMA, RuntimeSnapshot
+from checkpoints.loop_state.resumable_loop_snapshot import FIELDS_IN_COLUMNS, PAYLOAD_SCHEMA, RuntimeSnapshot
 
 #: Keys that mark a payload as one of this library; each has the number of its schema.
 SNAPSHOT_KEY, PHASE_KEY = "snapshot_schema", "phase_schema"
