@@ -138,12 +138,12 @@ def _count_sessions_messages_calls_and_passages() -> tuple[int, int, int, int]:
 
 
 def _index_texts_and_recount_sums(max_texts: int) -> None:
-    from harness_site.search import hourly_and_daily_session_sums, indexer
+    from harness_site.search import indexer, recount_session_sums_by_day
 
     indexed = 0
     while indexed < max_texts and (batch_size := indexer.index_next_batch_of_each_kind()):
         indexed += batch_size
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
 
 
 def _create_signed_in_request_factory() -> RequestFactory:

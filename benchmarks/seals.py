@@ -106,7 +106,7 @@ def _start_sessions_and_build_operations(
     checkpointer: SyncCheckpointer, kind: str
 ) -> dict[str, Callable[[], OperationCost]]:
     """Build the measured operations of one process, each in a session of its own."""
-    from checkpoints.versions.version_seals import verified_transcripts
+    from checkpoints.versions.version_seals_and_transcript_verification import verified_transcripts
 
     using = checkpointer.store.using
     for name in ("save", "dispatch", "load"):
@@ -269,7 +269,7 @@ def _measure_and_print_witness_note_times() -> None:
 
 def _measure_and_print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
     """Print the time of a decision with a signature and without, and of its verification."""
-    from checkpoints.calls import decision_signatures, signed_decisions
+    from checkpoints.calls import decision_signatures, insert_and_verify_signed_decisions
     from checkpoints.seals.decision_keys import create_key_pair, get_decision_keys
 
     pair, using = create_key_pair(), checkpointer.store.using
@@ -285,7 +285,9 @@ def _measure_and_print_decision_signature_costs(checkpointer: SyncCheckpointer) 
         start = time.perf_counter()
         checkpointer.approve_call("decisions", f"d{number}", actor="alice", reason="I looked.", revision=1)
         seconds[bool(number % 2)].append(time.perf_counter() - start)
-    decisions = list(signed_decisions.select_decisions_joined_for_signatures(using).exclude(signature=None))
+    decisions = list(
+        insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(using).exclude(signature=None)
+    )
     verifying, signing = [], []
     for decision in decisions:
         start = time.perf_counter()
@@ -309,8 +311,10 @@ def _simulate_payment(order: int) -> str:
 
 def _measure_and_print_verification_rate(checkpointer: SyncCheckpointer) -> None:
     """Print how many rows are verified in a second of processor time, of the sessions above and of short ones."""
-    from checkpoints.integrity.verification import VerificationCounts
-    from checkpoints.integrity.verify_workspace import iterate_checked_sessions_and_quarantine_altered
+    from checkpoints.integrity.verify_and_quarantine_sessions import (
+        iterate_checked_sessions_and_quarantine_altered,
+    )
+    from checkpoints.integrity.verify_session_rows import VerificationCounts
     from checkpoints.models import Session
 
     _switch_seals_on()

@@ -28,7 +28,7 @@ from harness_site.core.distinguish_site_from_project_requests import is_site_req
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import is_error_of_mistyped_value
-from harness_site.sessions.session_lookup import PageNotFound
+from harness_site.sessions.session_lookup_masking_and_404 import PageNotFound
 from harness_site.sessions.views.quarantine_release import render_quarantine_page_in_place_of_another
 
 #: Errors that no stored value causes.

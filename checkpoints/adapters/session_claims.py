@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
-from checkpoints.sessions import session_framework
+from checkpoints.sessions import mark_or_require_session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
@@ -146,7 +146,7 @@ class SessionClaims:
         """
         self._frameworks.pop(session_id, None)
         if description is not None and description.framework:
-            session_framework.create_or_require_session_of_framework(
+            mark_or_require_session_framework.create_or_require_session_of_framework(
                 self._get_checkpointer().store, session_id, description
             )
             self._frameworks[session_id] = description.framework

@@ -16,13 +16,13 @@ from checkpoints.db import clock
 from checkpoints.db.batched_row_iteration import iterate_rows_read_in_batches
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import AuditKind
-from checkpoints.integrity import verification
+from checkpoints.integrity import verify_session_rows
 from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_bytes_as_differences, version_seals
+from checkpoints.versions import opaque_bytes_as_differences, version_seals_and_transcript_verification
 
 
 def export_session(store: Store, session_id: str, path: str | Path, *, audited: bool = True) -> ExportedFile:
@@ -54,7 +54,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 
 def _lock_session_and_iterate_verified_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
-    verification.lock_session_and_require_rows_complete(store.using, session)
+    verify_session_rows.lock_session_and_require_rows_complete(store.using, session)
     segment_lengths = own_and_origin_segments.map_origin_segments_to_needed_lengths(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
@@ -76,4 +76,6 @@ def _iterate_verified_messages(store: Store, session: Session, segment_lengths: 
     """Iterate over the messages by segment and position, so that each comes after its predecessors."""
     for segment in own_and_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths):
         messages = own_and_origin_segments.select_needed_messages_of_segment(store.using, segment, segment_lengths)
-        yield from version_seals.iterate_verified_messages(connections[store.using], segment.pk, messages)
+        yield from version_seals_and_transcript_verification.iterate_verified_messages(
+            connections[store.using], segment.pk, messages
+        )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from checkpoints.db import clock
-from checkpoints.db.cached_row_sql import insert_rows_sealed_if_enabled
+from checkpoints.db.execute_cached_row_sql import insert_rows_sealed_if_enabled
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.models import AuditEvent, ToolCall

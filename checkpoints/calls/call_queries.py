@@ -8,7 +8,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_dicts, missing_call_detection, require_unaltered_call, signed_decisions
+from checkpoints.calls import (
+    convert_calls_to_dicts,
+    insert_and_verify_signed_decisions,
+    missing_call_detection,
+    require_unaltered_call,
+)
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
@@ -64,7 +69,11 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
             raise
         if store.find_owned_session(call.session.session_id) is None:
             missing_call_detection.verify_other_session_and_list_live_calls(store.using, call.session_id)
-        return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
+        return {
+            **convert_calls_to_dicts.call_to_dict(call),
+            "session_id": call.session.session_id,
+            "result_text": call.result_text,
+        }
 
 
 @dataclass(frozen=True)
@@ -91,10 +100,10 @@ def find_calls_if_all_decided(
             return None
         for call in calls:
             require_unaltered_call.require_call_unaltered(call)
-        decisions = signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+        decisions = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
             tool_call__in=calls, final=True
         )
-        signed_decisions.verify_decisions(decisions)
+        insert_and_verify_signed_decisions.verify_decisions(decisions)
         actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by(*Decision.IN_ORDER)}
         return [DecidedCall(call, actors.get(call.pk, "")) for call in calls]
 
@@ -153,10 +162,10 @@ def _is_unanswered_tool_call(call: ToolCall) -> bool:
 
 def collect_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:
     """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
-    edits = signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
+    edits = insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(
         tool_call=call, kind=DecisionKind.EDIT
     )
-    signed_decisions.verify_decisions(edits)
+    insert_and_verify_signed_decisions.verify_decisions(edits)
     previous_args = filter(None, (get_args_json_before_edit(edit.evidence) for edit in edits))
     asked_digests = {call.asked_args_digest} - {""}
     return {call.args_digest, *asked_digests, *(digests.digest_text(args) for args in previous_args)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import F
 
-from checkpoints.calls import call_dicts, unfinished_call_queries
+from checkpoints.calls import convert_calls_to_dicts, unfinished_call_queries
 from checkpoints.db import keyset_pagination
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
@@ -39,14 +39,14 @@ def list_calls_awaiting_decision(
                 :limit
             ]
         page = sorted(calls, key=attrgetter("pk"))[:limit]
-        reasons = call_dicts.load_verify_hook_unknown_reasons(store, page)
+        reasons = convert_calls_to_dicts.load_verify_hook_unknown_reasons(store, page)
         return [_undecided_call_to_dict(call, reasons.get(call.pk)) for call in page]
 
 
 def _undecided_call_to_dict(call: ToolCall, verify_reason: str | None) -> dict[str, Any]:
     waits_since = call.interrupted_at if call.status == CallStatus.INTERRUPTED else call.issued_at
     return {
-        **call_dicts.call_to_dict(call, verify_reason=verify_reason),
+        **convert_calls_to_dicts.call_to_dict(call, verify_reason=verify_reason),
         "session_id": call.session.session_id,
         "agent": call.session.agent,
         "sentence": call.sentence,

@@ -16,12 +16,12 @@ from django.db.models.functions import Now
 from checkpoints import call_transitions_by_agent_or_system
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
-    call_dicts,
     call_queries,
     call_seals,
+    convert_calls_to_dicts,
+    insert_and_verify_signed_decisions,
     missing_call_detection,
     require_unaltered_call,
-    signed_decisions,
     unfinished_call_queries,
 )
 from checkpoints.db import clock, hot_statements
@@ -144,7 +144,7 @@ def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> Non
         if call.status == CallStatus.ISSUED:
             raise CallInProgress(call.session.session_id, call.call_id, call.tool)
         if call.status in UNDECIDED_CALL_STATUSES:
-            raise call_dicts.load_reasons_and_build_review_required(store, session_id, [call])
+            raise convert_calls_to_dicts.load_reasons_and_build_review_required(store, session_id, [call])
         raise CallAlreadySettled(session_id, call.call_id, call.status)
 
 
@@ -258,7 +258,7 @@ def _require_call_may_start(
         store, session, {CallStatus.INTERRUPTED}
     )
     if unknown and intent.mutates:
-        raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, unknown)
+        raise convert_calls_to_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, unknown)
 
 
 def _insert_attempt_and_consume_rerun_approval(
@@ -336,7 +336,7 @@ def _find_rejected_call_of_operation(
         row_seals.verify_rows([last] if last else ())
     if last is None or last.status != CallStatus.REJECTED or last.idempotency_key != intent.key:
         return None
-    signed_decisions.verify_call_against_decisions(last)
+    insert_and_verify_signed_decisions.verify_call_against_decisions(last)
     return last
 
 
@@ -406,7 +406,7 @@ def _consume_approval_and_issue_call(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
-    signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
+    insert_and_verify_signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
     _update_approved_call_or_raise_if_changed(
         store,
         approved,
@@ -445,7 +445,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
         if call.idempotency_key != intent.key:
             why = "the lookup with another key found it: the database compares keys in another way"
             raise IntegrityError(row_seals.get_table_name(call), row_seals.describe_row(call), why)
-        signed_decisions.verify_call_against_decisions(call)
+        insert_and_verify_signed_decisions.verify_call_against_decisions(call)
     return call
 
 
@@ -456,7 +456,7 @@ def _consume_rerun_approval_and_build_intent(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     require_unaltered_call.require_call_unaltered(approved)
-    signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
+    insert_and_verify_signed_decisions.require_signed_approval_quorum(approved, intent.approvals)
     _update_approved_call_or_raise_if_changed(
         store, approved, status=call_transitions_by_agent_or_system.RERUN.after, settled_at=Now()
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_dicts, require_unaltered_call
+from checkpoints.calls import convert_calls_to_dicts, require_unaltered_call
 from checkpoints.db.clock import read_database_time
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
@@ -41,9 +41,9 @@ def list_unfinished_calls(store: Store, session_id: str) -> list[dict[str, Any]]
         )
         calls = [call for call in unsettled if not call.is_imported]
         alive = {run.pk: run_liveness_check.is_run_alive(run) for run in {call.run for call in calls}}
-        reasons = call_dicts.load_verify_hook_unknown_reasons(store, calls)
+        reasons = convert_calls_to_dicts.load_verify_hook_unknown_reasons(store, calls)
         return [
-            call_dicts.call_to_dict(
+            convert_calls_to_dicts.call_to_dict(
                 call,
                 alive=call.status == CallStatus.ISSUED and alive[call.run_id],
                 verify_reason=reasons.get(call.pk),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from checkpoints.calls import (
-    call_dicts,
     call_queries,
+    convert_calls_to_dicts,
     intent_log,
     registry_of_running_tools,
     require_unaltered_call,
@@ -284,13 +284,15 @@ def _sleep_while_other_call_runs_or_raise_flow(
     session_id = other_call.session.session_id
     if other_call.status == CallStatus.AWAITING_APPROVAL:
         if not wait_options.for_approval:
-            raise ApprovalRequired(session_id, [call_dicts.call_to_dict(other_call)])
+            raise ApprovalRequired(session_id, [convert_calls_to_dicts.call_to_dict(other_call)])
         waited = (clock.now() - other_call.issued_at).total_seconds()
         yield Sleep(compute_decision_poll_interval(waited))
         return
     if other_call.status == CallStatus.INTERRUPTED:
         raise (
-            yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [other_call]))
+            yield Transact(
+                partial(convert_calls_to_dicts.load_reasons_and_build_review_required, store, session_id, [other_call])
+            )
         )
     alive: bool = yield Transact(partial(_is_executing_else_interrupt_if_abandoned, store, owned_session, other_call))
     if not alive:
@@ -302,7 +304,9 @@ def _sleep_while_other_call_runs_or_raise_flow(
             return  # deleted with its session; the next check finds out if it was this one
         if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
             raise (
-                yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [call]))
+                yield Transact(
+                    partial(convert_calls_to_dicts.load_reasons_and_build_review_required, store, session_id, [call])
+                )
             )
         return  # it ended between the two checks
     if not wait_options.for_others:
@@ -334,6 +338,8 @@ def _settle_call_by_verify_hook_flow(
         call = yield Transact(lambda: call_queries.get_verified_call_by_pk(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
         raise (
-            yield Transact(partial(call_dicts.load_reasons_and_build_review_required, store, session_id, [call]))
+            yield Transact(
+                partial(convert_calls_to_dicts.load_reasons_and_build_review_required, store, session_id, [call])
+            )
         ) from error
     return call

@@ -18,10 +18,15 @@ from django.db.models.functions import Now
 
 from checkpoints import tracing
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import missing_call_detection, require_unaltered_call, signed_decisions, unfinished_call_queries
+from checkpoints.calls import (
+    insert_and_verify_signed_decisions,
+    missing_call_detection,
+    require_unaltered_call,
+    unfinished_call_queries,
+)
 from checkpoints.calls.decision_signatures import require_signing_key_for_decision
+from checkpoints.calls.insert_and_verify_signed_decisions import DecisionTerms
 from checkpoints.calls.sentence_templates import format_sentence_if_harmless
-from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import read_database_time
 from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
@@ -241,7 +246,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         )
         asked_args_digest = changes.get("asked_args_digest", call.asked_args_digest)
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
-        signed_decisions.insert_decision_signed_if_enabled(decision, terms, using=store.using)
+        insert_and_verify_signed_decisions.insert_decision_signed_if_enabled(decision, terms, using=store.using)
         is_restoring = verdict.kind == DecisionKind.EDIT and decision.args_digest == asked_args_digest
         _record_decision_in_audit_trail(store, session, call, verdict, is_restoring=is_restoring)
         _mark_session_ready_if_all_decided(store, session)
@@ -379,7 +384,7 @@ def _list_agreeing_people_or_refuse_actor(
     if call.approvals <= 1:
         return [verdict.actor.person]
     decisions = _list_decisions_and_require_none_missing(store, session, call)
-    signed_decisions.verify_decisions(decisions)
+    insert_and_verify_signed_decisions.verify_decisions(decisions)
     voters = verdict.actor.electorate(decisions)
     person = verdict.actor.person
     if verdict.kind == DecisionKind.APPROVE and person in _find_people_who_edited(decisions, voters):
@@ -400,7 +405,7 @@ def _list_decisions_and_require_none_missing(store: Store, session: Session, cal
     Raises `IntegrityError` if a row of the session does not match, or is missing.
     """
     decisions, keys = (
-        signed_decisions.select_decisions_joined_for_signatures(store.using).filter(session=session),
+        insert_and_verify_signed_decisions.select_decisions_joined_for_signatures(store.using).filter(session=session),
         get_seal_keys(),
     )
     if keys is None:

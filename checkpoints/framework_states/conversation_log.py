@@ -39,10 +39,10 @@ from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import (
     new_messages_and_segments,
-    prepared_transcript,
     read_messages_along_segments,
     save_version,
-    version_seals,
+    validate_and_digest_transcript,
+    version_seals_and_transcript_verification,
 )
 from checkpoints.versions.framework_value_blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
@@ -177,7 +177,7 @@ def _read_and_verify_entries_from_position(store: Store, last: Message, first: i
         raise CheckpointCorrupted(
             last.session.session_id, "the transcript", f"{last.position + 1 - first - len(rows)} messages are missing"
         )
-    version_seals.verify_consecutive_messages(connection, last.segment_id, rows)
+    version_seals_and_transcript_verification.verify_consecutive_messages(connection, last.segment_id, rows)
     before = digests.EMPTY_CHAIN if first == 0 else bytes(rows[0].chain)
     bodies = [row.body for row in (rows if first == 0 else rows[1:])]
     if bodies and digests.compute_hash_chains(bodies, before)[-1] != bytes(last.chain):
@@ -400,7 +400,7 @@ class _ConversationWrite:
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
         start = self._find_transcript_head_ending_with_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
-        prepared = prepared_transcript.encode_and_digest_transcript(
+        prepared = validate_and_digest_transcript.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
         )
         end = save_version.build_transcript_end_with_prepared_messages(prepared, start)

@@ -9,13 +9,13 @@ from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.integrity import quarantine, verification
+from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
 from checkpoints.sessions import (
     framework_state_retention,
+    mark_or_require_session_framework,
     prune_versions_and_delete_sessions,
-    session_framework,
     take_and_release_ownership,
 )
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -51,7 +51,7 @@ def delete_selected_states(
             states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
             chosen = states if select is None else select(states)
             if chosen or select is None:
-                verification.require_session_unaltered(store.using, row)
+                verify_session_rows.require_session_unaltered(store.using, row)
             if select is None:
                 FrameworkWrite.objects.using(store.using).filter(session=row).delete()
             framework_state_retention.delete_states_with_writes_and_blobs(store.using, row, chosen)
@@ -122,13 +122,13 @@ def copy_states_to_session(
     with database_operation(store.using, writes=False):
         source = look_up_and_lock_rows.get_session(store, source_id)
     description = NewSessionFields(
-        title=source.title, agent=source.agent, framework=session_framework.get_framework(source)
+        title=source.title, agent=source.agent, framework=mark_or_require_session_framework.get_framework(source)
     )
     with (
         quarantine.quarantine_on_integrity_error(store, source_id),
         state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, owned),
     ):
-        verification.lock_session_and_require_rows_complete(store.using, source)
+        verify_session_rows.lock_session_and_require_rows_complete(store.using, source)
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import models
 
-from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows_of_field_values, load_rows_where
+from checkpoints.db.execute_cached_row_sql import DO_NOTHING, insert_rows_of_field_values, load_rows_where
 from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_names_and_values import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session

@@ -39,7 +39,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import (
     append_without_lease,
     create_finish_release,
-    session_framework,
+    mark_or_require_session_framework,
     take_and_release_ownership,
 )
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -191,7 +191,7 @@ def lock_or_create_session(
 def _mark_framework_and_require_unfinished(store: Store, row: Session, description: NewSessionFields | None) -> None:
     """Require that a locked session has not ended, and is not one of another framework than the description's."""
     if description is not None:
-        session_framework.mark_or_require_session_of_framework(store, row, description.framework)
+        mark_or_require_session_framework.mark_or_require_session_of_framework(store, row, description.framework)
     if row.finished:
         raise SessionFinished(row.session_id, row.status)
 

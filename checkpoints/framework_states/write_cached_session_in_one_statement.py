@@ -28,7 +28,7 @@ from checkpoints.framework_states import write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import session_framework
+from checkpoints.sessions import mark_or_require_session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.client_state import OwnedSession
@@ -115,7 +115,7 @@ def find_cached_session_writable_without_run(
         return None
     if description is None:
         return known
-    may_write = session_framework.may_framework_write_without_marking(known.row, description.framework)
+    may_write = mark_or_require_session_framework.may_framework_write_without_marking(known.row, description.framework)
     return known if known.row.title and may_write else None
 
 

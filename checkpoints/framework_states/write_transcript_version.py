@@ -26,9 +26,9 @@ from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import VersionChange, VersionState
 from checkpoints.versions import (
     new_messages_and_segments,
-    prepared_transcript,
     read_messages_along_segments,
     save_version,
+    validate_and_digest_transcript,
 )
 from checkpoints.versions.opaque_bytes_as_differences import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
@@ -280,9 +280,9 @@ def _branch_head_if_needed_and_build_end(
             kept = replace(head, length=content.keep, chain=_read_chain_at_length(store, head, content.keep))
         end = save_version.build_transcript_end_with_added_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
-    prepared = prepared_transcript.encode_and_digest_transcript(list(content.transcript))
+    prepared = validate_and_digest_transcript.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
-    if not prepared_transcript.does_transcript_continue_head(prepared, head):
+    if not validate_and_digest_transcript.does_transcript_continue_head(prepared, head):
         keep = new_messages_and_segments.count_messages_shared_with_head(store.using, prepared, head)
         repeated = save_version.count_results_repeated_after_edit(
             store, row.pk, row.session_id, operations, head, prepared, keep

@@ -12,12 +12,12 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
-from checkpoints.db.cached_row_sql import (
+from checkpoints.db.clock import read_database_time
+from checkpoints.db.execute_cached_row_sql import (
     insert_rows_and_set_keys,
     insert_rows_sealed_if_enabled,
     update_columns_of_rows,
 )
-from checkpoints.db.clock import read_database_time
 from checkpoints.enums import IMPORTED_RUN_HOST, IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json

@@ -13,8 +13,8 @@ from datetime import datetime
 from django.db import Error, connections, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
-from checkpoints.db.cached_row_sql import update_columns_of_rows
 from checkpoints.db.clock import read_database_time
+from checkpoints.db.execute_cached_row_sql import update_columns_of_rows
 from checkpoints.db.hot_statements import SaveBase, insert_versions_and_messages
 from checkpoints.db.sqlite_placeholder_conversion_cache import cache_converted_sql_of_cursor
 from checkpoints.formats.digests import EMPTY_CHAIN

@@ -9,7 +9,7 @@ from django.db import models, transaction
 from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, SealKeyMissing, WitnessedSessionMissing
-from checkpoints.integrity import mistyped_values, verification
+from checkpoints.integrity import mistyped_values, verify_session_rows
 from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
 from checkpoints.seals import row_seals, sealed_model, session_name_reuse_prevention, witness
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
@@ -53,7 +53,7 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
             session.workspace.slug, session.session_id, session.key_space, session.pk
         )
         count = 0
-        tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
+        tables: tuple[type[models.Model], ...] = (*verify_session_rows.SESSION_MODELS, Message)
         for model in tables:
             count += _seal_rows_in_batches(
                 model._default_manager.using(using).filter(session=session, row_seal=None),
@@ -62,7 +62,9 @@ def seal_unsealed_rows_ignoring_witness(using: str, session_pk: int) -> int:
         count += _seal_rows_in_batches(Session.objects.using(using).filter(pk=session_pk, row_seal=None))
         if count:
             session.refresh_from_db(using=using)
-            for problem in verification.iterate_session_problems(using, session, verification.VerificationCounts()):
+            for problem in verify_session_rows.iterate_session_problems(
+                using, session, verify_session_rows.VerificationCounts()
+            ):
                 raise problem.to_error()
             insert_unchained_events.record_event_of_workspace(
                 using,

@@ -37,9 +37,9 @@ from checkpoints.exceptions import (
     WitnessAhead,
     WitnessBehind,
 )
-from checkpoints.integrity import backfill_row_seals, mistyped_values, verification
+from checkpoints.integrity import backfill_row_seals, mistyped_values, verify_session_rows
 from checkpoints.integrity.mistyped_values import MistypedValue
-from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
+from checkpoints.integrity.verify_session_rows import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session, Workspace
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -427,7 +427,7 @@ def _require_intact_rows_or_reseal(using: str, session: Session, *, accept_alter
 
     Returns the number of rows that were sealed. Raises `QuarantineStays`, `SealKeyMissing`.
     """
-    found = list(verification.iterate_session_problems(using, session, VerificationCounts()))
+    found = list(verify_session_rows.iterate_session_problems(using, session, VerificationCounts()))
     _raise_on_unknown_seal_key(found)
     problems = [problem for problem in found if problem.is_alteration]
     if not problems:
@@ -453,7 +453,7 @@ def _list_problems_of_altered_rows(using: str, session_pk: int) -> list[Integrit
     if mistyped:
         return mistyped
     session = _select_sessions_without_verifying_seals(using).get(pk=session_pk)
-    problems = verification.iterate_session_problems(using, session, VerificationCounts())
+    problems = verify_session_rows.iterate_session_problems(using, session, VerificationCounts())
     return [problem for problem in problems if problem.is_alteration]
 
 
@@ -472,7 +472,7 @@ def _update_session_columns_outside_seal(using: str, session_pk: int, **changes:
 def _reseal_altered_rows(using: str, session: Session) -> int:
     """Seal the rows of a session that do not match their seals. Raises `QuarantineStays`."""
     count = 0
-    tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
+    tables: tuple[type[models.Model], ...] = (*verify_session_rows.SESSION_MODELS, Message)
     for model in tables:
         rows: models.QuerySet[Any] = models.QuerySet(model, using=using).filter(session=session)
         altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _does_row_match_seal(row)]

@@ -34,7 +34,7 @@ from checkpoints.remote.remote_workflow_step_log import RemoteStepLog
 from checkpoints.remote.single_request_operations import SingleRequests, parse_decimal_if_text
 from checkpoints.remote.transport import escape_identifier
 from checkpoints.resume.decision_wait_warning import log_wait_for_decisions
-from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
+from checkpoints.resume.replay_marking_results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -43,9 +43,9 @@ from checkpoints.store.owning_run_protocol import OwningRun
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session_flow, trace_session_function
-from checkpoints.versions import prepared_transcript
+from checkpoints.versions import validate_and_digest_transcript
 from checkpoints.versions.legacy_phase_record_conversion import ImportedRecord, convert_phase_record
-from checkpoints.versions.prepared_transcript import PreparedTranscript
+from checkpoints.versions.validate_and_digest_transcript import PreparedTranscript
 from checkpoints.workflows.step_log_protocol import StepLog
 
 #: Seconds of one long poll at the gate.
@@ -239,7 +239,7 @@ class RemoteBackend(SingleRequests):
         run = None
         results = ReplayMarkingResultsByCallId()
         if answer["run"] is not None and not point["finished"]:
-            prepared = prepared_transcript.encode_and_digest_transcript(transcript)
+            prepared = validate_and_digest_transcript.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_transcript_head(len(transcript), chain, point["version"])
             run = self.client_state.add_session_and_start_heartbeats(
@@ -290,7 +290,7 @@ class RemoteBackend(SingleRequests):
         held = self.client_state.flush_and_require_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
-        prepared = prepared_transcript.encode_and_digest_transcript(
+        prepared = validate_and_digest_transcript.encode_and_digest_transcript(
             messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
         )
         version = self._post_version(held, "append", prepared, change, expected_version)
@@ -314,9 +314,11 @@ class RemoteBackend(SingleRequests):
             validate_integer("expected_version", expected_version)
         held = self.client_state.flush_and_require_owned_session(session_id)
         head = held.head
-        prepared = prepared_transcript.encode_and_digest_transcript(transcript)
+        prepared = validate_and_digest_transcript.encode_and_digest_transcript(transcript)
         continues = (
-            head.version > 0 and head.length > 0 and prepared_transcript.does_transcript_continue_head(prepared, head)
+            head.version > 0
+            and head.length > 0
+            and validate_and_digest_transcript.does_transcript_continue_head(prepared, head)
         )
         version: int | None = None
         if continues and expected_version in {None, head.version}:
@@ -365,7 +367,7 @@ class RemoteBackend(SingleRequests):
     ) -> int:
         validate_id("session id", session_id)
         validate_integer("expected_version", expected_version)
-        prepared = prepared_transcript.encode_and_digest_transcript(messages)
+        prepared = validate_and_digest_transcript.encode_and_digest_transcript(messages)
         version = self._post_version(None, "append", prepared, change, expected_version, session_id)
         self.client_state.notify_save_listeners(session_id)
         return version
@@ -389,7 +391,7 @@ class RemoteBackend(SingleRequests):
             fields["plan"] = plan
         raw = {}
         if transcript is not None:
-            prepared = prepared_transcript.encode_and_digest_transcript(transcript)
+            prepared = validate_and_digest_transcript.encode_and_digest_transcript(transcript)
             raw["messages"] = f"[{','.join(prepared.bodies)}]"
             end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
         else:

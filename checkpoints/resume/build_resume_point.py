@@ -17,7 +17,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.models import Session, ToolCall
 from checkpoints.resume import resume_plan
-from checkpoints.resume.results_by_call_id import ReplayMarkingResultsByCallId
+from checkpoints.resume.replay_marking_results_by_call_id import ReplayMarkingResultsByCallId
 from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release

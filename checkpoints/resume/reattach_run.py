@@ -14,7 +14,7 @@ from checkpoints.exceptions import (
     OwnershipLost,
     SessionFinished,
 )
-from checkpoints.integrity import quarantine, verification
+from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import ToolCall
 from checkpoints.resume import resume_plan
 from checkpoints.resume.build_resume_point import EMPTY_VERSION
@@ -50,7 +50,7 @@ def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             session.key_space,
             save_version.get_session_transcript_head(session),
             newest_head=(session.head_number, None if session.row_seal is None else bytes(session.row_seal)),
-            live_keys=verification.verify_records_and_hash_live_call_keys(store.using, session),
+            live_keys=verify_session_rows.verify_records_and_hash_live_call_keys(store.using, session),
             at_gate=run.status == RunStatus.WAITING,
         )
         latest = (

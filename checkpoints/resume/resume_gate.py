@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_dicts, signed_decisions, unfinished_call_queries
+from checkpoints.calls import convert_calls_to_dicts, insert_and_verify_signed_decisions, unfinished_call_queries
 from checkpoints.db import clock
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.decisions import record_verify_hook_answers
@@ -95,7 +95,7 @@ def _load_call_dicts_with_hook_answers(
     store: Store, owned_session: OwnedSession, calls: list[ToolCall]
 ) -> list[dict[str, Any]]:
     with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
-        return call_dicts.load_calls_with_verify_reasons(store, calls)
+        return convert_calls_to_dicts.load_calls_with_verify_reasons(store, calls)
 
 
 def _iterate_due_verify_probes(
@@ -132,7 +132,7 @@ def try_activate_session_after_decisions(store: Store, owned_session: OwnedSessi
                     store, session
                 ):
                     return False
-                signed_decisions.verify_session_calls_against_decisions(store.using, owned_session.pk)
+                insert_and_verify_signed_decisions.verify_session_calls_against_decisions(store.using, owned_session.pk)
                 take_and_release_ownership.write_run_status_as_owner(store, owned_session, RunStatus.RUNNING)
                 is_waiting = session is not None and unfinished_call_queries.list_verified_undecided_calls_of_session(
                     store, session

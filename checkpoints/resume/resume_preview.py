@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checkpoints.calls import call_dicts, unfinished_call_queries
+from checkpoints.calls import convert_calls_to_dicts, unfinished_call_queries
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
@@ -44,7 +44,7 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
             "version": latest["version"] if latest else None,
             "finished": is_finished,
             "pending_response": position.pending is not None,
-            "replay": [call_dicts.call_to_dict(call) for call in plan.replay],
-            "run": [call_dicts.call_to_dict(call) for call in plan.run],
-            "ask": call_dicts.load_calls_with_verify_reasons(store, [*undecided_calls, *orphaned_calls]),
+            "replay": [convert_calls_to_dicts.call_to_dict(call) for call in plan.replay],
+            "run": [convert_calls_to_dicts.call_to_dict(call) for call in plan.run],
+            "ask": convert_calls_to_dicts.load_calls_with_verify_reasons(store, [*undecided_calls, *orphaned_calls]),
         }

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.calls import call_dicts, call_queries, call_seals, unfinished_call_queries
+from checkpoints.calls import call_queries, call_seals, convert_calls_to_dicts, unfinished_call_queries
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
 from checkpoints.db.hot_statements import SaveBase
@@ -244,7 +244,7 @@ def _end_lost_owner_and_find_any_append_refusal(
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired
-        return kind(row.session_id, call_dicts.load_calls_with_verify_reasons(store, undecided_calls))
+        return kind(row.session_id, convert_calls_to_dicts.load_calls_with_verify_reasons(store, undecided_calls))
     return None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import call_dicts, unfinished_call_queries, write_outcomes_and_interruptions
+from checkpoints.calls import convert_calls_to_dicts, unfinished_call_queries, write_outcomes_and_interruptions
 from checkpoints.db.database_operation_context import (
     database_operation,
     open_transaction_to_read_back_lost_commit,
@@ -103,7 +103,9 @@ def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSessi
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
     undecided_calls = unfinished_call_queries.list_verified_undecided_calls_of_session(store, row)
     if undecided_calls:
-        raise call_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, undecided_calls)
+        raise convert_calls_to_dicts.load_reasons_and_build_review_required(
+            store, owned_session.session_id, undecided_calls
+        )
 
 
 def interrupt_calls_and_release_all_sessions(store: Store) -> None:

@@ -19,7 +19,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason,
 from checkpoints.exceptions import SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.formats import exact_amounts
 from checkpoints.ids import validate_id
-from checkpoints.integrity import quarantine, verification
+from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.seals import row_seals, session_name_reuse_prevention
@@ -68,7 +68,7 @@ def fork_session(
     ):
         origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(origin)
-        verification.verify_records_and_hash_live_call_keys(store.using, origin)
+        verify_session_rows.verify_records_and_hash_live_call_keys(store.using, origin)
         source = _get_source_version(store, origin, version)
         fork = _create_forked_session(
             store,
@@ -128,7 +128,7 @@ def create_fork_with_calls_only_if_missing(store: Store, session_id: str, new_se
     ):
         origin = look_up_and_lock_rows.get_session(store, session_id, lock=True)
         look_up_and_lock_rows.require_not_quarantined(origin)
-        verification.verify_records_and_hash_live_call_keys(store.using, origin)
+        verify_session_rows.verify_records_and_hash_live_call_keys(store.using, origin)
         fork = _create_forked_session(store, origin, new_session_id, title=origin.title)
         run = _create_ended_run_of_fork(store, fork)
         copy_calls_and_workflows_to_fork.copy_calls_to_fork(

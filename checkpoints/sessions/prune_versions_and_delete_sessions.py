@@ -21,7 +21,7 @@ from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import StillNeeded, VersionNotFound
 from checkpoints.formats.canonical_json import parse_json
-from checkpoints.integrity import verification
+from checkpoints.integrity import verify_session_rows
 from checkpoints.models import (
     AuditEvent,
     Blob,
@@ -76,7 +76,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 numbers = [] if newest is None else _list_removable_versions(retention, versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
                 if numbers:
-                    verification.require_session_unaltered(store.using, row)
+                    verify_session_rows.require_session_unaltered(store.using, row)
                 return _remove_versions_or_roll_back_dry_run(store, row, numbers, dry_run=dry_run)
         except _DryRunRollback as dry:
             return dry.removed
@@ -108,7 +108,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
         versions = Checkpoint.objects.using(store.using).filter(session=row)
         if not versions.filter(version=version).exists():
             raise VersionNotFound(session_id, version)
-        verification.require_session_unaltered(store.using, row)
+        verify_session_rows.require_session_unaltered(store.using, row)
         newest = versions.latest("version")
         if version == newest.version:
             _require_session_deletable(store, row)

@@ -27,7 +27,7 @@ from checkpoints.enums import (
     SessionStatus,
 )
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
-from checkpoints.integrity import quarantine, verification
+from checkpoints.integrity import quarantine, verify_session_rows
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.sessions import heartbeat, paused_task_blocking_and_closing
 from checkpoints.store import look_up_and_lock_rows, run_liveness_check
@@ -84,7 +84,7 @@ def _take_ownership_in_transaction(
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_supported_schema(store, row)
-        live_keys = verification.verify_records_and_hash_live_call_keys(store.using, row)
+        live_keys = verify_session_rows.verify_records_and_hash_live_call_keys(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_lost_or_taken_over_run_or_raise_busy(store, row, previous, takeover)

@@ -8,8 +8,8 @@ from functools import cache
 from django.db import connections
 
 from checkpoints.db import hot_statements
-from checkpoints.db.cached_row_sql import load_rows_where, update_and_return_rows
 from checkpoints.db.database_operation_context import database_operation, require_no_caller_transaction_of_alias
+from checkpoints.db.execute_cached_row_sql import load_rows_where, update_and_return_rows
 from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.exceptions import (
     AtGate,

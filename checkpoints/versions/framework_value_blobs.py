@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows_of_field_values
+from checkpoints.db.execute_cached_row_sql import DO_NOTHING, insert_rows_of_field_values
 from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_names_and_values import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted

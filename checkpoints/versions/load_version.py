@@ -22,7 +22,7 @@ from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import read_messages_along_segments, version_seals
+from checkpoints.versions import read_messages_along_segments, version_seals_and_transcript_verification
 
 #: Largest number of entries of one list.
 MAX_LIST_LIMIT = 1000
@@ -132,7 +132,9 @@ def list_messages(
                 connection, row.segment_id, after + expected, after
             )
             if len(messages) == expected:
-                version_seals.verify_consecutive_messages(connection, row.segment_id, messages)
+                version_seals_and_transcript_verification.verify_consecutive_messages(
+                    connection, row.segment_id, messages
+                )
                 return [_message_to_dict(session_id, message) for message in messages]
             if _is_version_stored(store, row):
                 raise CheckpointCorrupted(
@@ -268,7 +270,9 @@ def load_transcript_and_build_version_dict(
     if rows and bytes(rows[-1][1]) != bytes(row.chain):
         raise CheckpointCorrupted(session_id, field, "its digest does not match")
     bodies = [body for body, _ in rows]
-    version_seals.verify_transcript(connection, row.segment_id, bodies, first, bytes(row.chain))
+    version_seals_and_transcript_verification.verify_transcript(
+        connection, row.segment_id, bodies, first, bytes(row.chain)
+    )
     return {"transcript": _decode_transcript(session_id, bodies, first), **columns}
 
 

@@ -22,7 +22,7 @@ from checkpoints.formats.storable_text import truncate_to_storable
 from checkpoints.models import Segment
 from checkpoints.store.client_state import TranscriptHead
 from checkpoints.versions import read_messages_along_segments
-from checkpoints.versions.prepared_transcript import PreparedTranscript
+from checkpoints.versions.validate_and_digest_transcript import PreparedTranscript
 
 
 def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | None = None) -> list[NewMessage]:

@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints.exceptions import FileError
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.store.version_state_types import VersionState
-from checkpoints.versions import new_messages_and_segments, prepared_transcript
+from checkpoints.versions import new_messages_and_segments, validate_and_digest_transcript
 
 #: Seconds until the next attempt after a transient error: at first and at most.
 FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE = 0.05, 2.0
@@ -31,7 +31,7 @@ class FrozenTranscript:
             transcript, list | tuple
         ) and new_messages_and_segments.starts_with_copied_messages(self.snapshot, transcript)
         keep = len(self.snapshot) if is_continuation else 0
-        prepared = prepared_transcript.encode_and_digest_transcript(
+        prepared = validate_and_digest_transcript.encode_and_digest_transcript(
             transcript[keep:] if keep else transcript, first=keep
         )
         new_messages = [parse_json(body) for body in prepared.bodies]

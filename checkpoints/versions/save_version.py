@@ -16,8 +16,8 @@ from checkpoints.calls import call_queries, call_seals
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.cached_row_sql import load_rows_where
 from checkpoints.db.database_operation_context import database_operation, open_transaction_to_read_back_lost_commit
+from checkpoints.db.execute_cached_row_sql import load_rows_where
 from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_names_and_values import quote_column
 from checkpoints.enums import CostBasis, Phase
@@ -37,11 +37,11 @@ from checkpoints.store.version_state_types import VersionChange, VersionState, c
 from checkpoints.tracing import SAVE, SESSION, open_span
 from checkpoints.versions import (
     new_messages_and_segments,
-    prepared_transcript,
     read_messages_along_segments,
-    version_seals,
+    validate_and_digest_transcript,
+    version_seals_and_transcript_verification,
 )
-from checkpoints.versions.prepared_transcript import PreparedTranscript
+from checkpoints.versions.validate_and_digest_transcript import PreparedTranscript
 
 
 def save_next_version_of_transcript(
@@ -133,7 +133,7 @@ def _build_transcript_end_if_continued(
     prepared, copy = _encode_and_copy_transcript(transcript)
     return (
         build_transcript_end_after_kept_messages(prepared, head.length, copy)
-        if prepared_transcript.does_transcript_continue_head(prepared, head)
+        if validate_and_digest_transcript.does_transcript_continue_head(prepared, head)
         else None
     )
 
@@ -144,7 +144,7 @@ def _encode_and_copy_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[P
     if isinstance(transcript, list | tuple):
         transcript = list(transcript)
         copy = new_messages_and_segments.copy_messages_for_comparison(transcript)
-    return prepared_transcript.encode_and_digest_transcript(transcript), copy
+    return validate_and_digest_transcript.encode_and_digest_transcript(transcript), copy
 
 
 def save_next_version_of_new_messages(
@@ -228,7 +228,7 @@ def build_transcript_end_with_added_messages(head: TranscriptHead, added: Sequen
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
     return build_transcript_end_with_prepared_messages(
-        prepared_transcript.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
+        validate_and_digest_transcript.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
     )
 
 
@@ -346,7 +346,7 @@ def _save_version_under_session_lock(
         head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
-        if not prepared_transcript.does_transcript_continue_head(prepared, head):
+        if not validate_and_digest_transcript.does_transcript_continue_head(prepared, head):
             keep = new_messages_and_segments.count_messages_shared_with_head(store.using, prepared, head)
             repeated = count_results_repeated_after_edit(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
@@ -536,7 +536,7 @@ def prepare_versions_and_record_expected_head(
     """Build the rows of versions that continue from `base`. The arguments are those of
     `write_versions_if_session_at_base`."""
     versions = [
-        version_seals.build_version_with_seals(
+        version_seals_and_transcript_verification.build_version_with_seals(
             base, number, _build_version_columns(base, content, run_id), content.end.new, content.answered.rows
         )
         for number, content in enumerate(contents, base.version + 1)
@@ -546,7 +546,9 @@ def prepare_versions_and_record_expected_head(
         difference += content.answered.difference
     return PreparedVersions(
         versions,
-        version_seals.compute_and_record_head_expected_after_versions(sealed_head, base.version, versions, difference),
+        version_seals_and_transcript_verification.compute_and_record_head_expected_after_versions(
+            sealed_head, base.version, versions, difference
+        ),
     )
 
 
@@ -636,7 +638,7 @@ def find_and_verify_newest_version_of_session(using: str, row: Session) -> Check
     Raises `IntegrityError` if it does not match its seal, or if the session names another one or ends elsewhere.
     """
     newest = find_newest_version(using, row.pk)
-    version_seals.require_version_is_newest_and_ends_transcript(row, newest)
+    version_seals_and_transcript_verification.require_version_is_newest_and_ends_transcript(row, newest)
     return newest
 
 

@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.accounts import audit_events, field_encryption, first_admin
+from harness_site.accounts import field_encryption, first_admin, record_user_audit_events
 from harness_site.accounts.recent_login import has_logged_in_recently_or_cannot_reauthenticate
 
 _MISMATCH: Final = _("Wrong name or password. Both are case-sensitive.")
@@ -117,11 +117,11 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         return f"{super()._get_login_attempts_cache_key(request, **credentials)}:{ratelimit.get_ip(request)}"
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
-        audit_events.record_failed_login(request, name=credentials.get("username", ""))
+        record_user_audit_events.record_failed_login(request, name=credentials.get("username", ""))
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> HttpResponse:
         first_admin.make_user_admin_if_superuser_and_no_admin(user, request=request)
-        audit_events.record_login(request, user)
+        record_user_audit_events.record_login(request, user)
         response: HttpResponse = super().post_login(request, user, **options)
         return response
 

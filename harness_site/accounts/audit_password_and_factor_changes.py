@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 
 
 def connect_receivers() -> None:
@@ -27,16 +27,20 @@ def connect_receivers() -> None:
 
 
 def _record_password_change(*, request: HttpRequest, user: User, **_: Any) -> None:
-    audit_events.record_account_event(user, AuditKind.PASSWORD_CHANGED, request=request)
+    record_user_audit_events.record_account_event(user, AuditKind.PASSWORD_CHANGED, request=request)
 
 
 def _record_factor_added(*, request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
-    audit_events.record_account_event(user, AuditKind.FACTOR_ADDED, request=request, factor=authenticator.type)
+    record_user_audit_events.record_account_event(
+        user, AuditKind.FACTOR_ADDED, request=request, factor=authenticator.type
+    )
 
 
 def _record_factor_removed(*, request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
-    audit_events.record_account_event(user, AuditKind.FACTOR_REMOVED, request=request, factor=authenticator.type)
+    record_user_audit_events.record_account_event(
+        user, AuditKind.FACTOR_REMOVED, request=request, factor=authenticator.type
+    )
 
 
 def _record_factor_failure(*, request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
-    audit_events.record_failed_login(request, name=user.get_username(), why=str(authenticator.type))
+    record_user_audit_events.record_failed_login(request, name=user.get_username(), why=str(authenticator.type))

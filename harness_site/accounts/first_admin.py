@@ -17,7 +17,7 @@ from django.urls import reverse
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Workspace
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.models import Membership
 from harness_site.site_address import build_absolute_url
 
@@ -87,4 +87,4 @@ def _grant_admin_role(user: User, workspace: Workspace, *, request: HttpRequest)
     before = Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
     member, _ = Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": Role.ADMIN})
     kind = AuditKind.MEMBER_ADDED if before is None else AuditKind.ROLE_CHANGED
-    audit_events.record_member_event(member, kind, request=request, role=Role.ADMIN, before=before)
+    record_user_audit_events.record_member_event(member, kind, request=request, role=Role.ADMIN, before=before)

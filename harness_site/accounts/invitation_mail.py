@@ -6,9 +6,9 @@ from django.utils.translation import gettext as _
 
 from harness_site.accounts.membership_queries import is_single_workspace_installation
 from harness_site.accounts.models import Invitation
+from harness_site.compose_email_with_link import compose_link_email
 from harness_site.core import formatting
 from harness_site.core.hidden_characters import format_on_one_line
-from harness_site.link_email import compose_link_email
 from harness_site.send_email import send_email_through_server
 
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import sansio
-from checkpoints.calls import call_dicts, intent_log, write_outcomes_and_interruptions
+from checkpoints.calls import convert_calls_to_dicts, intent_log, write_outcomes_and_interruptions
 from checkpoints.calls.tool_result_and_verify_answer_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.database_backend.database_call_log import DatabaseCallLog
 from checkpoints.decisions import record_verify_hook_answers
@@ -383,9 +383,9 @@ def read_call(
 
 def encode_masked_call(store: Store, call: ToolCall) -> dict[str, Any]:
     """Encode the facts of a call, masked for the reader."""
-    reasons = call_dicts.load_verify_hook_unknown_reasons(store, [call])
+    reasons = convert_calls_to_dicts.load_verify_hook_unknown_reasons(store, [call])
     return {
-        **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
+        **convert_calls_to_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
         "args_json": to_canonical_json(mask_json_value(parse_json_or_return_text(call.args))),
         "number": call.pk,
         "session_id": call.session.session_id,

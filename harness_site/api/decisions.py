@@ -18,7 +18,7 @@ from checkpoints.formats.canonical_json import parse_json_or_return_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import look_up_and_lock_rows
 from harness_site.accounts.api_tokens import build_token_actor
-from harness_site.accounts.audit_events import find_client_address
+from harness_site.accounts.record_user_audit_events import find_client_address
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.calls import encode_masked_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_response_as_storable

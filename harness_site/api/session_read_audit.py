@@ -11,8 +11,8 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Session
 from harness_site.accounts.api_tokens import build_token_actor
-from harness_site.accounts.audit_events import find_client_address
 from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.accounts.record_user_audit_events import find_client_address
 from harness_site.audit.session_read_audit_middleware import ONCE_IN
 
 

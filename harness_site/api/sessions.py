@@ -12,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from checkpoints.calls import call_dicts
+from checkpoints.calls import convert_calls_to_dicts
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
@@ -232,9 +232,9 @@ def encode_resume_point(point: ResumePoint) -> dict[str, Any]:
 
 def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
     """Encode a call that waits for a decision, with what a verify hook at the agent has to know."""
-    reasons = call_dicts.load_verify_hook_unknown_reasons(store, [call])
+    reasons = convert_calls_to_dicts.load_verify_hook_unknown_reasons(store, [call])
     return {
-        **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
+        **convert_calls_to_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
         "number": call.pk,
         "args_digest": call.args_digest,
         "verifiable": call.verifiable,

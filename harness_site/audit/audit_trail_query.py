@@ -20,7 +20,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.accounts.models import Membership
-from harness_site.core.near_names import find_near_names
+from harness_site.core.similar_known_names import find_similar_names
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, convert_rows_or_mark_unreadable
 
@@ -386,13 +386,13 @@ def list_near_actors(workspace_pk: int, actor: str, members: Iterable[str]) -> t
     """List the names that are like an `actor` without entries, from `members` and the newest entries. One query."""
     events = AuditEvent.objects.filter(workspace=workspace_pk, actor_kind__in=sorted(_NAMED_ACTOR_KINDS))
     newest = events.order_by("-pk").values_list("actor", flat=True)[:_MAX_ENTRIES_WITH_ACTORS]
-    return find_near_names(actor, {*members, *newest} - {""})
+    return find_similar_names(actor, {*members, *newest} - {""})
 
 
 def list_near_session_ids(workspace_pk: int, typed: str) -> tuple[str, ...]:
     """List the ids of the newest sessions that are like one without entries. One query."""
     newest = Session.objects.filter(workspace=workspace_pk).order_by("-pk")[:_COMPARED_SESSIONS]
-    return find_near_names(typed, newest.values_list("session_id", flat=True))
+    return find_similar_names(typed, newest.values_list("session_id", flat=True))
 
 
 def _load_seals_and_build_entries(

@@ -25,7 +25,7 @@ from checkpoints.enums import (
 from harness_site.accounts.models import Invitation
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.calls_of_audit_entries import AuditedCall
-from harness_site.audit.folded_entries import EntryRow
+from harness_site.audit.folded_entry_pages import EntryRow
 from harness_site.audit.format_event_details_and_actors import mask_and_format_actor, mask_and_format_detail_value
 from harness_site.core.formatting import format_number, mask_and_shorten_to_one_line
 from harness_site.core.rendering.fast_format_html import build_html

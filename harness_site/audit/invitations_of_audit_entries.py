@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Invitation
 from harness_site.audit.audit_trail_query import AuditEntry
-from harness_site.audit.folded_entries import EntryRow
+from harness_site.audit.folded_entry_pages import EntryRow
 
 _KINDS = frozenset({AuditKind.INVITED, AuditKind.INVITATION_REVOKED})
 

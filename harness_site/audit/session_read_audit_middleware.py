@@ -22,7 +22,7 @@ from django.urls import ResolverMatch
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import ShownExcerpts
 from harness_site.core.distinguish_site_from_project_requests import is_site_view
@@ -92,7 +92,7 @@ def _collect_session_pks_in_url(request: HttpRequest, match: ResolverMatch) -> s
 
 def _record_view_unless_recent(request: HttpRequest, member: Membership, session: int) -> None:
     if not _query_recent_view(session, member.user.get_username(), _compute_repeated_view_cutoff(request)):
-        audit_events.record_member_event(member, AuditKind.VIEWED, request=request, session_pk=session)
+        record_user_audit_events.record_member_event(member, AuditKind.VIEWED, request=request, session_pk=session)
 
 
 def _record_excerpts_not_shown_recently(request: HttpRequest, member: Membership, excerpts: ShownExcerpts) -> None:
@@ -100,7 +100,7 @@ def _record_excerpts_not_shown_recently(request: HttpRequest, member: Membership
         sorted(excerpts.sessions), member.user.get_username(), _compute_repeated_view_cutoff(request)
     )
     new_sessions = excerpts.sessions.difference(recent_sessions)
-    audit_events.record_excerpts_shown(member, sorted(new_sessions), request=request, page=excerpts.page)
+    record_user_audit_events.record_excerpts_shown(member, sorted(new_sessions), request=request, page=excerpts.page)
 
 
 def _compute_repeated_view_cutoff(request: HttpRequest) -> datetime:

@@ -12,22 +12,22 @@ from django.views.decorators.http import require_GET, require_POST
 from checkpoints import audit as checkpoints_audit
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.audit import (
     audit_trail_csv_export,
     audit_trail_query,
     calls_of_audit_entries,
-    folded_entries,
+    folded_entry_pages,
     invitations_of_audit_entries,
 )
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
-from harness_site.audit.folded_entries import AuditPage, Routine
+from harness_site.audit.folded_entry_pages import AuditPage, Routine
 from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
-from harness_site.core.near_names import NearNames
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.pagination_links import PageLinks, build_first_previous_and_next_links
+from harness_site.core.similar_known_names import NearNames
 from harness_site.core.streamed_downloads import CSV, build_download_response
 from harness_site.core.time_range_parameters import TimeRange
 
@@ -46,7 +46,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         Routine.PAGE_VIEW: "views" in request.GET or audit_filter.subject is AuditSubject.READING,
         Routine.RUN_EVENT: "runs" in request.GET or is_about_runs,
     }
-    page = folded_entries.load_page_of_folded_entries(
+    page = folded_entry_pages.load_page_of_folded_entries(
         workspace,
         audit_filter,
         before=before,
@@ -99,7 +99,9 @@ def seal_and_verify_audit_log(request: MemberRequest) -> HttpResponse:
     """Verify every entry and record the verification; the page shows the result."""
     verdict = checkpoints_audit.seal_and_verify_chain_and_store_result(request.membership.workspace_id)
     details: dict[str, Any] = {"checked": verdict.checked, "flaws": len(verdict.flaws)}
-    audit_events.record_member_event(request.membership, AuditKind.AUDIT_VERIFIED, request=request, **details)
+    record_user_audit_events.record_member_event(
+        request.membership, AuditKind.AUDIT_VERIFIED, request=request, **details
+    )
     return redirect("harness_audit:audit")
 
 
@@ -108,7 +110,7 @@ def seal_and_verify_audit_log(request: MemberRequest) -> HttpResponse:
 def export_audit_log(request: MemberRequest) -> HttpResponseBase:
     """Export all matching entries as CSV, streamed while they are read."""
     audit_filter = _parse_audit_filter(request.GET)
-    audit_events.record_member_event(
+    record_user_audit_events.record_member_event(
         request.membership,
         AuditKind.EXPORTED,
         request=request,

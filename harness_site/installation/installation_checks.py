@@ -42,7 +42,7 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.installation.database_readiness import load_schema_state
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
 from harness_site.mail_settings import Security
-from harness_site.notifications.delivery_log import query_webhooks_with_last_attempt
+from harness_site.notifications.delivery_log_and_retry import query_webhooks_with_last_attempt
 from harness_site.notifications.mail_server_acceptance import has_mail_server_accepted_message
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Webhook
 from harness_site.search.index_status import load_index_status

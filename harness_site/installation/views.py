@@ -12,10 +12,11 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.views.member_settings import InvitationForm
+from harness_site.compose_email_with_link import compose_link_email
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.env import IS_CHECKOUT
@@ -31,7 +32,6 @@ from harness_site.installation.first_steps import (
     list_first_steps,
 )
 from harness_site.installation.installation_checks import Level, run_installation_checks
-from harness_site.link_email import compose_link_email
 from harness_site.notifications.recipients import get_notification_address
 from harness_site.send_email import (
     MAIL_ERRORS,
@@ -113,7 +113,7 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
         remember_failed_mail_test(request, reason)
         return _render_system_page(request, form=form, mail_problem=reason, status=409)
     forget_failed_mail_test(request)
-    audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
+    record_user_audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
     request.session[_ACCEPTED_FOR] = address
     return redirect(f"{reverse('harness_installation:system')}#test-message")
 

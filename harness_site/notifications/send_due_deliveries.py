@@ -30,8 +30,8 @@ from harness_site.notifications import (
     compose_and_send_email,
     delivery_error_text,
     safe_http,
-    webhook_changes,
     webhook_requests,
+    webhook_services,
 )
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.notice_text import NoticeMessage, load_and_build_notice_message
@@ -102,7 +102,7 @@ def send_webhook_test_message(webhook: Webhook, *, by: Membership, request: Http
         delivery = Delivery.objects.create(
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
-        webhook_changes.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
+        webhook_services.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
     return attempt_delivery_and_record_outcome(delivery, max_attempts=1)
 
 

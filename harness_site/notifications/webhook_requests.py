@@ -17,7 +17,7 @@ from harness_site.core import formatting
 from harness_site.notifications import safe_http
 from harness_site.notifications.models import Delivery, Event, WebhookFormat
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
-from harness_site.notifications.webhook_changes import ENCRYPTION_PURPOSE
+from harness_site.notifications.webhook_services import ENCRYPTION_PURPOSE
 
 #: Slack's limit of characters in one text block, with a margin.
 _SLACK_TEXT: Final = 2900

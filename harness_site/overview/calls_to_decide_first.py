@@ -17,11 +17,11 @@ from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.formatting import parse_json_or_text
-from harness_site.review.claims_and_presence import load_statuses_of_undecided_calls_handed_to
 from harness_site.review.differing_arguments import (
     describe_differing_arguments,
     find_names_of_visibly_differing_arguments,
 )
+from harness_site.review.load_claims_and_record_presence import load_statuses_of_undecided_calls_handed_to
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.pending_call_rows import format_outage_title
 from harness_site.review.selectors import outage_groups, queue_order

@@ -21,8 +21,8 @@ from harness_site.core.formatting import (
     format_duration_rounded_up,
     format_number,
 )
+from harness_site.overview.period_totals import SessionTotals, WaitingTimes
 from harness_site.overview.periods import Period
-from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.sessions.session_formatting import format_count, format_money
 
 WIDTH: Final = 700

@@ -11,14 +11,14 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_weekday_and_year, format_day, format_duration_rounded_up
-from harness_site.overview import charts, current_session_counts, periods, totals
+from harness_site.overview import charts, current_session_counts, period_totals, periods
 from harness_site.overview.calls_to_decide_first import CallsToDecideFirst, load_calls_to_decide_first
+from harness_site.overview.period_totals import PeriodTotals, SessionTotals, WaitingTimes
 from harness_site.overview.periods import Period
 from harness_site.overview.templatetags.harness_overview import format_share
-from harness_site.overview.totals import PeriodTotals, SessionTotals, WaitingTimes
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.review.selectors.pending_calls_by_eligible_decider import count_calls_for_reader_and_for_others
@@ -46,19 +46,19 @@ _ENOUGH_DECISIONS: Final = 20
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     now = clock.now()
-    oldest_start = totals.find_start_of_oldest_session_sums(workspace.pk, now)
+    oldest_start = period_totals.find_start_of_oldest_session_sums(workspace.pk, now)
     usual = periods.choose_default_period_key(oldest_start, now)
     period, problem = periods.parse_period_and_problem(request.GET, now, usual)
     agent = read_and_decrypt_text_parameter(request.GET, "agent")
     listed_in_full = request.GET.get("all", "")
-    sums = totals.load_period_totals(
+    sums = period_totals.load_period_totals(
         workspace.pk,
         period,
         agent,
-        max_agents=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "agents" else totals.MAX_LISTED,
-        max_models=totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else totals.MAX_LISTED,
+        max_agents=period_totals.MAX_LISTED_ON_REQUEST if listed_in_full == "agents" else period_totals.MAX_LISTED,
+        max_models=period_totals.MAX_LISTED_ON_REQUEST if listed_in_full == "models" else period_totals.MAX_LISTED,
     )
-    sums = totals.drop_incomplete_comparison(sums, period, oldest_start)
+    sums = period_totals.drop_incomplete_comparison(sums, period, oldest_start)
     waiting = count_calls_for_reader_and_for_others(request.membership)
     first_calls = load_calls_to_decide_first(request.membership, waiting, agent, limit=_FIRST_ROWS)
     sessions = {row.call.session_id for row in first_calls.rows if row.call is not None}
@@ -74,7 +74,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "agent": agent,
         "agents": sorted(
-            {*(sums.agent_names or totals.list_agent_names_of_all_periods(workspace.pk))[:_MAX_AGENTS], agent} - {""}
+            {*(sums.agent_names or period_totals.list_agent_names_of_all_periods(workspace.pk))[:_MAX_AGENTS], agent}
+            - {""}
         ),
         "here": request.get_full_path(),
         "listed_in_full": listed_in_full,

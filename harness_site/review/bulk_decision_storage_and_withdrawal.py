@@ -29,7 +29,7 @@ from harness_site.review.outage_page_url import OutageWindow
 from harness_site.review.record_decision_from_form import build_decision_target
 from harness_site.review.record_each_of_several_decisions import BulkDecisionResult
 from harness_site.review.selectors.calls_by_tool_and_approver_count import SameApprovalGroup
-from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
+from harness_site.review.selectors.next_attempts_of_rerun_calls import load_statuses_of_next_attempts
 from harness_site.sessions.selectors.multi_person_approvals import has_votes_of_others
 
 

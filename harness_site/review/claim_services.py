@@ -16,11 +16,11 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from checkpoints.models import ToolCall
 from checkpoints.store import look_up_and_lock_rows
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications import notices_between_members
-from harness_site.review import claims_and_presence
-from harness_site.review.claims_and_presence import CLAIMED_FOR, HANDED_FOR
+from harness_site.review import load_claims_and_record_presence
+from harness_site.review.load_claims_and_record_presence import CLAIMED_FOR, HANDED_FOR
 from harness_site.review.models import Claim
 
 
@@ -84,7 +84,7 @@ def reload_statuses_and_remove_claims(calls: Sequence[ToolCall], *, by: Membersh
         call.status = statuses.get(call.pk, call.status)
     is_own_claim = Q(call__in=[call.pk for call in calls], member=by)
     Claim.objects.filter(is_own_claim | Q(call__in=[call.pk for call in calls if not call.undecided])).delete()
-    claims_and_presence.delete_stale_claims_presence_and_comments()
+    load_claims_and_record_presence.delete_stale_claims_presence_and_comments()
 
 
 def record_claim_event_and_notify_pages(
@@ -92,7 +92,7 @@ def record_claim_event_and_notify_pages(
 ) -> None:
     """Record a claim event in the audit trail and notify open pages."""
     event_details = {"call_id": call.call_id, "step": call.step, **details}
-    audit_events.record_member_event(by, kind, request=request, session_pk=call.session_id, **event_details)
+    record_user_audit_events.record_member_event(by, kind, request=request, session_pk=call.session_id, **event_details)
     look_up_and_lock_rows.increment_session_revision(
         SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id
     )

@@ -24,10 +24,10 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
+from harness_site.core.masked_json_value_differences import list_value_differences
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.money_amounts_in_call_arguments import find_visible_amount, format_amounts_among_arguments
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.core.value_differences import list_value_differences
 from harness_site.review import decision_effect_texts, edited_and_original_arguments
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
 from harness_site.review.call_event_history import (
@@ -46,10 +46,10 @@ from harness_site.review.question_choices import (
     remove_requested_answer_type,
     replace_question_options_by_their_texts,
 )
-from harness_site.review.requests_answered_by_verify_hooks import find_answered_request
 from harness_site.review.selectors import decision_card_queries, pending_calls
 from harness_site.review.selectors.conversation_up_to_call import load_conversation_up_to_call
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
+from harness_site.review.verification_requests_and_hook_answers import find_answered_request
 from harness_site.review.what_reader_may_decide_and_has_decided import (
     can_reader_only_wait_for_others,
     find_last_own_decision_on_current_arguments,

@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.core.argument_paths_in_words import ListPlace, describe_path
+from harness_site.core.masked_json_value_differences import list_indexes_of_corresponding_items
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
 from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
-from harness_site.core.value_differences import list_indexes_of_corresponding_items
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")

@@ -21,7 +21,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
 from checkpoints.seals import row_seals
-from harness_site.accounts import audit_events, session_secrets_from_call_arguments
+from harness_site.accounts import record_user_audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.masking import masker
 from harness_site.core.streamed_downloads import build_safe_file_name
@@ -93,7 +93,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     is_masked = masked_text != text
     masked_name = masker.mask_text(file.name).replace(masker.MASK, "masked")
     event_details = {"call_id": file.call.call_id, "file": file.pk, "masked": is_masked}
-    audit_events.record_member_event(
+    record_user_audit_events.record_member_event(
         request.membership, AuditKind.EVIDENCE_OPENED, request=request, session_pk=file.call.session_id, **event_details
     )
     body, name = (

@@ -23,6 +23,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_and_decision_labels
+from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.masker import (
     mask_values_of_secret_fields_in_context,
     use_masking_rules_with_extra_values,
@@ -41,8 +42,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
 )
-from harness_site.core.value_differences import ValueDifference, list_value_differences
-from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
+from harness_site.review.load_claims_and_record_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.outage_page_url import build_outage_page_url
 from harness_site.review.question_choices import (
     list_question_choices,

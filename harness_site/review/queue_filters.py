@@ -18,7 +18,7 @@ from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encr
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS, STATES, get_decision_shape_and_label
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.review import claims_and_presence, find_waiting_calls_by_words
+from harness_site.review import find_waiting_calls_by_words, load_claims_and_record_presence
 from harness_site.review.find_rows_with_visible_words import FoundRows
 from harness_site.review.selectors import mentions_in_comments
 from harness_site.review.selectors.decided_calls import DecisionFilters
@@ -218,16 +218,16 @@ class QueueFilters:
 
     def _build_claim_or_mention_condition(self, reader: Membership) -> Q | None:
         if self.claimed == "me":
-            return claims_and_presence.build_claimed_call_condition(reader)
+            return load_claims_and_record_presence.build_claimed_call_condition(reader)
         if self.claimed == "for-me":
             is_mentioned = mentions_in_comments.build_mentioned_call_condition(reader.user.get_username())
-            return claims_and_presence.build_claimed_call_condition(reader) | is_mentioned
+            return load_claims_and_record_presence.build_claimed_call_condition(reader) | is_mentioned
         if not self.claimed:
             return None
         return (
-            claims_and_presence.build_claimed_call_condition()
+            load_claims_and_record_presence.build_claimed_call_condition()
             if self.claimed == "somebody"
-            else ~claims_and_presence.build_claimed_call_condition()
+            else ~load_claims_and_record_presence.build_claimed_call_condition()
         )
 
 

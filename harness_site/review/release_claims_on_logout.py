@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from checkpoints.db import clock
 from harness_site.accounts.user_sessions import is_user_active_in_another_session
 from harness_site.review import claim_services
-from harness_site.review.claims_and_presence import CLAIMED_FOR
+from harness_site.review.load_claims_and_record_presence import CLAIMED_FOR
 
 
 def connect_logout_receiver() -> None:

@@ -22,11 +22,11 @@ def casefold_view_name(name: str) -> str:
 class SavedView(models.Model):
     """Named filters of a list, for all members of the workspace.
 
-    `query` is the result of `filterable_lists.normalize_filter_query`.
+    `query` is the result of `list_filter_normalization.normalize_filter_query`.
     """
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="saved_views")
-    #: Key of the list in `filterable_lists.FILTERS`.
+    #: Key of the list in `list_filter_normalization.FILTERS`.
     page = models.CharField(max_length=20)
     name = models.CharField(max_length=60)
     #: `casefold_view_name(name)`, by which names are compared: databases fold only the case of ASCII letters alike.

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member_with_role
 from harness_site.saved_views import saved_view_storage
-from harness_site.saved_views.filterable_lists import ADDRESSES, FILTERS, normalize_filter_query
+from harness_site.saved_views.list_filter_normalization import ADDRESSES, FILTERS, normalize_filter_query
 from harness_site.saved_views.models import SavedView
 from harness_site.saved_views.refused_form_in_user_session import (
     PARAMETER,

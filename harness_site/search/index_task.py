@@ -5,7 +5,7 @@ import asyncio
 from channels.db import database_sync_to_async
 
 from harness_site.core.background_task import BackgroundTask
-from harness_site.search import hourly_and_daily_session_sums, indexer
+from harness_site.search import indexer, recount_session_sums_by_day
 
 #: Pause while the index is up to date, and so its maximum delay.
 PAUSE_SECONDS = 1.0
@@ -33,7 +33,7 @@ class IndexerTask(BackgroundTask):
                 if clock() >= next_days:
                     next_days = clock() + DAYS_SECONDS
                     days = await database_sync_to_async(
-                        hourly_and_daily_session_sums.recount_changed_days_and_record_models
+                        recount_session_sums_by_day.recount_changed_days_and_record_models
                     )(days)
                 self.record_successful_round()
             except Exception as error:

@@ -11,7 +11,7 @@ from django.db import connection
 from checkpoints.models import Message
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.versions import version_seals
+from checkpoints.versions import version_seals_and_transcript_verification
 from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
@@ -52,7 +52,7 @@ def _list_verified_source_keys(kind: Kind, keys: Iterable[int]) -> list[int]:
     stored: Any = SOURCES[kind]._default_manager.filter(pk__in=keys)
     rows = load_rows_or_mark_unreadable(stored, kind.value, session_column=column)
     messages = filter_out_unreadable_records(rows) if kind == Kind.MESSAGE else []
-    chains = version_seals.read_chains_before_messages(connection, messages)
+    chains = version_seals_and_transcript_verification.read_chains_before_messages(connection, messages)
     verify = partial(_verify_source_and_get_key, chains)
     verified = convert_rows_or_mark_unreadable(rows, verify, kind.value, lambda row: getattr(row, column))
     return filter_out_unreadable_records(verified)
@@ -60,7 +60,7 @@ def _list_verified_source_keys(kind: Kind, keys: Iterable[int]) -> list[int]:
 
 def _verify_source_and_get_key(chains: Mapping[tuple[int, int], Any], row: Any) -> int:
     if isinstance(row, Message):
-        version_seals.verify_nonconsecutive_message(connection, row, chains)
+        version_seals_and_transcript_verification.verify_nonconsecutive_message(connection, row, chains)
     else:
         row_seals.verify_row(row)
     return int(row.pk)

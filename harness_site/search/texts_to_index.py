@@ -20,12 +20,12 @@ from harness_site.accounts import load_masking_rules, session_secrets_from_call_
 from harness_site.core.hidden_characters import replace_unencodable_characters
 from harness_site.core.masking import masker
 from harness_site.search import (
-    call_and_decision_sums,
+    add_call_and_decision_sums,
     message_project_and_model_facts,
     session_active_hour_facts,
     text_extraction,
 )
-from harness_site.search.call_and_decision_sums import Tally
+from harness_site.search.add_call_and_decision_sums import Tally
 from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Problem, Trait
 from harness_site.search.text_extraction import ExtractedText
@@ -121,11 +121,11 @@ def load_texts_to_index(kind: Kind, keys: list[int]) -> list[IndexedText]:
     """Load the texts of these rows in the order of their keys."""
     rows: QuerySet[Any] = SOURCES[kind]._default_manager.filter(pk__in=keys).annotate(read_for=F(_WORKSPACE[kind]))
     if kind is Kind.CALL:
-        rows = rows.annotate(is_answered=call_and_decision_sums.ANSWERED_CALLS)
+        rows = rows.annotate(is_answered=add_call_and_decision_sums.ANSWERED_CALLS)
     by_workspace: defaultdict[int, list[Any]] = defaultdict(list)
     loaded: list[Any] = list(rows.values_list(*_FIELDS[kind], "read_for", named=True))
     if kind is Kind.DECISION:
-        loaded = call_and_decision_sums.replace_call_start_times_by_approval_request_times(loaded)
+        loaded = add_call_and_decision_sums.replace_call_start_times_by_approval_request_times(loaded)
     for row in loaded:
         by_workspace[row.read_for].append(row)
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
@@ -208,7 +208,7 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
             *interrupted,
             *session_active_hour_facts.build_active_hour_facts(row.issued_at, row.settled_at),
         ),
-        tally=None if still_open else call_and_decision_sums.build_tally_of_settled_call(workspace, row),
+        tally=None if still_open else add_call_and_decision_sums.build_tally_of_settled_call(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 
@@ -224,7 +224,7 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
         row.created_at,
         extract.text,
         facts=facts,
-        tally=call_and_decision_sums.build_wait_tally_if_decided_by_person(workspace, row),
+        tally=add_call_and_decision_sums.build_wait_tally_if_decided_by_person(workspace, row),
         problem=_get_truncation_problem(extract),
     )
 

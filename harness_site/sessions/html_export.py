@@ -15,7 +15,7 @@ from django.utils import timezone, translation
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
-from checkpoints.integrity import verification
+from checkpoints.integrity import verify_session_rows
 from harness_site.core.formatting import write_dates_and_offsets_with_times
 from harness_site.core.masking import masker
 from harness_site.sessions.selectors import conversation_window, events_and_decisions, version_list
@@ -61,7 +61,7 @@ def verify_session_and_generate_html_pieces(
 
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
-    verification.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
+    verify_session_rows.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
     place = conversation_window.get_newest_transcript_version(head.stored)
     pieces = _generate_html_of_session(
         head, place, "sessions/offline/start.html", {"styles": _build_style_element(), "printed": False}
@@ -86,7 +86,7 @@ def verify_session_and_generate_print_page(
 
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
-    verification.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
+    verify_session_rows.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
     context = {
         "printed": True,
         "printed_by": printed_by,

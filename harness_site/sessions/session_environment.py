@@ -10,7 +10,7 @@ from typing import Any
 from checkpoints.formats import parse_json
 from checkpoints.importers.imported_session_rows import MIRROR_FORMAT
 from checkpoints.models import Session
-from checkpoints.sessions.session_framework import get_framework
+from checkpoints.sessions.mark_or_require_session_framework import get_framework
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter,
 from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import passage_search, session_active_hour_facts
-from harness_site.search.call_and_decision_sums import DECIDING_PEOPLE
+from harness_site.search.add_call_and_decision_sums import DECIDING_PEOPLE
 from harness_site.search.models import Fact, Kind, Trait
 from harness_site.search.query_terms import SearchQuery
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError, SealError
-from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
+from checkpoints.integrity.verify_session_rows import VerificationCounts, iterate_session_problems
 from checkpoints.models import Blob, Decision, Message, Segment, Session, ToolCall, Workspace
 from checkpoints.seals.sealed_model import SealedModel
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, rolled_back

@@ -36,8 +36,8 @@ from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEn
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.importers.transcript_reader_interface_and_builder import ImportContext, TranscriptFormat
 from checkpoints.models import Run, Segment, Session, ToolCall
+from checkpoints.sessions.mark_or_require_session_framework import get_framework
 from checkpoints.sessions.new_session_fields import FRAMEWORK_MARK, NewSessionFields
-from checkpoints.sessions.session_framework import get_framework
 from checkpoints.store.client_state import OwnedSession, TranscriptHead
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint

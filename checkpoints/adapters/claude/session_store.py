@@ -22,7 +22,7 @@ from claude_agent_sdk.types import (
 from django.db import transaction
 
 from checkpoints.adapters.claude import (
-    session_of_sdk_fork,
+    create_session_of_sdk_fork,
     transcript_keys,
     transcript_line_delta_encoding,
 )
@@ -207,7 +207,7 @@ class HarnessSessionStore(SessionStore):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
             written, before = None, 0 if mirror is None else mirror.version
-            names_origin = session_of_sdk_fork.find_origin_session_id_or_none(key, lines) is not None
+            names_origin = create_session_of_sdk_fork.find_origin_session_id_or_none(key, lines) is not None
             if mirror is not None and not names_origin and not any(map(is_subagent_description, lines)):
                 try:
                     written = self._try_append_to_cached_session(key, mirror, lines)
@@ -274,12 +274,12 @@ class HarnessSessionStore(SessionStore):
 
         Returns the mirror that has read all of them, and the version of the session before.
         """
-        origin = session_of_sdk_fork.find_origin_session_id_or_none(key, lines)
+        origin = create_session_of_sdk_fork.find_origin_session_id_or_none(key, lines)
         if origin is not None:
             notes = self._load_lines_if_session_has_no_messages(key.session_id)
             if notes:
                 return self._replace_notes_session_by_fork(key, origin, notes, lines)
-            session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
+            create_session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
         return self._append_new_lines_and_write_versions(key, mirror, lines)
 
     def create_forked_session_if_missing(self, key: TranscriptKey, origin: str) -> None:
@@ -299,7 +299,7 @@ class HarnessSessionStore(SessionStore):
                     self._mirrors.pop(key.session_id, None)
                 self._replace_notes_session_by_fork(key, origin, notes, [])
             else:
-                session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
+                create_session_of_sdk_fork.create_forked_session_if_missing(self.sync_checkpointer.store, key, origin)
 
     def _load_lines_if_session_has_no_messages(self, session_id: str) -> list[Line]:
         """Load the lines of a session that has notes of the program alone; none if it has more, or no lines."""
@@ -320,7 +320,7 @@ class HarnessSessionStore(SessionStore):
         store = self.sync_checkpointer.store
         with database_operation(store.using), transaction.atomic(using=store.using):
             remove_and_copy_states.release_and_delete_session(store, key.session_id)
-            session_of_sdk_fork.create_forked_session_if_missing(store, key, origin)
+            create_session_of_sdk_fork.create_forked_session_if_missing(store, key, origin)
             return self._append_new_lines_and_write_versions(key, None, [*notes, *lines])
 
     def _append_new_lines_and_write_versions(

@@ -19,8 +19,8 @@ from claude_agent_sdk import HookMatcher
 
 from checkpoints.adapters.claude import (
     calls_between_hooks,
+    create_session_of_sdk_fork,
     find_or_await_transcript_lines,
-    session_of_sdk_fork,
     transcript_keys,
 )
 from checkpoints.adapters.claude.calls_between_hooks import (
@@ -177,7 +177,7 @@ class _ToolHooks:
             if not await self._run_blocking(partial(self._is_session_missing_or_unused, agent)):
                 continue
             origin = await asyncio.to_thread(
-                session_of_sdk_fork.find_origin_session_id_in_files_or_none,
+                create_session_of_sdk_fork.find_origin_session_id_in_files_or_none,
                 hook,
                 agent,
                 call_id if agent == key else "",
@@ -185,7 +185,7 @@ class _ToolHooks:
             if origin is None:
                 continue
             create = (
-                partial(session_of_sdk_fork.create_forked_session_if_missing, self._sync.store)
+                partial(create_session_of_sdk_fork.create_forked_session_if_missing, self._sync.store)
                 if self._transcripts is None
                 else self._transcripts.create_forked_session_if_missing
             )

@@ -28,12 +28,12 @@ from pydantic_core import to_jsonable_python
 
 from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.google_adk.event_conversion import CONFIRMATION_CALL
-from checkpoints.adapters.google_adk.open_confirmation_requests import find_open_requests
 from checkpoints.adapters.google_adk.session_service import (
     FRAMEWORK_NAME,
     HarnessSessionService,
     build_harness_session_id,
 )
+from checkpoints.adapters.google_adk.unanswered_confirmation_requests import find_open_requests
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer

@@ -58,7 +58,7 @@ from checkpoints.framework_states import (
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
-from checkpoints.sessions import session_framework, take_and_release_ownership
+from checkpoints.sessions import mark_or_require_session_framework, take_and_release_ownership
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
@@ -207,7 +207,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if loaded is None:
             return None
         if loaded.state_id == opaque_line_log.STATE_ID:  # of the Claude Agent SDK
-            session_framework.require_no_session_of_other_framework(store, thread_id, FRAMEWORK)
+            mark_or_require_session_framework.require_no_session_of_other_framework(store, thread_id, FRAMEWORK)
         self._remember_or_forget_newest_state(
             thread_id, namespace, loaded.state_id, is_newest=not get_checkpoint_id(config)
         )

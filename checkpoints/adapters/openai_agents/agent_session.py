@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from checkpoints.adapters.openai_agents import durable_model_answers
-from checkpoints.adapters.openai_agents.durable_model_answers import ContinuedRun, OpenRun
+from checkpoints.adapters.openai_agents import open_run_and_answer_storage
+from checkpoints.adapters.openai_agents.open_run_and_answer_storage import ContinuedRun, OpenRun
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
@@ -114,7 +114,11 @@ class HarnessSession:
         run = find_run_context(self)
         if run is None:
             add = partial(
-                durable_model_answers.append_items_not_in_answer, self.client.store, self.session_id, added, description
+                open_run_and_answer_storage.append_items_not_in_answer,
+                self.client.store,
+                self.session_id,
+                added,
+                description,
             )
             await self.run_under_session_claims_lock(add)
         else:
@@ -222,7 +226,7 @@ class RunContext:
             run = OpenRun(self.input_digest, self.agent)
             begun = await self.session.run_under_session_claims_lock(
                 partial(
-                    durable_model_answers.append_input_and_open_run,
+                    open_run_and_answer_storage.append_input_and_open_run,
                     store,
                     session_id,
                     items,
@@ -237,7 +241,7 @@ class RunContext:
         answered, self.inner_calls = self.inner_calls, []
         after = await self.session.run_under_session_claims_lock(
             partial(
-                durable_model_answers.append_items_not_in_answer,
+                open_run_and_answer_storage.append_items_not_in_answer,
                 store,
                 session_id,
                 items,
@@ -258,7 +262,7 @@ class RunContext:
         """
         run = await self.session.run_under_session_claims_lock(
             partial(
-                durable_model_answers.store_model_answer,
+                open_run_and_answer_storage.store_model_answer,
                 self.session.client.store,
                 self.session.session_id,
                 items,
@@ -279,7 +283,7 @@ class RunContext:
         if self.is_open:
             await self.session.run_under_session_claims_lock(
                 partial(
-                    durable_model_answers.record_open_run_end,
+                    open_run_and_answer_storage.record_open_run_end,
                     self.session.client.store,
                     self.session.session_id,
                     self.session.build_session_description(),

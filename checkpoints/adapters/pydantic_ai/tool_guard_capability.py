@@ -32,7 +32,7 @@ from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidInput, OwnershipLost, ReviewRequired
 from checkpoints.formats import parse_json
-from checkpoints.sessions import session_framework
+from checkpoints.sessions import mark_or_require_session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
@@ -102,7 +102,12 @@ class Harness(AbstractCapability[Any]):
         if revision is None:
             store = self._store.sync_checkpointer.store
             await self._claims.run_blocking(
-                partial(session_framework.require_no_session_of_other_framework, store, session_id, FRAMEWORK_NAME)
+                partial(
+                    mark_or_require_session_framework.require_no_session_of_other_framework,
+                    store,
+                    session_id,
+                    FRAMEWORK_NAME,
+                )
             )
         self._starts[ctx.run_id] = _RunStart(revision, _collect_call_ids(ctx.messages))
         try:

@@ -11,8 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity import missing_sessions, verify_workspace
-from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
+from checkpoints.integrity import find_and_accept_missing_sessions, verify_and_quarantine_sessions
+from checkpoints.integrity.verify_session_rows import IntegrityProblem, VerificationCounts
 from checkpoints.models import Session
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
@@ -73,16 +73,18 @@ class Command(BaseCommand):
 
     def _iterate_checked_selected_sessions_and_quarantine(
         self, options: dict[str, Any], counts: VerificationCounts
-    ) -> Iterator[verify_workspace.CheckedSession]:
+    ) -> Iterator[verify_and_quarantine_sessions.CheckedSession]:
         using = options["database"]
         if options["session"] is not None:
             sessions = Session.objects.using(using).filter(session_id=options["session"]).order_by("pk")
             keys = list(sessions.values_list("pk", flat=True))
-            yield from verify_workspace.iterate_checked_sessions_and_quarantine_unreadable(using, keys, counts)
+            yield from verify_and_quarantine_sessions.iterate_checked_sessions_and_quarantine_unreadable(
+                using, keys, counts
+            )
             return
-        resume, missing = options["resume"], missing_sessions.find_sessions_missing_from_database(using)
-        for workspace_pk in verify_workspace.list_workspace_keys_to_check(using, resume=resume):
-            yield from verify_workspace.iterate_checked_sessions_of_workspace_and_quarantine_altered(
+        resume, missing = options["resume"], find_and_accept_missing_sessions.find_sessions_missing_from_database(using)
+        for workspace_pk in verify_and_quarantine_sessions.list_workspace_keys_to_check(using, resume=resume):
+            yield from verify_and_quarantine_sessions.iterate_checked_sessions_of_workspace_and_quarantine_altered(
                 using, workspace_pk, counts, resume=resume, missing=missing
             )
 
@@ -97,7 +99,7 @@ class _Findings:
     sessions_by_unknown_key: Counter[str] = field(default_factory=Counter)
 
     def add_session_and_list_named_problems(
-        self, checked: verify_workspace.CheckedSession
+        self, checked: verify_and_quarantine_sessions.CheckedSession
     ) -> list[tuple[str, IntegrityProblem]]:
         """Add a session. Returns its problems that are named, each with the name of the session."""
         self.sessions += checked.pk is not None

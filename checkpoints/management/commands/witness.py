@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity import missing_sessions
+from checkpoints.integrity import find_and_accept_missing_sessions
 from checkpoints.integrity.accept_restored_head import accept_stored_head_in_witness
 from checkpoints.models import Session
 from checkpoints.seals.witness import SETTING, get_witness
@@ -68,12 +68,12 @@ class Command(BaseCommand):
         """Note that sessions which the database lacks are gone: those of one name, or all."""
         try:
             missing = (
-                missing_sessions.find_sessions_missing_from_database(using)
+                find_and_accept_missing_sessions.find_sessions_missing_from_database(using)
                 if session_id is None
-                else missing_sessions.find_sessions_of_name_missing_from_database(using, session_id)
+                else find_and_accept_missing_sessions.find_sessions_of_name_missing_from_database(using, session_id)
             )
             for session in missing:
-                missing_sessions.accept_missing_session_in_witness(
+                find_and_accept_missing_sessions.accept_missing_session_in_witness(
                     using, session, actor=getpass.getuser(), reason=reason
                 )
         except CheckpointsError as error:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from harness_site.accounts import audit_events, member_services
+from harness_site.accounts import member_and_invitation_services, record_user_audit_events
 from harness_site.accounts.account_and_login_forms import NewAccountForm
 from harness_site.accounts.membership_queries import is_single_workspace_installation
 from harness_site.accounts.models import Invitation
@@ -22,7 +22,7 @@ from harness_site.accounts.permissions import WORKSPACE_KEY
 @login_not_required
 def show_or_accept_invitation(request: HttpRequest, secret: str) -> HttpResponse:
     """Show and accept an invitation; users who are not signed in create an account first."""
-    invitation = member_services.find_open_or_closed_invitation_by_secret(secret)
+    invitation = member_and_invitation_services.find_open_or_closed_invitation_by_secret(secret)
     if invitation is None or not invitation.is_open:
         return render(request, "accounts/invitation_closed.html", {"invitation": invitation}, status=404)
     form = None if request.user.is_authenticated else NewAccountForm(request.POST or None)
@@ -43,14 +43,14 @@ def _create_user_accept_invitation_and_sign_in(
     try:
         with transaction.atomic():
             user = cast(User, request.user) if form is None else _create_user_from_invitation(invitation, form)
-            member_services.accept_invitation(invitation, user, request=request)
-    except member_services.InvitationClosed:
+            member_and_invitation_services.accept_invitation(invitation, user, request=request)
+    except member_and_invitation_services.InvitationClosed:
         invitation.refresh_from_db()
         return render(request, "accounts/invitation_closed.html", {"invitation": invitation}, status=404)
     if form is not None:
         record_authentication(request, user, "password")
         get_adapter().login(request, user)
-        audit_events.record_login(request, user)
+        record_user_audit_events.record_login(request, user)
     request.session[WORKSPACE_KEY] = invitation.workspace_id
     return redirect("harness:home")
 

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from harness_site.accounts import audit_events, first_admin, sign_in_links
+from harness_site.accounts import first_admin, record_user_audit_events, sign_in_links
 from harness_site.accounts.account_and_login_forms import FirstAccountForm
 
 
@@ -53,5 +53,5 @@ def _create_first_admin_and_sign_in(request: HttpRequest, token: str, form: Firs
     )
     record_authentication(request, user, "password")
     get_adapter().login(request, user)
-    audit_events.record_login(request, user)
+    record_user_audit_events.record_login(request, user)
     return redirect("harness:home")

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models.translated_enum_choices import build_choices
-from harness_site.accounts import audit_events, load_masking_rules
+from harness_site.accounts import load_masking_rules, record_user_audit_events
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.models import MaskingSettings
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
@@ -93,7 +93,7 @@ def _save_masking_settings(request: MemberRequest, form: MaskingForm) -> HttpRes
     with transaction.atomic():
         MaskingSettings.objects.update_or_create(workspace=request.membership.workspace, defaults=form.cleaned_data)
         # The listed words may be sensitive, so only the names of changed fields are recorded.
-        audit_events.record_member_event(
+        record_user_audit_events.record_member_event(
             request.membership, AuditKind.MASKING_CHANGED, request=request, fields=form.changed_data
         )
     messages.success(request, _("The masking rules were saved. They apply to every page from now on."))

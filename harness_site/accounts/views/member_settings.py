@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
 from checkpoints.models.translated_enum_choices import build_choices, translate_label
-from harness_site.accounts import member_services
+from harness_site.accounts import member_and_invitation_services
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.invitation_mail import send_invitation_email
 from harness_site.accounts.member_last_activity import load_last_activity_by_user
@@ -103,8 +103,8 @@ def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
         return _render_members_page(request, problem=problem, status=422)
     role = Role(form.cleaned_data["role"])
     try:
-        member_services.change_member_role(request.membership, member, role, request=request)
-    except member_services.MemberError as error:
+        member_and_invitation_services.change_member_role(request.membership, member, role, request=request)
+    except member_and_invitation_services.MemberError as error:
         return _render_members_page(request, problem=str(error), status=409)
     values = {"name": member.user.get_username(), "role": translate_label(role)}
     return _redirect_with_success_message(request, _("The role of %(name)s is now: %(role)s.") % values)
@@ -115,7 +115,7 @@ def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
 @require_recent_login
 def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is no longer a member of this workspace.")
-    return _change_member_and_redirect(request, pk, member_services.remove_member, confirmation)
+    return _change_member_and_redirect(request, pk, member_and_invitation_services.remove_member, confirmation)
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -123,7 +123,9 @@ def remove_member(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_recent_login
 def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("The second factors of %(name)s were removed, and their sessions ended.")
-    return _change_member_and_redirect(request, pk, member_services.reset_member_factors_and_end_sessions, confirmation)
+    return _change_member_and_redirect(
+        request, pk, member_and_invitation_services.reset_member_factors_and_end_sessions, confirmation
+    )
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -131,14 +133,18 @@ def reset_member_factors(request: MemberRequest, pk: int) -> HttpResponseBase:
 @require_recent_login
 def deactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     confirmation = _("%(name)s is deactivated and signed out. Past decisions stay recorded.")
-    return _change_member_and_redirect(request, pk, member_services.deactivate_member_and_end_sessions, confirmation)
+    return _change_member_and_redirect(
+        request, pk, member_and_invitation_services.deactivate_member_and_end_sessions, confirmation
+    )
 
 
 @require_post_or_redirect("harness_settings:members")
 @require_member_with_role(Role.ADMIN)
 @require_recent_login
 def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
-    return _change_member_and_redirect(request, pk, member_services.reactivate_member, _("%(name)s can sign in again."))
+    return _change_member_and_redirect(
+        request, pk, member_and_invitation_services.reactivate_member, _("%(name)s can sign in again.")
+    )
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -155,7 +161,9 @@ def create_invitation_and_send_link(request: MemberRequest) -> HttpResponseBase:
 def _create_invitation_and_send_or_show_link(request: MemberRequest, form: InvitationForm) -> HttpResponse:
     role, address = Role(form.cleaned_data["role"]), form.cleaned_data.get("email", "")
     note = form.cleaned_data["note"] or address[:200]
-    invitation, secret = member_services.create_invitation_with_secret(request.membership, role, note, request=request)
+    invitation, secret = member_and_invitation_services.create_invitation_with_secret(
+        request.membership, role, note, request=request
+    )
     return _send_or_show_link(request, invitation, secret, address)
 
 
@@ -166,10 +174,10 @@ def replace_invitation_and_send_link(request: MemberRequest, pk: int) -> HttpRes
     """Replace a pending invitation by one with a new link, which is sent or shown like the first one."""
     previous = _get_invitation_or_404(request, pk)
     try:
-        invitation, secret = member_services.replace_invitation_with_secret(
+        invitation, secret = member_and_invitation_services.replace_invitation_with_secret(
             request.membership, previous, request=request
         )
-    except member_services.InvitationClosed as error:
+    except member_and_invitation_services.InvitationClosed as error:
         return _render_members_page(request, problem=str(error), status=409)
     return _send_or_show_link(request, invitation, secret, previous.email if is_mail_configured() else "")
 
@@ -178,7 +186,7 @@ def replace_invitation_and_send_link(request: MemberRequest, pk: int) -> HttpRes
 @require_member_with_role(Role.ADMIN)
 def revoke_invitation(request: MemberRequest, pk: int) -> HttpResponse:
     invitation = _get_invitation_or_404(request, pk)
-    member_services.revoke_invitation(request.membership, invitation, request=request)
+    member_and_invitation_services.revoke_invitation(request.membership, invitation, request=request)
     return _redirect_with_success_message(request, _("The invitation was revoked. Its link no longer works."))
 
 
@@ -193,7 +201,7 @@ def _send_or_show_link(request: MemberRequest, invitation: Invitation, secret: s
             log_mail_error("An invitation", error)
             problem = describe_connection_error(error)
         else:
-            member_services.store_invitation_address(invitation, address)
+            member_and_invitation_services.store_invitation_address(invitation, address)
             return _redirect_with_success_message(
                 request, _("The invitation was sent to %(address)s.") % {"address": address}
             )
@@ -206,7 +214,7 @@ def _change_member_and_redirect(request: MemberRequest, pk: int, change: Change,
     member = _get_member_or_404(request, pk)
     try:
         change(request.membership, member, request=request)
-    except member_services.MemberError as error:
+    except member_and_invitation_services.MemberError as error:
         return _render_members_page(request, problem=str(error), status=409)
     return _redirect_with_success_message(request, confirmation % {"name": member.user.get_username()})
 

@@ -16,7 +16,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.account_and_login_forms import SetPasswordForm
 from harness_site.accounts.membership_queries import may_user_decide_in_a_workspace
 from harness_site.accounts.models import Membership
@@ -78,7 +78,7 @@ def end_one_or_all_other_sessions(request: HttpRequest) -> HttpResponse:
     else:
         ended_count = end_user_sessions(user, except_session_key=request.session.session_key)
         sentence = _("You are signed out everywhere else.")
-    audit_events.record_account_event(user, AuditKind.SIGN_INS_ENDED, request=request, ended=ended_count)
+    record_user_audit_events.record_account_event(user, AuditKind.SIGN_INS_ENDED, request=request, ended=ended_count)
     messages.success(request, sentence)
     return redirect("harness_accounts:account")
 

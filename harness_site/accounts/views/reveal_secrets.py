@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events, load_masking_rules, unmasking
+from harness_site.accounts import load_masking_rules, record_user_audit_events, unmasking
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member_with_role
 from harness_site.accounts.reauthentication import require_reauthentication_within
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
@@ -32,7 +32,7 @@ def _reauthenticate_and_show_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.start_unmasking(request, request.membership)
     minutes = int(unmasking.SHOWN_FOR.total_seconds() // 60)
     previous_page = _get_posted_return_path(request)
-    audit_events.record_member_event(
+    record_user_audit_events.record_member_event(
         request.membership, AuditKind.UNMASKED, request=request, minutes=minutes, page=previous_page.partition("?")[0]
     )
     return redirect(previous_page)

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events, first_admin
+from harness_site.accounts import first_admin, record_user_audit_events
 
 
 class SignIn(LoginView):  # type: ignore[misc]
@@ -41,7 +41,7 @@ class PasskeySignIn(LoginWebAuthnView):  # type: ignore[misc]
     """Login by passkey: GET returns the challenge to a script, POST takes the signed response."""
 
     def form_invalid(self, form: Form) -> HttpResponse:
-        audit_events.record_failed_login(self.request, name="", why="passkey")
+        record_user_audit_events.record_failed_login(self.request, name="", why="passkey")
         return HttpResponseRedirect(f"{reverse('harness_accounts:login')}?{urlencode({'passkey': 'refused'})}")
 
 
@@ -54,7 +54,7 @@ passkey_sign_in = PasskeySignIn.as_view()
 def log_out(request: HttpRequest) -> HttpResponse:
     """Log out, also from a login that waits for its second factor."""
     if isinstance(request.user, User):
-        audit_events.record_account_event(request.user, AuditKind.SIGNED_OUT, request=request)
+        record_user_audit_events.record_account_event(request.user, AuditKind.SIGNED_OUT, request=request)
     logout(request)
     return redirect(f"{reverse('harness_accounts:login')}?signed-out")
 

@@ -18,7 +18,7 @@ from harness_site.core.rendering.mask_and_shorten_text import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
 from harness_site.sessions.selectors import session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.session_lookup import mask_secrets_in_names_of_other_sessions_until_response
+from harness_site.sessions.session_lookup_masking_and_404 import mask_secrets_in_names_of_other_sessions_until_response
 
 #: Bytes between two progress messages.
 _STEP: Final = 2_000_000

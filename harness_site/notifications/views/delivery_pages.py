@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.notifications import delivery_log
+from harness_site.notifications import delivery_log_and_retry
 from harness_site.notifications.models import DeliveryStatus
 
 
@@ -22,7 +22,9 @@ def show_delivery_log(request: MemberRequest) -> HttpResponse:
     status = DeliveryStatus(status_value) if status_value in DeliveryStatus.values else None
     before_id = _parse_page_start_id_or_none(request.GET.get("before", ""))
     context = {
-        "log": delivery_log.load_delivery_log_page(request.membership.workspace_id, status=status, before=before_id),
+        "log": delivery_log_and_retry.load_delivery_log_page(
+            request.membership.workspace_id, status=status, before=before_id
+        ),
         "status": status,
         "statuses": DeliveryStatus.choices,
         "later": before_id is not None,
@@ -35,7 +37,7 @@ def show_delivery_log(request: MemberRequest) -> HttpResponse:
 @require_member_with_role(Role.ADMIN)
 def requeue_delivery(request: MemberRequest, pk: UUID) -> HttpResponse:
     """Queue a delivery again that was given up."""
-    if not delivery_log.requeue_given_up_delivery(request.membership, pk, request=request):
+    if not delivery_log_and_retry.requeue_given_up_delivery(request.membership, pk, request=request):
         raise Http404(_("There is no such message."))
     messages.success(request, _("The message is sent again. The log shows whether it was delivered."))
     return redirect("harness_notifications:delivery-log")

@@ -20,21 +20,21 @@ from harness_site.accounts.account_and_login_forms import set_field_labels_style
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.core.masking import masker
 from harness_site.core.post_only_views import require_post_or_redirect
-from harness_site.notifications import email_confirmation
+from harness_site.notifications import email_address_confirmation
 from harness_site.notifications.call_filter_form_fields import OnlyHighRiskField, ToolPatternsField
-from harness_site.notifications.known_tools import (
+from harness_site.notifications.known_tools_and_unmatched_patterns import (
     NO_TOOLS,
     build_sentences_about_patterns,
     list_patterns_without_tool,
     load_known_tools,
 )
 from harness_site.notifications.models import CALL_EVENTS, FILTERED_EVENTS, Event
-from harness_site.notifications.preference_changes import update_notification_preferences
 from harness_site.notifications.recipients import (
     get_notification_address,
     get_preferences_or_unsaved_defaults,
     has_role_for_event,
 )
+from harness_site.notifications.update_notification_preferences import update_notification_preferences
 from harness_site.send_email import is_mail_configured
 
 _HELP: Final = {
@@ -137,12 +137,14 @@ def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpRespo
     user = cast(User, request.user)
     try:
         if request.method == "POST":
-            email_confirmation.confirm_email_address(token, user, request=request)
+            email_address_confirmation.confirm_email_address(token, user, request=request)
             messages.success(request, gettext("Your address is confirmed."))
             return redirect("harness_notifications:notification-preferences")
-        context = {"address": email_confirmation.get_confirmed_address_or_raise(token, user)}
-    except email_confirmation.LinkRefused:
-        return render(request, "notifications/confirm.html", {"days": email_confirmation.LASTS.days}, status=404)
+        context = {"address": email_address_confirmation.get_confirmed_address_or_raise(token, user)}
+    except email_address_confirmation.LinkRefused:
+        return render(
+            request, "notifications/confirm.html", {"days": email_address_confirmation.LASTS.days}, status=404
+        )
     return render(request, "notifications/confirm.html", context)
 
 
@@ -168,5 +170,5 @@ def _list_events_of_user(user: User) -> list[Event]:
 
 
 def _send_confirmation_link_and_redirect(request: HttpRequest, user: User, address: str) -> HttpResponse:
-    link_result = email_confirmation.send_confirmation_link(user, address, request=request)
+    link_result = email_address_confirmation.send_confirmation_link(user, address, request=request)
     return redirect(f"{reverse('harness_notifications:notification-preferences')}?link={link_result}")

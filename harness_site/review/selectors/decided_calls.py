@@ -15,7 +15,7 @@ from checkpoints.models.tool_call import IS_QUESTION
 from harness_site.core.status_and_decision_labels import QUESTION_ANSWERS
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review.selectors.pending_calls import PAGE, BoundedCount, CallFilters
-from harness_site.search.call_and_decision_sums import COUNTED_DECISIONS
+from harness_site.search.add_call_and_decision_sums import COUNTED_DECISIONS
 
 #: Upper bound of the numbers of calls and decisions that a filtered list states.
 COUNT_LIMIT = 1000

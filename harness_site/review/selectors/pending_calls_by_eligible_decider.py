@@ -20,7 +20,7 @@ from checkpoints.models.tool_call import compute_decision_deadline
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.review.claims_and_presence import HANDED_FOR, build_claimed_call_condition
+from harness_site.review.load_claims_and_record_presence import HANDED_FOR, build_claimed_call_condition
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.pending_calls import (
     COUNT_LIMIT,

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_GET
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_utc_datetime_or_none

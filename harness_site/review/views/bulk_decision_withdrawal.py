@@ -9,8 +9,8 @@ from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import Role
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.review.bulk_decision_storage_and_withdrawal import (
     RecordedBulkDecision,
     load_bulk_decision,

@@ -19,9 +19,9 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount
@@ -31,13 +31,17 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
 )
-from harness_site.review import bulk_results_in_user_session, claims_and_presence, record_each_of_several_decisions
+from harness_site.review import (
+    bulk_results_in_user_session,
+    load_claims_and_record_presence,
+    record_each_of_several_decisions,
+)
 from harness_site.review.bulk_decision_forms import SameApprovalForm, focus_first_invalid_field
-from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.differing_arguments import (
     find_names_of_equal_arguments,
     find_names_of_visibly_differing_arguments,
 )
+from harness_site.review.load_claims_and_record_presence import NOBODY
 from harness_site.review.outage_calls_added_or_removed import find_calls_that_left_form
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import ActiveFilter, load_call_filters_of_list, parse_queue_filters
@@ -230,7 +234,7 @@ def _build_selectable_call_rows(
     electorate = build_eligible_vote_mapper(reader.workspace)
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
     changes_by_call = load_changes_of_waiting_calls(readable, electorate)
-    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
+    people = load_claims_and_record_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
 
     def build_row(call: ToolCall) -> SelectableCallRow:
         agreements, company = agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY)

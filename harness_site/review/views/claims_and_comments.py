@@ -12,7 +12,7 @@ from harness_site.accounts.permissions import (
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
-from harness_site.review import add_comment, claim_services, claims_and_presence
+from harness_site.review import add_comment, claim_services, load_claims_and_record_presence
 from harness_site.review.forms import CommentForm, HandOverForm
 from harness_site.review.selectors.mentions_in_comments import load_other_active_members
 from harness_site.review.views.decision_card import (
@@ -87,14 +87,16 @@ def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResp
     A card that is closed sends `left` instead.
     """
     if "left" in request.POST:
-        claims_and_presence.delete_presence(pk, request.membership)
+        load_claims_and_record_presence.delete_presence(pk, request.membership)
         return HttpResponse(status=HTTPStatus.NO_CONTENT)
     call, people = (
         load_call_masked_and_interrupted_if_lost_or_404(request, pk),
-        claims_and_presence.load_claims_and_presence_of_call(pk, request.membership),
+        load_claims_and_record_presence.load_claims_and_presence_of_call(pk, request.membership),
     )
     if call.undecided:
-        claims_and_presence.record_presence_and_extend_claim(call, by=request.membership, mine=people.mine is not None)
+        load_claims_and_record_presence.record_presence_and_extend_claim(
+            call, by=request.membership, mine=people.mine is not None
+        )
     context = {
         **build_people_context(call, people, request.membership),
         "may_decide": may_member_decide_call(call, request.membership),

@@ -21,33 +21,32 @@ from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound, StaleRevision
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
-from harness_site.accounts import audit_events, session_secrets_from_call_arguments
+from harness_site.accounts import record_user_audit_events, session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import (
+    mark_excerpts_shown_in_response,
+    mark_session_shown_in_response,
+)
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import (
     MemberRequest,
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
-from harness_site.accounts.sessions_shown_in_response import (
-    mark_excerpts_shown_in_response,
-    mark_session_shown_in_response,
-)
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
+from harness_site.core.masked_json_value_differences import ValueDifference, list_value_differences
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
-from harness_site.core.value_differences import ValueDifference, list_value_differences
 from harness_site.display.display_preferences import wants_next_call_opened
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
 from harness_site.review import (
     claim_services,
-    claims_and_presence,
     decision_card_context,
     decision_card_form_and_options,
     evidence_files,
+    load_claims_and_record_presence,
 )
-from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_error_texts import (
     NOTHING,
     DecisionProblem,
@@ -68,6 +67,7 @@ from harness_site.review.forms import (
     discard_typed_arguments,
     keep_only_changed_arguments,
 )
+from harness_site.review.load_claims_and_record_presence import CallClaimsAndPresence
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import interrupt_call_if_run_lost
 from harness_site.review.models import Comment
 from harness_site.review.queue_filters import load_call_filters_of_list, parse_order_of_list
@@ -94,9 +94,9 @@ from harness_site.review.what_reader_may_decide_and_has_decided import may_membe
 def show_card_or_record_decision(request: MemberRequest, pk: int) -> HttpResponse:
     call = load_call_masked_and_interrupted_if_lost_or_404(request, pk)
     if request.method == "GET":
-        people = claims_and_presence.load_claims_and_presence_of_call(pk, request.membership)
+        people = load_claims_and_record_presence.load_claims_and_presence_of_call(pk, request.membership)
         if call.undecided and not request.htmx:
-            claims_and_presence.record_presence_and_extend_claim(
+            load_claims_and_record_presence.record_presence_and_extend_claim(
                 call, by=request.membership, mine=people.mine is not None
             )
         return render_decision_card(request, call, people=people)
@@ -326,7 +326,7 @@ def build_decision_actor(request: MemberRequest) -> Actor:
         membership.user.get_username(),
         Role(membership.role),
         electorate=build_eligible_vote_mapper(membership.workspace),
-        address=audit_events.find_client_address(request),
+        address=record_user_audit_events.find_client_address(request),
     )
 
 
@@ -344,7 +344,7 @@ def render_decision_card(
     status: int = 200,
 ) -> HttpResponse:
     """Render the decision page of a call, with the forms that were sent."""
-    people = people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership)
+    people = people or load_claims_and_record_presence.load_claims_and_presence_of_call(call.pk, request.membership)
     kept_revision = _get_revision_of_kept_form(request)
     # Those who can comment can mention them and hand the call over to them.
     others = load_other_active_members(request.membership) if request.membership.has_role(Role.APPROVER) else None

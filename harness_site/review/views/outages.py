@@ -22,25 +22,25 @@ from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.folded_verify_hook_answers import fold_repeated_hook_answers
 from harness_site.core.money_amounts_in_call_arguments import Amount, find_visible_amount, sum_amounts_in_one_currency
-from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_effect_texts
+from harness_site.review import bulk_results_in_user_session, decision_effect_texts, load_claims_and_record_presence
 from harness_site.review.bulk_decision_forms import (
     ANSWER_MISSING,
     CallAnswerForm,
     SharedAnswerForm,
     focus_first_invalid_field,
 )
-from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decided_call_rows import is_decision_withdrawn
 from harness_site.review.decision_options import OUTCOME_KINDS
 from harness_site.review.differing_arguments import find_names_of_visibly_differing_arguments
+from harness_site.review.load_claims_and_record_presence import CallClaimsAndPresence
 from harness_site.review.outage_calls_added_or_removed import find_outage_form_changes, parse_call_keys
 from harness_site.review.outage_page_url import OutageWindow, parse_outage_window
 from harness_site.review.outage_verification_summary import summarize_last_verification
@@ -51,7 +51,7 @@ from harness_site.review.record_each_of_several_decisions import (
     record_decisions_from_late_results,
 )
 from harness_site.review.selectors import outage_groups, pending_calls_by_eligible_decider
-from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
+from harness_site.review.selectors.next_attempts_of_rerun_calls import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
@@ -387,7 +387,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     They are sorted by their titles, numbers in these by their value, as in the lists with which people compare them.
     """
     calls, reader = page.calls, request.membership
-    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
+    people = load_claims_and_record_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
     probe_requests = takeovers_and_requests_from_audit_trail.load_probe_requests({call.session_id for call in calls})
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
@@ -404,7 +404,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             tuple(late_results[call.pk]),
             outage_groups.summarize_agreeing_late_results_of_call(late_results[call.pk]),
             decision_effect_texts.find_run_waiting_for_decision(call.session),
-            people.get(call.pk, claims_and_presence.NOBODY),
+            people.get(call.pk, load_claims_and_record_presence.NOBODY),
             tuple(probe_requests.get((call.session_id, (call.call_id, call.step)), ())),
             explain_why_reader_cannot_decide(
                 call, multi_person_approvals.list_incomplete_agreements(call, decisions[call.pk], electorate), reader

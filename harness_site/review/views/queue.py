@@ -18,12 +18,12 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import (
     MemberRequest,
     list_active_usernames_with_role_or_higher,
     require_member_with_role,
 )
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -32,9 +32,8 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     filter_out_unreadable_records,
 )
-from harness_site.review import claims_and_presence, find_decisions_by_words, find_waiting_calls_by_words
+from harness_site.review import find_decisions_by_words, find_waiting_calls_by_words, load_claims_and_record_presence
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
-from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import (
     DecidedRow,
     build_decided_row,
@@ -44,6 +43,7 @@ from harness_site.review.decided_call_rows import (
     is_group_continued,
 )
 from harness_site.review.find_rows_with_visible_words import MOST_FOUND, FoundRows
+from harness_site.review.load_claims_and_record_presence import NOBODY
 from harness_site.review.mark_calls_of_lost_runs_as_interrupted import mark_calls_of_lost_runs_as_interrupted
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import (
@@ -55,7 +55,6 @@ from harness_site.review.queue_filters import (
     parse_queue_filters,
     translate_choices,
 )
-from harness_site.review.requests_answered_by_verify_hooks import load_answered_requests
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.calls_by_tool_and_approver_count import list_groups_of_calls_awaiting_same_approval
 from harness_site.review.selectors.comment_counts_and_last_authors import count_comments_and_find_mentions_of_calls
@@ -65,7 +64,7 @@ from harness_site.review.selectors.edits_and_withdrawals_of_pending_calls import
     UNCHANGED,
     load_changes_of_waiting_calls,
 )
-from harness_site.review.selectors.next_attempts import load_statuses_of_next_attempts
+from harness_site.review.selectors.next_attempts_of_rerun_calls import load_statuses_of_next_attempts
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DueCalls
 from harness_site.review.selectors.pending_calls_by_eligible_decider import (
@@ -77,6 +76,7 @@ from harness_site.review.selectors.pending_calls_by_eligible_decider import (
 )
 from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.review.selectors.usual_amounts import load_usual_amounts
+from harness_site.review.verification_requests_and_hook_answers import load_answered_requests
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
 
@@ -97,7 +97,7 @@ def interrupt_lost_calls_and_show_queue(request: MemberRequest) -> HttpResponse:
     selected = request.GET.get("tab", "")
     handed = list_statuses_of_calls_handed_to_reader(waiting, request.membership, clock.now())
     if handed is None:
-        handed = claims_and_presence.load_statuses_of_undecided_calls_handed_to(request.membership)
+        handed = load_claims_and_record_presence.load_statuses_of_undecided_calls_handed_to(request.membership)
     if filters and handed:
         handed = pending_calls.drop_calls_that_filters_hide(request.membership.workspace, handed, filters)
     tab = selected if selected in TABS else TABS[0]
@@ -482,7 +482,9 @@ def _build_pending_rows(
     electorate = build_eligible_vote_mapper(request.membership.workspace)
     agreements_by_call = multi_person_approvals.load_incomplete_agreements_of_calls(readable, electorate)
     silent = pending_calls.load_keys_of_calls_whose_hook_could_not_tell(readable)
-    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
+    people = load_claims_and_record_presence.load_claims_and_presence_of_calls(
+        [call.pk for call in calls], request.membership
+    )
     comments = count_comments_and_find_mentions_of_calls(
         (call.pk for call in readable), request.membership.user.get_username()
     )

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.template import Context
 
 from harness_site.accounts.models import Membership
-from harness_site.saved_views.filterable_lists import normalize_filter_query
+from harness_site.saved_views.list_filter_normalization import normalize_filter_query
 from harness_site.saved_views.models import SavedView, casefold_view_name
 from harness_site.saved_views.refused_form_in_user_session import load_refused_form
 

@@ -14,7 +14,7 @@ from harness_site.sessions.costs import usage_by_turn_and_model
 from harness_site.sessions.costs.usage_by_turn_and_model import OwnOrCopiedAmounts, UsagePage
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )

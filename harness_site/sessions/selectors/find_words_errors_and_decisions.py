@@ -21,7 +21,7 @@ from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.models.tool_call import FAILED_COMMANDS
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.versions import version_seals
+from checkpoints.versions import version_seals_and_transcript_verification
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import ERROR_STATUSES, TranscriptVersion
 
@@ -254,7 +254,9 @@ def verify_message_beginnings(transcript: TranscriptVersion, beginnings: Mapping
         before = messages.filter(position__in=[position - 1 for position in piece])
         chains = {position: bytes(chain) for position, chain in before.values_list("position", "chain")}
         for message in messages.filter(position__in=piece):
-            version_seals.verify_message(message, message.position, chains.get(message.position - 1))
+            version_seals_and_transcript_verification.verify_message(
+                message, message.position, chains.get(message.position - 1)
+            )
             if not message.body.startswith(beginnings[message.position]):
                 row = row_seals.describe_row(message)
                 raise IntegrityError(Message._meta.db_table, row, "it was changed while it was read")

@@ -14,7 +14,7 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import parse_message_parts
 from checkpoints.formats.parse_message_parts import Part
 from checkpoints.models import Message
-from checkpoints.versions import read_messages_along_segments, version_seals
+from checkpoints.versions import read_messages_along_segments, version_seals_and_transcript_verification
 
 #: Messages in one window (a few screens), which bounds the cost of a page.
 WINDOW = 24
@@ -84,7 +84,7 @@ def load_and_verify_newest_messages_within_size(
         connection, segment_id, first, upto, fields, size
     )
     messages = [read_messages_along_segments.build_message_from_values(connection, row) for row in rows]
-    version_seals.verify_consecutive_messages(connection, segment_id, messages)
+    version_seals_and_transcript_verification.verify_consecutive_messages(connection, segment_id, messages)
     return [
         StoredMessage(
             message.pk,

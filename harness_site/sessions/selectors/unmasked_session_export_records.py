@@ -16,7 +16,7 @@ from django.db.models import Model, QuerySet
 
 from checkpoints.archive import own_and_origin_segments
 from checkpoints.enums import CostBasis
-from checkpoints.integrity import verification
+from checkpoints.integrity import verify_session_rows
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
 from harness_site.core.formatting import parse_json_or_text
 
@@ -34,7 +34,7 @@ def verify_session_and_generate_export_records(session_pk: int) -> Iterator[Reco
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
     session = Session.objects.select_related("workspace", "forked_from").get(pk=session_pk)
-    verification.require_session_unaltered(DEFAULT_DB_ALIAS, session)
+    verify_session_rows.require_session_unaltered(DEFAULT_DB_ALIAS, session)
     return _generate_records_and_end_record(session)
 
 

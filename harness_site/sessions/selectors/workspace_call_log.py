@@ -21,7 +21,7 @@ from checkpoints.models.tool_call import COPIED_CALLS
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
-from harness_site.search.call_and_decision_sums import COUNTED_INTERRUPTIONS
+from harness_site.search.add_call_and_decision_sums import COUNTED_INTERRUPTIONS
 from harness_site.search.passage_search import FoundCalls
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallFilter, CallRecord

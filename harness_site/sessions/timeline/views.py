@@ -18,7 +18,7 @@ from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.mask_and_shorten_text import shorten_text
 from harness_site.sessions.selectors import call_records
 from harness_site.sessions.selectors.call_records import CallRecord
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )

@@ -19,17 +19,17 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotFound, VersionNotFound
 from checkpoints.ids import MAX_LENGTH
 from checkpoints.sessions.new_session_fields import TITLE_LENGTH
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
+from harness_site.accounts.mark_sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
-from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden, shorten_text
 from harness_site.sessions.selectors import fork_list_and_preview, session_rows_and_page_head, version_list
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.selectors.version_list import Version
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,
@@ -140,7 +140,7 @@ def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: F
         ActorKind.PERSON,
         request.membership.user.get_username(),
         Role(request.membership.role),
-        address=audit_events.find_client_address(request),
+        address=record_user_audit_events.find_client_address(request),
     )
     try:
         SyncCheckpointer(workspace=workspace.slug).fork_session(

@@ -11,17 +11,17 @@ from django.utils.html import strip_tags
 
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.masking import masker
-from harness_site.core.near_names import NearNames
 from harness_site.core.number_parameters import parse_number_parameter_or_none, parse_whole_number_or_none
 from harness_site.core.pagination_links import build_first_previous_and_next_links
+from harness_site.core.similar_known_names import NearNames
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord
 from harness_site.search import passage_search, spelling_suggestions
 from harness_site.search.index_status import load_index_status
-from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
+from harness_site.search.list_incompletely_indexed_texts import list_incompletely_indexed_texts
 from harness_site.search.load_search_hits import SearchHit, load_search_hits_by_session
 from harness_site.search.models import Kind
 from harness_site.search.passage_search import OrderedSearchCursor, SearchCursor, SearchPage
@@ -43,7 +43,7 @@ from harness_site.sessions.session_list_query_parameters import (
     parse_search_order,
     read_and_decrypt_text_parameter,
 )
-from harness_site.sessions.session_lookup import parse_displayed_session_keys
+from harness_site.sessions.session_lookup_masking_and_404 import parse_displayed_session_keys
 from harness_site.sessions.session_row_display import SessionLine
 
 #: Hits displayed for each session before the link to all of them.
@@ -124,7 +124,7 @@ def show_hits_or_redirect_to_correction(
         "found": found,
         **_build_result_numbers_and_links_context(request, found, cursor, number),
         "index_status": load_index_status(),
-        "problems": list_unreadable_or_cut_texts(workspace),
+        "problems": list_incompletely_indexed_texts(workspace),
         "within": within,
         "meant": ()
         if within is not None or cursor or instead or telling or exact_match is not None

@@ -18,14 +18,14 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import parse_quarantine_of_row
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
+from harness_site.accounts.mark_sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_active_usernames_with_role_or_higher
-from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.sessions.altered_record_names import mask_and_format_record_name
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -96,7 +96,7 @@ def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, 
                 ActorKind.PERSON,
                 request.membership.user.get_username(),
                 Role(request.membership.role),
-                address=audit_events.find_client_address(request),
+                address=record_user_audit_events.find_client_address(request),
             ),
             reason=form.cleaned_data["reason"],
             accept_altered=form.cleaned_data["accept_altered"],

@@ -18,7 +18,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.archive import session_export
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events, load_masking_rules, unmasking
+from harness_site.accounts import load_masking_rules, record_user_audit_events, unmasking
 from harness_site.accounts.permissions import MemberRequest, list_active_usernames_with_role_or_higher
 from harness_site.core.masking import masker
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -34,7 +34,7 @@ from harness_site.security_headers import provide_csp_nonce_to_templates
 from harness_site.sessions import html_export, jsonl_export, session_list_csv_export, session_list_query_parameters
 from harness_site.sessions.selectors import session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
@@ -63,7 +63,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
     workspace = request.membership.workspace_id
     filters = session_list_query_parameters.parse_session_filter(workspace, request.GET)
     matching_keys = session_list_query_parameters.find_session_pks_matching_words(workspace, request.GET)
-    audit_events.record_member_event(
+    record_user_audit_events.record_member_event(
         request.membership,
         AuditKind.EXPORTED,
         request=request,
@@ -166,7 +166,7 @@ FORMS: Final[dict[str, Callable[[MemberRequest, SessionHead], HttpResponseBase]]
 
 def _record_export_event(request: MemberRequest, head: SessionHead, form: str, **more: str | int) -> None:
     kind = AuditKind.EXPORTED
-    audit_events.record_member_event(
+    record_user_audit_events.record_member_event(
         request.membership, kind, request=request, session_pk=head.row.pk, what="session", form=form, **more
     )
 

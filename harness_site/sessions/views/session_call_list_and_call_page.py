@@ -28,7 +28,7 @@ from harness_site.sessions.session_formatting import (
     get_call_result_parts,
     list_call_status_choices,
 )
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,

@@ -10,7 +10,7 @@ from harness_site.audit import audit_trail_query
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.selectors import events_and_decisions
 from harness_site.sessions.selectors.events_and_decisions import HistoryCursor
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )

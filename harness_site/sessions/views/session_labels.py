@@ -19,14 +19,14 @@ from checkpoints.enums import AuditKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from checkpoints.models.session import deserialize_labels
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted
 from harness_site.core.number_parameters import parse_whole_number_or_none
-from harness_site.saved_views.filterable_lists import normalize_filter_query
+from harness_site.saved_views.list_filter_normalization import normalize_filter_query
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors import session_rows_and_page_head
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )
@@ -167,7 +167,7 @@ def add_or_remove_label_and_count_changed(
             _update_label_in_search_index(workspace, session.pk, label, is_added=is_added)
             changed += 1
             action = "added" if is_added else "removed"
-            audit_events.record_member_event(
+            record_user_audit_events.record_member_event(
                 request.membership, AuditKind.LABELLED, request=request, session_pk=session.pk, **{action: label}
             )
     return changed

@@ -15,15 +15,15 @@ from checkpoints.sessions.agent_and_label_suggestions import SessionFacets, list
 from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.near_names import NearNames
 from harness_site.core.pagination_links import build_first_previous_and_next_links
+from harness_site.core.similar_known_names import NearNames
 from harness_site.core.time_range_parameters import TimeRange, format_time_parameter
 from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.selectors import filter_suggestions, session_list_pages, session_rows_and_page_head
-from harness_site.sessions.selectors.near_filter_names import load_near_names_of_session_filters
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionPage
+from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_session_filters
 from harness_site.sessions.session_list_query_parameters import (
     COST_PARAMETERS,
     LONGEST,
@@ -36,7 +36,7 @@ from harness_site.sessions.session_list_query_parameters import (
     read_and_decrypt_text_parameter,
     read_name_filters,
 )
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     parse_displayed_session_keys,
     require_member_and_handle_page_not_found,
@@ -149,7 +149,7 @@ def _load_near_names_of_filters(
     """Load known names for the filters of an empty list."""
     suggested_names = map_suggestions_to_parameters(suggested) | {"agent": known.agents, "label": known.labels}
     workspace = request.membership.workspace_id
-    return load_near_names_of_session_filters(workspace, read_name_filters(request.GET), suggested_names)
+    return load_similar_names_of_session_filters(workspace, read_name_filters(request.GET), suggested_names)
 
 
 def _build_sortable_heading(

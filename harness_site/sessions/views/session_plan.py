@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.plan_step_versions import add_state_versions_to_plan_steps
 from harness_site.sessions.selectors import conversation_window, version_list
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )

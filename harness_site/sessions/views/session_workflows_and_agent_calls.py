@@ -5,12 +5,12 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.session_secrets_from_call_arguments import (
     mask_secrets_in_session_names_until_response,
     mask_session_secrets_until_response,
 )
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.sessions.selectors import agent_request_chain, waits_for_other_agents, workflow_steps
 from harness_site.sessions.selectors.agent_request_chain import RequestChain
@@ -18,7 +18,7 @@ from harness_site.sessions.selectors.session_rows_and_page_head import SessionHe
 from harness_site.sessions.selectors.waits_for_other_agents import AskingCall, PeerCallRow
 from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_formatting import mask_fields_and_format_value_as_inline_text
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,

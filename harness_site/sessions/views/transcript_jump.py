@@ -18,7 +18,7 @@ from harness_site.sessions.parse_message_number_or_time import JumpTarget
 from harness_site.sessions.selectors import find_words_errors_and_decisions
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.find_words_errors_and_decisions import Landmark, LandmarkSpot, MessageTime
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     get_session_head_and_mask_secrets_or_404,
     require_member_and_handle_page_not_found,
 )

@@ -45,7 +45,7 @@ from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_formatting import format_count
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,

@@ -21,7 +21,7 @@ from harness_site.sessions.compare.session_choices import load_session_choices
 from harness_site.sessions.selectors import prompt_outline, session_rows_and_page_head, version_list
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_formatting import count_common_decimal_places, shorten_uuids
-from harness_site.sessions.session_lookup import (
+from harness_site.sessions.session_lookup_masking_and_404 import (
     PageNotFound,
     build_missing_version_error,
     get_session_head_and_mask_secrets_or_404,

@@ -10,9 +10,9 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import AuditKind, CallStatus
-from harness_site.accounts import audit_events, session_secrets_from_call_arguments
+from harness_site.accounts import record_user_audit_events, session_secrets_from_call_arguments
+from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.masking.masked_url_parameters import decrypt_name_if_encrypted, encrypt_name_if_masked
 from harness_site.core.pagination_links import build_first_previous_and_next_links
 from harness_site.core.streamed_downloads import CSV, build_download_response
@@ -26,9 +26,9 @@ from harness_site.sessions.call_row_display import (
 )
 from harness_site.sessions.selectors import tool_success_rates, workspace_call_log
 from harness_site.sessions.selectors.call_records import CallFilter
-from harness_site.sessions.selectors.near_filter_names import load_near_names_of_call_filters
+from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_call_filters
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
-from harness_site.sessions.session_lookup import require_member_and_handle_page_not_found
+from harness_site.sessions.session_lookup_masking_and_404 import require_member_and_handle_page_not_found
 
 _MAX_FILTER_LENGTH = 255
 
@@ -59,7 +59,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "links": build_first_previous_and_next_links(request, "after", page.after),
         "near_names": []
         if rows or rates is None
-        else load_near_names_of_call_filters(
+        else load_similar_names_of_call_filters(
             workspace, tool=filters.calls.tool, agent=filters.agent, newest_tools=rates.tool_names
         ),
         "later": after is not None,
@@ -81,7 +81,7 @@ def export_call_log(request: MemberRequest) -> HttpResponseBase:
         if query.get(name):
             query[name] = "*"  # may be confidential, as words of a search
     filters = query.urlencode(safe="*")[:_MAX_FILTER_LENGTH]
-    audit_events.record_member_event(
+    record_user_audit_events.record_member_event(
         membership, AuditKind.EXPORTED, request=request, what="tool calls", filters=filters
     )
     pages = workspace_call_log.iterate_call_log_pages(

@@ -9,7 +9,7 @@ from django.test import RequestFactory
 
 from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Workspace
-from harness_site.accounts import api_tokens, member_services
+from harness_site.accounts import api_tokens, member_and_invitation_services
 from harness_site.accounts.models import ApiToken, Invitation, Membership, TokenRole
 from tests.support.audit_entries import list_entries
 from tests.support.factories import make_user
@@ -53,8 +53,8 @@ def admins(workspace: Workspace) -> list[Membership]:
 def test_two_admins_cannot_remove_each_other(admins: list[Membership]) -> None:
     alice, bob = admins
     ends = at_once(
-        lambda: member_services.remove_member(alice, bob, request=REQUEST),
-        lambda: member_services.remove_member(bob, alice, request=REQUEST),
+        lambda: member_and_invitation_services.remove_member(alice, bob, request=REQUEST),
+        lambda: member_and_invitation_services.remove_member(bob, alice, request=REQUEST),
     )
     assert ends == ["LastAdmin", "done"]
     assert Membership.objects.filter(role=Role.ADMIN).count() == 1
@@ -62,25 +62,32 @@ def test_two_admins_cannot_remove_each_other(admins: list[Membership]) -> None:
 
 def test_member_is_removed_once(admins: list[Membership]) -> None:
     carol = Membership.objects.get(user=make_user(name="carol", role=Role.AUDITOR))
-    ends = at_once(*[lambda one=one: member_services.remove_member(one, carol, request=REQUEST) for one in admins])
+    ends = at_once(
+        *[lambda one=one: member_and_invitation_services.remove_member(one, carol, request=REQUEST) for one in admins]
+    )
     assert ends == ["MemberGone", "done"]
     assert len(list_entries("member_removed")) == 1
 
 
 def test_two_admins_cannot_both_step_down(admins: list[Membership]) -> None:
     ends = at_once(
-        *[lambda one=one: member_services.change_member_role(one, one, Role.AUDITOR, request=REQUEST) for one in admins]
+        *[
+            lambda one=one: member_and_invitation_services.change_member_role(one, one, Role.AUDITOR, request=REQUEST)
+            for one in admins
+        ]
     )
     assert ends == ["LastAdmin", "done"]
     assert Membership.objects.filter(role=Role.ADMIN).count() == 1
 
 
 def test_invitation_is_accepted_once(admins: list[Membership]) -> None:
-    invitation, _ = member_services.create_invitation_with_secret(admins[0], Role.APPROVER, "", request=REQUEST)
+    invitation, _ = member_and_invitation_services.create_invitation_with_secret(
+        admins[0], Role.APPROVER, "", request=REQUEST
+    )
     guests = [make_user(name=name, role=None) for name in ("carol", "dave", "erin")]
     ends = at_once(
         *[
-            lambda guest=guest: member_services.accept_invitation(
+            lambda guest=guest: member_and_invitation_services.accept_invitation(
                 Invitation.objects.select_related("workspace").get(pk=invitation.pk), guest, request=REQUEST
             )
             for guest in guests

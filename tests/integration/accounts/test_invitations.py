@@ -124,15 +124,15 @@ def test_expired_link_does_not_work(admin: Client, client: Client) -> None:
 
 def test_invitation_revoked_while_the_form_is_open_creates_no_account(admin: Client, client: Client) -> None:
     """The state of the row at the submission decides."""
-    from harness_site.accounts import member_services
+    from harness_site.accounts import member_and_invitation_services
 
     path = invited(admin)
-    stale = member_services.find_open_or_closed_invitation_by_secret(path.split("/")[3])
+    stale = member_and_invitation_services.find_open_or_closed_invitation_by_secret(path.split("/")[3])
     assert stale is not None
     Invitation.objects.update(revoked_at=clock.now())
     request = client.get("/accounts/login/").wsgi_request
-    with pytest.raises(member_services.InvitationClosed, match="was revoked"):
-        member_services.accept_invitation(stale, make_user(name="dave", role=None), request=request)
+    with pytest.raises(member_and_invitation_services.InvitationClosed, match="was revoked"):
+        member_and_invitation_services.accept_invitation(stale, make_user(name="dave", role=None), request=request)
     assert not Membership.objects.filter(user__username="dave").exists()
 
 

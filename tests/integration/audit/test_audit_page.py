@@ -26,7 +26,7 @@ from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, 
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import Invitation
-from harness_site.audit import audit_trail_query, event_sentences, folded_entries
+from harness_site.audit import audit_trail_query, event_sentences, folded_entry_pages
 from harness_site.audit.audit_trail_query import AuditSubject
 from tests.support.audit_entries import list_entries
 from tests.support.client_login import sign_in
@@ -427,7 +427,7 @@ def test_every_kind_has_one_subject() -> None:
 
 
 def test_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = [happened(actor=f"a{number}").pk for number in range(folded_entries.ROWS_PER_PAGE + 20)]
+    keys = [happened(actor=f"a{number}").pk for number in range(folded_entry_pages.ROWS_PER_PAGE + 20)]
     first = reader.get("/audit/?actor=").content.decode()
     found = re.search(r'rel="next" href="([^"]+)"', first)
     assert found
@@ -587,13 +587,13 @@ def test_a_withdrawal_is_not_called_a_decision(reader: Client) -> None:
 
 
 def test_decisions_at_different_times_have_rows_of_their_own(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folded_entries, "_TIME_BETWEEN_DECISIONS", timedelta(0))
+    monkeypatch.setattr(folded_entry_pages, "_TIME_BETWEEN_DECISIONS", timedelta(0))
     keys = [pk for number in range(1, 3) for pk in decide(number)]
     assert shown_rows(reader.get("/audit/?runs=1")) == keys[::-1]
 
 
 def test_page_views_are_hidden_and_counted_unless_wanted(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folded_entries, "MAX_ENTRIES_PER_PAGE", 9)
+    monkeypatch.setattr(folded_entry_pages, "MAX_ENTRIES_PER_PAGE", 9)
     session = make_session(session_id="order-17")
     first = happened(session=session, call_id="call_9").pk
     keys = [happened(AuditKind.VIEWED, actor=f"a{number % 4}", session=session).pk for number in range(10)]
@@ -656,7 +656,7 @@ def test_events_of_runs_are_hidden_and_counted_unless_wanted(reader: Client) -> 
 def test_subject_finds_what_people_and_tokens_did_among_many_entries(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folded_entries, "MAX_ENTRIES_PER_PAGE", 5)
+    monkeypatch.setattr(folded_entry_pages, "MAX_ENTRIES_PER_PAGE", 5)
     session = make_session(session_id="order-17")
     signed_in = happened(AuditKind.SIGNED_IN).pk
     decided = happened(actor="token ci", actor_kind=ActorKind.TOKEN, session=session, decision="approve").pk
@@ -715,20 +715,20 @@ def test_page_of_folded_entries_has_as_many_rows_as_any(reader: Client) -> None:
     sessions = [make_session(session_id=f"order-{number}") for number in range(4)]
     keys = [
         happened(AuditKind.EXCERPTED, actor=f"reader {number}", session=session).pk
-        for number in range(folded_entries.ROWS_PER_PAGE + 10)
+        for number in range(folded_entry_pages.ROWS_PER_PAGE + 10)
         for session in sessions
     ]
     first = reader.get("/audit/?views=1")
     second = reader.get(get_link(first, EARLIER))
     newest_of_each = keys[3::4][::-1]
-    assert shown_rows(first) == newest_of_each[: folded_entries.ROWS_PER_PAGE]
-    assert shown_rows(second) == newest_of_each[folded_entries.ROWS_PER_PAGE :]
+    assert shown_rows(first) == newest_of_each[: folded_entry_pages.ROWS_PER_PAGE]
+    assert shown_rows(second) == newest_of_each[folded_entry_pages.ROWS_PER_PAGE :]
     assert 'rel="next"' not in second.content.decode()
 
 
 def test_entries_of_one_page_are_bounded(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folded_entries, "MAX_ENTRIES_PER_PAGE", 12)
-    monkeypatch.setattr(folded_entries, "_FIRST_BATCH", 5)
+    monkeypatch.setattr(folded_entry_pages, "MAX_ENTRIES_PER_PAGE", 12)
+    monkeypatch.setattr(folded_entry_pages, "_FIRST_BATCH", 5)
     keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(24)]
     first = reader.get("/audit/?views=1")
     assert shown_rows(first) == [keys[23]]
@@ -741,7 +741,7 @@ def test_entries_of_one_page_are_bounded(reader: Client, monkeypatch: pytest.Mon
 
 
 def test_opened_row_has_pages(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folded_entries, "ROWS_PER_PAGE", 5)
+    monkeypatch.setattr(folded_entry_pages, "ROWS_PER_PAGE", 5)
     keys = [happened(AuditKind.EXCERPTED, session=make_session(session_id=f"s{number}")).pk for number in range(8)]
     first = reader.get(get_link(reader.get("/audit/?subject=reading"), OPEN_ROW))
     assert shown_rows(first) == keys[:2:-1]

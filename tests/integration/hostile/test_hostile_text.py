@@ -16,7 +16,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
 from harness_site.core.streamed_downloads import HTML, JSONL
-from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
+from harness_site.search.list_incompletely_indexed_texts import list_incompletely_indexed_texts
 from tests.integration.search.conftest import complete
 from tests.support import redos_texts
 from tests.support.exhaustive_mode import choose_each, mark_all_but_each
@@ -118,7 +118,7 @@ def addresses(session: Session) -> Iterator[str]:
 def test_every_page_renders_hostile_texts(group: str, reader: Client) -> None:
     session = hostile_session(GROUPS[group])
     complete()
-    assert list_unreadable_or_cut_texts().total == 0
+    assert list_incompletely_indexed_texts().total == 0
     answers: list[Any] = []
     for address in addresses(session):
         seconds = processor_seconds(lambda: answers.append(reader.get(address, follow=True)))  # noqa: B023

@@ -13,7 +13,7 @@ from checkpoints.enums import CallStatus, Risk, Role
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.accounts.models import Membership
 from harness_site.core import formatting
-from harness_site.notifications import known_tools
+from harness_site.notifications import known_tools_and_unmatched_patterns
 from harness_site.notifications.compose_and_send_email import compose_notification_email
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Event, Notice, Preferences, Webhook
@@ -236,7 +236,7 @@ class TestPatternsWithoutTool:
         assert told not in visible_text(client.get(PREFERENCES))
 
     def test_tool_that_was_called_long_ago_is_known(self, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(known_tools, "_READ_SUMS", 1)
+        monkeypatch.setattr(known_tools_and_unmatched_patterns, "_READ_SUMS", 1)
         for tool, day in (("pay_invoice", 1), ("send_mail", 2)):
             start = datetime(2026, 1, day, tzinfo=UTC)
             ToolSums.objects.create(workspace=make_workspace(), start=start, hourly=False, tool=tool)

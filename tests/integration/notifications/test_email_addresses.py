@@ -8,7 +8,7 @@ from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 from django.test import Client
 
-from harness_site.notifications import email_confirmation
+from harness_site.notifications import email_address_confirmation
 from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Preferences
 from tests.integration.notifications.conftest import Receiver, Start, interrupted
@@ -93,7 +93,7 @@ class TestAddress:
         admin.post(self.PATH, self.NEW)
         place = self.link(office)
         with monkeypatch.context() as later:
-            later.setattr(email_confirmation, "LASTS", timedelta(seconds=-1))
+            later.setattr(email_address_confirmation, "LASTS", timedelta(seconds=-1))
             assert admin.get(place).status_code == 404
         assert admin.get(place).status_code == 200
         admin.post(self.PATH, {**self.NEW, "address": "dora@example.com"})

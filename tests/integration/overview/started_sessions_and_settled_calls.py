@@ -7,7 +7,7 @@ from django.http import QueryDict
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Session, ToolCall
-from harness_site.overview import periods, totals
+from harness_site.overview import period_totals, periods
 from tests.support.factories import make_call, make_session, make_workspace
 
 
@@ -25,7 +25,7 @@ def make_settled_call(
     return make_call(session=make_session(), tool=tool, status=status, **times, **fields)  # type: ignore[arg-type]
 
 
-def load_totals(query: str = "") -> totals.PeriodTotals:
+def load_totals(query: str = "") -> period_totals.PeriodTotals:
     period, problem = periods.parse_period_and_problem(QueryDict(query), datetime.now(UTC))
     assert not problem
-    return totals.load_period_totals(make_workspace().pk, period)
+    return period_totals.load_period_totals(make_workspace().pk, period)

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.enums import SessionStatus
-from harness_site.overview import charts, periods, totals
-from harness_site.search import hourly_and_daily_session_sums
+from harness_site.overview import charts, period_totals, periods
+from harness_site.search import recount_session_sums_by_day
 from tests.integration.overview.started_sessions_and_settled_calls import make_started_session
 from tests.support.factories import make_call, make_session
 from tests.support.page_text import visible_text
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 def test_every_period_has_the_same_charts_with_axes(reader: Client, period: str) -> None:
     make_started_session(0, "1.234", status=SessionStatus.COMPLETED)
     make_call(session=make_session(), issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     response = reader.get(f"/overview/?period={period}")
     page = response.content.decode()
     names = ["sessions", "waits", "failures", "interruptions", "costs"]
@@ -62,7 +62,7 @@ def test_waiting_times_are_at_their_labels_of_the_axis(
     median: float, p95: float, ticks: tuple[str, ...], heights: tuple[float, ...]
 ) -> None:
     period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
-    steps = [(step, totals.WaitingTimes(2, median, p95)) for step in period.step_starts]
+    steps = [(step, period_totals.WaitingTimes(2, median, p95)) for step in period.step_starts]
     chart = charts.draw_waiting_times_chart(period, steps)
     assert chart.ticks == ticks
     assert chart.line is not None
@@ -73,7 +73,7 @@ def test_waiting_times_are_at_their_labels_of_the_axis(
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     make_started_session(0)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     reader.cookies["harness_zone"] = "Asia/Kolkata"
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     page = reader.get("/overview/?period=24h").content.decode()
@@ -107,7 +107,7 @@ def test_labels_of_hours_are_round_hours_of_the_reader_below_their_steps(zone: s
 def test_cancelled_sessions_and_those_that_wait_are_series_of_their_own(reader: Client) -> None:
     make_session(status=SessionStatus.CANCELLED)
     make_session(status=SessionStatus.NEEDS_REVIEW)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert page.context["charts"]["sessions"].piece_kinds == {"cancelled", "wait"}
     assert "1 cancelled; 0 running, paused or idle" in page.content.decode()
@@ -118,7 +118,7 @@ def draw_sessions_of_days(*sessions: int) -> charts.Chart:
     period, _problem = periods.parse_period_and_problem(QueryDict("period=14d"), datetime.now(UTC))
     assert len(sessions) == len(period.step_starts)
     steps = [
-        (step, totals.SessionTotals(sessions=number, completed=number))
+        (step, period_totals.SessionTotals(sessions=number, completed=number))
         for step, number in zip(period.step_starts, sessions, strict=True)
     ]
     return charts.draw_session_outcome_chart(period, steps)
@@ -139,7 +139,7 @@ def test_axis_is_cut_above_the_other_days_if_one_is_far_higher() -> None:
 
 def draw_outcomes_of_last_day(**numbers: Any) -> charts.Chart:
     period, _problem = periods.parse_period_and_problem(QueryDict("period=14d"), datetime.now(UTC))
-    small, last = totals.SessionTotals(sessions=3, completed=3), totals.SessionTotals(**numbers)
+    small, last = period_totals.SessionTotals(sessions=3, completed=3), period_totals.SessionTotals(**numbers)
     steps = [(step, small) for step in period.step_starts[:-1]] + [(period.step_starts[-1], last)]
     return charts.draw_session_outcome_chart(period, steps)
 
@@ -185,7 +185,7 @@ def test_values_of_cut_bars_beside_each_other_are_one_label() -> None:
     period, _problem = periods.parse_period_and_problem(QueryDict("period=24h"), datetime.now(UTC))
     sessions = [5] * 22 + [800, 900]
     steps = [
-        (step, totals.SessionTotals(sessions=number, completed=number))
+        (step, period_totals.SessionTotals(sessions=number, completed=number))
         for step, number in zip(period.step_starts, sessions, strict=True)
     ]
     chart = charts.draw_session_outcome_chart(period, steps)
@@ -196,7 +196,7 @@ def test_page_shows_the_values_of_bars_that_are_higher_than_the_axis(reader: Cli
     for days in range(4):
         for _number in range(1 if days else 12):
             make_started_session(days)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?period=7d").content.decode()
     assert page.count('<polygon class="gap"') == 1
     assert re.search(r'<svg class="labels values" aria-hidden="true"><text [^>]+>12</text></svg>', page)

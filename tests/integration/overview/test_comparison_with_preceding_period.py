@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import RunStatus, SessionStatus
-from harness_site.overview import totals, views
-from harness_site.overview.totals import SessionTotals
-from harness_site.search import hourly_and_daily_session_sums
+from harness_site.overview import period_totals, views
+from harness_site.overview.period_totals import SessionTotals
+from harness_site.search import recount_session_sums_by_day
 from tests.integration.overview.started_sessions_and_settled_calls import make_started_session
 from tests.support.factories import make_run
 from tests.support.page_text import visible_text
@@ -20,7 +20,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     make_started_session(0, "1", agent="desk", status=SessionStatus.FAILED)
     make_started_session(0, "1", agent="desk")
     make_started_session(15, "1", agent="desk")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 %" in page
     assert "$2.00 Waiting" not in page
@@ -29,7 +29,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     make_started_session(40, "1", agent="desk")
     lost = datetime.now(UTC) - timedelta(days=15)
     make_run(session=make_started_session(15, agent="desk"), owner=False, status=RunStatus.LOST, ended_at=lost)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "50 %, up from 0 %" in page
     assert "+100 %, was $1.00" in page
@@ -37,7 +37,7 @@ def test_the_totals_are_compared_with_the_period_before(reader: Client) -> None:
     assert "Last 14 days, compared with the period before Sessions started2+100 %, was 1 Failed" in page
     for _ in range(3):
         make_started_session(0, "2", agent="desk")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started5" in page
     assert "×5, was 1" in page
@@ -48,7 +48,7 @@ def test_cost_is_not_compared_with_less_than_a_cent(reader: Client) -> None:
     make_started_session(0, "4")
     make_started_session(15, "0.001")
     make_started_session(40)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started1as before" in page
     assert "was $" not in page
@@ -79,5 +79,5 @@ def test_only_a_real_change_of_failures_is_marked(
 def test_only_a_real_change_of_waiting_times_is_marked(
     decisions: int, p95: float | None, p95_before: float, trend: str
 ) -> None:
-    waits, before = totals.WaitingTimes(decisions, 1, p95), totals.WaitingTimes(20, 1, p95_before)
+    waits, before = period_totals.WaitingTimes(decisions, 1, p95), period_totals.WaitingTimes(20, 1, p95_before)
     assert views._get_trend_of_waiting_times(waits, before) == trend

@@ -16,7 +16,7 @@ from checkpoints.enums import CostBasis, Phase, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from harness_site.overview.templatetags import harness_overview
-from harness_site.search import hourly_and_daily_session_sums
+from harness_site.search import recount_session_sums_by_day
 from harness_site.search.models import ModelSums
 from harness_site.sessions.selectors import session_list_pages
 from harness_site.sessions.session_formatting import render_rounded_money
@@ -43,10 +43,10 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
     for model in ("large-1", "small-1"):
         make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
-        hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+        recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert load_totals().models == ()  # the messages have not been read yet
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(datetime.now(UTC))
+    recount_session_sums_by_day.recount_changed_days_and_record_models(datetime.now(UTC))
     rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load_totals().models}
     assert rows == {
         "large-1": (3, Decimal(6)),
@@ -99,7 +99,7 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     spend("counts anew", "0.25", model="large-1", total_tokens=20_000)
     spend("of two", "5", by_model={"large-1": {"cost_usd": 4}, "small-1": {"cost_usd": 1}}, total_tokens=1_000_500)
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     found = load_totals()
     assert (found.total.sessions, found.total.tokens) == (6, 1_000_000 + 200_000 + 400_000 + 20_000 + 500)
     assert found.total.cost == Decimal(4) + Decimal("0.5") + 2 + Decimal("0.25") + 1
@@ -158,7 +158,7 @@ def test_a_cost_says_what_is_estimated_and_what_is_missing(reader: Client) -> No
     make_session(agent="mail", budget_spent_usd="3")
     for _ in range(2):
         make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/")
     assert "2 have no known cost" in visible_text(page)
     html = page.content.decode()
@@ -172,7 +172,7 @@ def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, 
     make_session(agent="desk", budget_spent_usd="2")
     for _ in range(2):
         make_session(agent="mail", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     sentence = "The cost of 2 of 3 sessions is unknown: neither their agents nor a price table state it."
     page = visible_text(reader.get("/overview/"))
     assert f"{sentence} An admin sees under Settings, System how to set up a price table." in page
@@ -189,15 +189,15 @@ def test_unknown_costs_of_most_sessions_lead_to_the_price_table(reader: Client, 
 
 def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     make_started_session(0, agent="desk")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "desk 1 0 of 1 0 –" in page
     make_started_session(0, "0.5", agent="desk")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert "desk 2 0 of 2 0 $0.50" in visible_text(reader.get("/overview/"))
     # As with tools, a share is stated from three on.
     make_started_session(0, "0.5", agent="desk")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert "desk 3 0 % 0 $1.00" in visible_text(reader.get("/overview/"))
 
 
@@ -219,7 +219,7 @@ def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str
 def test_tokens_stand_where_the_cost_is_unknown(reader: Client) -> None:
     make_session(agent="desk", budget_spent_usd="0", cost_basis=CostBasis.UNKNOWN, total_tokens=1_234_567)
     make_session(agent="mail", budget_spent_usd="2", total_tokens=8)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     for address in ("/overview/", "/sessions/"):
         response = reader.get(address)
         assert "1.2 M tokens" in visible_text(response)
@@ -233,7 +233,7 @@ def test_list_behind_the_cost_of_a_period_has_the_same_sums(reader: Client, monk
     make_started_session(0, "0.25", agent="mailer", total_tokens=10)
     make_started_session(3, "2", agent="desk", total_tokens=1_000)
     make_started_session(3, "0", agent="desk", total_tokens=5, cost_basis=CostBasis.UNKNOWN)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?period=14d").content.decode()
     period = "/sessions/?" + unescape(re.findall(r'href="/sessions/\?(sort=started[^"]*)"', page)[0])
 
@@ -256,7 +256,7 @@ def test_list_says_that_sums_of_old_days_include_deleted_sessions(
     reader: Client, cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = [make_started_session(20, cost, agent="desk", total_tokens=100) for cost in ("1", "2", "4")]
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     cp.delete_session(sessions[2].session_id)
     start = datetime.now(UTC).date() - timedelta(days=30)
     period = f"/sessions/?sort=started&first={start}T00:00&last={start + timedelta(days=25)}T00:00"

@@ -15,9 +15,9 @@ from django.utils import timezone
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, RunStatus, SessionStatus
 from checkpoints.models import Session, ToolCall
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.overview import current_session_counts, periods, totals
-from harness_site.overview.totals import SessionTotals
-from harness_site.search import hourly_and_daily_session_sums
+from harness_site.overview import current_session_counts, period_totals, periods
+from harness_site.overview.period_totals import SessionTotals
+from harness_site.search import recount_session_sums_by_day
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_started_session
 from tests.integration.search.conftest import complete
 from tests.support.exhaustive_mode import mark_all_but_each
@@ -34,7 +34,7 @@ def test_numbers_of_sessions_agree_with_the_lists_that_they_link_to(reader: Clie
         for status in set(SessionStatus) - {SessionStatus.ACTIVE, SessionStatus.CANCELLED}:
             make_started_session(0, status=status, quarantined_at=quarantined_at)
         make_run(session=make_started_session(0, quarantined_at=quarantined_at), owner=False, status=RunStatus.LOST)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     found = current_session_counts.load_current_session_counts(make_workspace().pk)
     assert [each.number for each in (found.stalled, found.ready, found.paused, found.quarantined)] == [1, 1, 2, 6]
     assert load_totals().total == SessionTotals(sessions=12, completed=1, failed=1, undecided=1, ready=1)
@@ -52,7 +52,7 @@ def test_numbers_of_sessions_agree_with_the_lists_that_they_link_to(reader: Clie
 def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -> None:
     for days in (0, 0.1, 1):
         make_started_session(days, "1.25", agent="desk", status=SessionStatus.FAILED)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get(f"/overview/?{period}").content.decode()
     swap = 'href="?first=2026-03-01&amp;last=2026-03-02">Swap the two days<' in page
     assert swap == ('name="first" value="2026-03-02"' in page) == ("first" in period)
@@ -81,7 +81,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
         call = make_call(session=session, issued_at=moment, interrupted_at=moment, status=CallStatus.FAILED)
         make_decision(call=call, created_at=moment)
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?period=24h").content.decode()
     first, last = f"{hour:%Y-%m-%dT%H}:00", f"{hour + timedelta(hours=1):%Y-%m-%dT%H}:00"
     bars = re.findall(f'href="([^"]*[?]first={first}&amp;last={last}&amp;[^"]*)" aria-label=', page)
@@ -100,7 +100,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
 def test_a_session_without_times_is_in_no_list_of_started_sessions(reader: Client) -> None:
     make_started_session(0, title="imported", has_times=False)
     make_started_session(0, title="known")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert load_totals().total.sessions == 1
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     listed = reader.get(f"/sessions/?sort=started&first={today}&last={today}").content.decode()
@@ -217,8 +217,8 @@ def test_every_number_is_that_of_the_list_behind_it_in_each_zone(zone: str, days
         for number, moment in enumerate(moments)
     )
     for day in {moment.date() for moment in moments}:
-        hourly_and_daily_session_sums.recount_session_sums_of_day(session.workspace_id, day)
-    found = totals.load_period_totals(session.workspace_id, period)
+        recount_session_sums_by_day.recount_session_sums_of_day(session.workspace_id, day)
+    found = period_totals.load_period_totals(session.workspace_id, period)
 
     def get_numbers_in(query: str) -> set[int]:
         times = TimeRange.parse_query(QueryDict(query))

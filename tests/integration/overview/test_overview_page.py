@@ -12,10 +12,10 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role, SessionStatus
 from checkpoints.models import Session
-from harness_site.overview import periods, totals
-from harness_site.overview.totals import SessionTotals
+from harness_site.overview import period_totals, periods
+from harness_site.overview.period_totals import SessionTotals
 from harness_site.review.selectors import pending_calls
-from harness_site.search import hourly_and_daily_session_sums
+from harness_site.search import recount_session_sums_by_day
 from harness_site.search.models import Progress
 from tests.integration.overview.started_sessions_and_settled_calls import make_settled_call, make_started_session
 from tests.integration.search.conftest import complete
@@ -43,7 +43,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         make_call(session=session, tool=f"tool-{number}")
         make_settled_call(f"other-{number}")
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     with django_assert_num_queries(24):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
@@ -55,7 +55,7 @@ def test_agents_have_the_number_of_their_waiting_calls_whatever_the_state_of_the
     for number in range(2):
         make_call(session=desk, call_id=f"call_{number}")
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     context = reader.get("/overview/").context
     waiting = {each.name: str(number) for each, number in context["agents_with_undecided"]}
     assert waiting == {desk.agent: "2", other.agent: "0"}
@@ -76,7 +76,7 @@ def test_a_store_that_was_not_counted_yet_is_reported(reader: Client) -> None:
 def test_page_says_as_of_when_its_sums_are(reader: Client) -> None:
     make_started_session(0)
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     before = datetime.now(UTC) - timedelta(minutes=7)
     Progress.objects.filter(sums_at__isnull=False).update(sums_at=before)
     page = reader.get("/overview/").content.decode()
@@ -86,11 +86,11 @@ def test_page_says_as_of_when_its_sums_are(reader: Client) -> None:
 
 def test_agents_are_a_choice_once_there_are_two(reader: Client) -> None:
     make_started_session(0, agent="desk")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert 'id="agent"' not in reader.get("/overview/").content.decode()
     assert 'id="agent"' in reader.get("/overview/?agent=other").content.decode()
     make_started_session(0, agent="mail")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert 'id="agent"' in reader.get("/overview/").content.decode()
 
 
@@ -105,9 +105,9 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
         make_message(session=session, body={"role": "assistant", "model": f"model-of-{tool}"})
     make_call(session=mail, tool="undecided", call_id="undecided")
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     period, _problem = periods.parse_period_and_problem(QueryDict(""), now)
-    found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
+    found = period_totals.load_period_totals(make_workspace().pk, period, "refund desk")
     assert found.total == SessionTotals(1, 0, 1, 0, 0, Decimal(2))
     assert [agent.name for agent in found.agents] == ["refund desk"]
     assert [model.name for model in found.models] == ["model-of-refund"]
@@ -133,7 +133,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     make_settled_call(evil)
     make_call(session=make_session(), sentence=evil)
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/").content.decode().replace("<wbr>", "")
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 5
@@ -141,7 +141,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
 
 def test_tables_without_rows_are_left_out(reader: Client) -> None:
     make_started_session(0, agent="desk")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = visible_text(reader.get("/overview/"))
     assert "Cost by agent" in page
     assert "Slowest tools" not in page
@@ -156,10 +156,10 @@ def test_tables_without_rows_are_left_out(reader: Client) -> None:
 
 
 def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(totals, "MAX_LISTED", 1)
+    monkeypatch.setattr(period_totals, "MAX_LISTED", 1)
     for name in ("desk", "mail", "bills"):
         make_started_session(0, agent=name)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?period=7d")
     assert 'href="?period=7d&amp;all=agents#agents">Show 2 more agents</a>' in page.content.decode()
     page = reader.get("/overview/?period=7d&all=agents")
@@ -170,7 +170,7 @@ def test_all_agents_and_models_are_listed_on_request(reader: Client, monkeypatch
 def test_a_period_without_sessions_keeps_the_choice_of_agents(reader: Client) -> None:
     make_started_session(0, "1", agent="desk")
     make_started_session(0, "1", agent="mail")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     page = reader.get("/overview/?first=2026-03-01&last=2026-03-02")
     assert page.context["agents"] == ["desk", "mail"]
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from harness_site.overview import periods
-from harness_site.search import hourly_and_daily_session_sums
+from harness_site.search import recount_session_sums_by_day
 from tests.integration.overview.started_sessions_and_settled_calls import make_started_session
 from tests.support.page_text import visible_text
 
@@ -33,10 +33,10 @@ def test_first_days_are_shown_in_a_short_period(age: timedelta | None, key: str)
 
 def test_period_of_the_first_day_is_24_hours(reader: Client) -> None:
     make_started_session(0)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert "Last 24 hours in UTC" in visible_text(reader.get("/overview/"))
     make_started_session(20)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert re.search(r"\w+ to \w+ [\w ]+ in UTC", visible_text(reader.get("/overview/")))
 
 

@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.enums import SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import ImportedFile, Session
-from harness_site.overview.totals import SessionTotals
-from harness_site.search import call_and_decision_sums, hourly_and_daily_session_sums, hourly_sums_retention
+from harness_site.overview.period_totals import SessionTotals
+from harness_site.search import add_call_and_decision_sums, hourly_sums_retention, recount_session_sums_by_day
 from harness_site.search.models import SessionSums, ToolSums
 from tests.integration.overview.started_sessions_and_settled_calls import (
     load_totals,
@@ -34,7 +34,7 @@ def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     make_started_session(0, "2", agent="desk", status=SessionStatus.FAILED)
     make_started_session(13, "4", agent="mail")
     make_started_session(14, "8", agent="old")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     found = load_totals()
     assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, 0, Decimal("3.25"))
     assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, 0, Decimal(4))
@@ -52,7 +52,7 @@ def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     make_started_session(0, "2")
     make_settled_call("slow")
     complete()
-    now = hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    now = recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     make_settled_call("slow")
     complete()
     for sums in (SessionSums, ToolSums):
@@ -60,22 +60,22 @@ def test_old_hours_are_deleted_and_days_keep_their_sums() -> None:
     hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=733))
     assert load_totals("period=24h").total == load_totals("period=7d").total == SessionTotals(3, cost=Decimal(3))
     hourly_sums_retention.delete_outdated_hourly_sums(now + timedelta(days=734))
-    day = call_and_decision_sums.get_utc_day_start(now)
+    day = add_call_and_decision_sums.get_utc_day_start(now)
     assert list(SessionSums.objects.values_list("start", "hourly", "sessions", "cost")) == [(day, False, 3, Decimal(3))]
     assert list(ToolSums.objects.values_list("start", "hourly", "calls")) == [(day, False, 2)]
 
 
 def test_changed_day_is_counted_again() -> None:
     session = make_started_session(3, "1", agent="desk")
-    since = hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    since = recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(since)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(since)
     assert set(SessionSums.objects.values_list("agent", "sessions", "cost")) == {("mail", 1, Decimal(5))}
 
 
 def test_sessions_of_transcripts_of_any_age_are_counted() -> None:
     make_started_session(400, "1", agent="desk")
-    since = hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    since = recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     # A session of the same day and one of another day are imported later.
     later = [make_started_session(400, "2", agent="desk"), make_started_session(500, "4", agent="desk")]
     Session.objects.filter(pk__in=[session.pk for session in later]).update(updated_at=F("created_at"))
@@ -87,37 +87,37 @@ def test_sessions_of_transcripts_of_any_age_are_counted() -> None:
         modified_ns=1,
         sessions=to_canonical_json([session.session_id for session in later]),
     )
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(since)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(since)
     sums = SessionSums.objects.filter(hourly=False).order_by("start")
     assert list(sums.values_list("sessions", "cost")) == [(1, Decimal(4)), (2, Decimal(3))]
 
 
 def test_old_day_keeps_the_cost_of_its_deleted_sessions() -> None:
     kept, deleted = make_started_session(400, "1", agent="desk"), make_started_session(400, "2", agent="desk")
-    since = hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    since = recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     Session.objects.filter(pk=deleted.pk).update(has_times=False)  # counts on no day
     Session.objects.filter(pk=kept.pk).update(budget_spent_usd=5, updated_at=since)
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(since)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(since)
     assert list(SessionSums.objects.filter(hourly=False).values_list("sessions", "cost")) == [(2, Decimal(3))]
 
 
 def test_deleted_sessions_are_removed_from_the_sums() -> None:
     session = make_started_session(3, "1")
-    since = hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    since = recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(since - timedelta(hours=1))
+    recount_session_sums_by_day.recount_changed_days_and_record_models(since - timedelta(hours=1))
     assert not SessionSums.objects.exists()
 
 
 def test_days_without_sessions_are_not_counted() -> None:
     """A server that starts does not spend seconds on days on which nothing has happened."""
     make_started_session(3, "1")
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     with CaptureQueriesContext(connection) as one_day:
-        hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+        recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     make_started_session(100, "1")
     with CaptureQueriesContext(connection) as two_days:
-        hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+        recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert len(one_day) < 40
     assert len(two_days) < 60
     assert {start.date() for start in SessionSums.objects.values_list("start", flat=True)} == {

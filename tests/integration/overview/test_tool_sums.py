@@ -11,8 +11,8 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
-from harness_site.overview import periods, totals
-from harness_site.search import call_and_decision_sums, hourly_and_daily_session_sums, indexer
+from harness_site.overview import period_totals, periods
+from harness_site.search import add_call_and_decision_sums, indexer, recount_session_sums_by_day
 from harness_site.search.models import DecisionSums, ToolSums
 from tests.integration.overview.started_sessions_and_settled_calls import load_totals, make_settled_call
 from tests.integration.search.conftest import complete
@@ -70,7 +70,7 @@ def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None
         for number in range(calls):
             make_settled_call(tool, status=CallStatus.FAILED if number < failed else CallStatus.COMPLETED)
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     html = reader.get("/overview/").content.decode()
     table = html.partition("Tools that fail most</h2>")[2].partition("</table>")[0]
     assert re.findall(r'<a class="mono"[^>]*>(\w+)</a>', table) == ["mail", "pay", "rare"]
@@ -81,13 +81,13 @@ def test_tools_that_fail_most_lead_to_their_failed_calls(reader: Client) -> None
 
 
 def test_failed_calls_of_a_rarely_called_tool_are_counted_where_it_has_no_share(reader: Client) -> None:
-    for number in range(totals.TOOLS):
-        for _ in range(totals.ENOUGH):
+    for number in range(period_totals.TOOLS):
+        for _ in range(period_totals.ENOUGH):
             make_settled_call(f"tool-{number}", status=CallStatus.FAILED)
     make_settled_call("deploy", seconds=500, status=CallStatus.FAILED)
     make_settled_call("deploy", seconds=500)
     complete()
-    hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     html = reader.get("/overview/").content.decode()
     table = html.partition("Tools that fail most</h2>")[2].partition("</section>")[0]
     assert "deploy" not in table
@@ -111,20 +111,20 @@ def test_calls_and_decisions_count_on_the_day_of_the_zone() -> None:
     workspace = make_workspace()
     for hour in (20, 22, 23):  # 22:00 on the first day, midnight and 01:00 on the second one
         moment = datetime(2026, 7, 1, hour, tzinfo=UTC)
-        call_and_decision_sums.add_tallies_to_hour_and_day_sums(
+        add_call_and_decision_sums.add_tallies_to_hour_and_day_sums(
             [
-                call_and_decision_sums.Tally(ToolSums, (workspace.pk, moment, "desk", "pay"), (1, 0, 1, 0, 0.0)),
-                call_and_decision_sums.Tally(DecisionSums, (workspace.pk, moment, "desk", 9), (1,)),
+                add_call_and_decision_sums.Tally(ToolSums, (workspace.pk, moment, "desk", "pay"), (1, 0, 1, 0, 0.0)),
+                add_call_and_decision_sums.Tally(DecisionSums, (workspace.pk, moment, "desk", 9), (1,)),
             ]
         )
     query = QueryDict("first=2026-07-01&last=2026-07-02&zone=Europe/Berlin")
     period, _problem = periods.parse_period_and_problem(query, datetime.now(UTC))
-    found = totals.load_period_totals(workspace.pk, period)
+    found = period_totals.load_period_totals(workspace.pk, period)
     assert [number for _step, number in found.interruptions] == [1, 2]
     assert [waits.decisions for _step, waits in found.wait_steps] == [1, 2]
     assert [(tool.calls, tool.interrupted) for tool in found.tools] == [(3, 3)]
     query = QueryDict("first=2026-07-02&last=2026-07-02&zone=Europe/Berlin")
     period, _problem = periods.parse_period_and_problem(query, datetime.now(UTC))
-    found = totals.load_period_totals(workspace.pk, period)
+    found = period_totals.load_period_totals(workspace.pk, period)
     assert [(tool.calls, tool.interrupted) for tool in found.tools] == [(2, 2)]
     assert found.preceding_waits.decisions == 1

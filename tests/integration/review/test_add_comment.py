@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus
 from checkpoints.models import AuditEvent, ToolCall
-from harness_site.review.claims_and_presence import HANDED_FOR
+from harness_site.review.load_claims_and_record_presence import HANDED_FOR
 from harness_site.review.models import Claim, Comment
 from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import awaiting, url

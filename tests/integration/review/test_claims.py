@@ -14,7 +14,7 @@ from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review import claim_services
-from harness_site.review.claims_and_presence import CLAIMED_FOR, HANDED_FOR, PRESENT_FOR
+from harness_site.review.load_claims_and_record_presence import CLAIMED_FOR, HANDED_FOR, PRESENT_FOR
 from harness_site.review.models import Claim, Presence
 from tests.integration.review.conftest import Lost
 from tests.support.factories import make_call, make_decision, make_session, make_user

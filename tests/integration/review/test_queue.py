@@ -12,7 +12,7 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role, SessionStatus
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.review.claims_and_presence import load_statuses_of_undecided_calls_handed_to
+from harness_site.review.load_claims_and_record_presence import load_statuses_of_undecided_calls_handed_to
 from harness_site.review.models import BulkDecision, BulkDecisionEntry, Claim
 from harness_site.review.selectors import pending_calls, pending_calls_by_eligible_decider, queue_order
 from harness_site.review.selectors.pending_calls import CallFilters

@@ -8,7 +8,7 @@ from django.test import Client
 
 from checkpoints.enums import Role
 from harness_site.saved_views import saved_view_storage
-from harness_site.saved_views.filterable_lists import normalize_filter_query
+from harness_site.saved_views.list_filter_normalization import normalize_filter_query
 from harness_site.saved_views.models import SavedView
 from tests.support.factories import make_session, make_user, make_workspace
 from tests.support.page_text import visible_text

@@ -14,7 +14,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.framework_states import durable_message_list
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.integrity import verification
+from checkpoints.integrity import verify_session_rows
 from checkpoints.models import Segment, Session, ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from harness_site.accounts.models import MaskingSettings
@@ -120,7 +120,7 @@ def test_message_that_a_framework_wrote_is_found_and_shown_like_another_one(open
         for message in message_windows.load_and_verify_newest_messages_within_size(at.segment_id or 0, 0, 3)
     ]
     assert [json.loads(body) for body in bodies] == said
-    verification.require_session_unaltered(cp.store.using, session)
+    verify_session_rows.require_session_unaltered(cp.store.using, session)
 
 
 def test_page_of_a_hit_has_the_number_of_all_hits(

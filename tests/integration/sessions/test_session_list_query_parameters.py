@@ -22,7 +22,7 @@ from checkpoints.sessions.session_list_filters_and_sorting import (
     get_order_fields,
     select_sessions_by_filter,
 )
-from harness_site.saved_views.filterable_lists import FILTERS
+from harness_site.saved_views.list_filter_normalization import FILTERS
 from harness_site.search import indexer
 from harness_site.search.models import Fact, Progress
 from harness_site.sessions.selectors import session_list_pages, session_rows_and_page_head

@@ -5,8 +5,8 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand
 
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
-from harness_site.search import hourly_and_daily_session_sums, indexer
-from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
+from harness_site.search import indexer, recount_session_sums_by_day
+from harness_site.search.list_incompletely_indexed_texts import list_incompletely_indexed_texts
 
 #: Seconds between two checks of another process that is indexing or was killed.
 _PATIENCE: Final = 1.0
@@ -34,12 +34,12 @@ class Command(BaseCommand):
             total += count
             if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        hourly_and_daily_session_sums.recount_changed_days_and_record_models(None)
+        recount_session_sums_by_day.recount_changed_days_and_record_models(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
         self._print_unreadable_or_cut_texts()
 
     def _print_unreadable_or_cut_texts(self) -> None:
-        problems = list_unreadable_or_cut_texts()
+        problems = list_incompletely_indexed_texts()
         for text in problems.texts:
             self.stdout.write(mask_and_reveal_hidden(str(text)))
         if problems.omitted_count:

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints import SyncCheckpointer, audit
-from checkpoints.audit import chain_verification
+from checkpoints.audit import seal_and_verify_chain
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import AuditChain, AuditEvent, Workspace
@@ -200,7 +200,7 @@ def test_malformed_anchor_is_refused(text: str) -> None:
 def test_long_chains_are_read_and_sealed_in_batches(
     workspace: Workspace, record_events: RecordEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain_verification, "_CHUNK", 3)
+    monkeypatch.setattr(seal_and_verify_chain, "_CHUNK", 3)
     monkeypatch.setattr("checkpoints.audit.number_and_chain_events._BATCH_SIZE", 4)
     record_events(11)
     verdict = audit.seal_and_verify_chain_and_store_result(workspace.pk)

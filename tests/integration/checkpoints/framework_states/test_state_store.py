@@ -29,8 +29,8 @@ from checkpoints.framework_states import (
 from checkpoints.framework_states.conversation_log import NewEntry, NewRecord
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.integrity import verification
-from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.integrity import verify_session_rows
+from checkpoints.integrity.verify_session_rows import VerificationCounts
 from checkpoints.models import Blob, Checkpoint, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions import framework_state_retention
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -150,7 +150,7 @@ def test_channel_that_names_no_digest_is_reported(cp: SyncCheckpointer, digest: 
         state_store.load_state(cp.store, "s", "", None)
     with pytest.raises(CheckpointCorrupted), transaction.atomic():
         framework_state_retention.delete_unreachable_blobs_of_session("default", session)
-    (problem,) = verification.iterate_session_problems("default", session, VerificationCounts())
+    (problem,) = verify_session_rows.iterate_session_problems("default", session, VerificationCounts())
     assert problem.table == FrameworkState._meta.db_table
     assert "an entry has no version and digest" in problem.why
 
@@ -418,7 +418,9 @@ def test_value_that_is_deleted_during_a_verification_is_no_problem(
         return read(using, rows)
 
     monkeypatch.setattr(opaque_bytes_as_differences, "read_contents_or_errors", delete_and_read)
-    assert not list(verification.iterate_session_problems("default", Session.objects.get(), VerificationCounts()))
+    assert not list(
+        verify_session_rows.iterate_session_problems("default", Session.objects.get(), VerificationCounts())
+    )
 
 
 def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: Any) -> None:

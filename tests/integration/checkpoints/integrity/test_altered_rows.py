@@ -7,8 +7,8 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing, SessionQuarantined
 from checkpoints.formats import digests
-from checkpoints.integrity import verification
-from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
+from checkpoints.integrity import verify_session_rows
+from checkpoints.integrity.verify_session_rows import VerificationCounts, iterate_session_problems
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
@@ -219,7 +219,9 @@ def test_missing_or_restored_row_is_detected_by_the_sum(open_checkpointer: Open)
             plain(model).filter(pk=row.pk).delete()
             assert problems("s"), model
             with pytest.raises(IntegrityError):
-                verification.verify_records_and_hash_live_call_keys("default", Session.objects.get(pk=session.pk))
+                verify_session_rows.verify_records_and_hash_live_call_keys(
+                    "default", Session.objects.get(pk=session.pk)
+                )
             if model is Checkpoint:
                 with pytest.raises(IntegrityError, match="newest version of s"):
                     load_version.load_latest_version(open_checkpointer().store, "s")

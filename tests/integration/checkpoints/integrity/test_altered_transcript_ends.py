@@ -14,7 +14,7 @@ from checkpoints.exceptions import IntegrityError, QuarantineStays
 from checkpoints.framework_states.state_store import write_version_of_transcript_if_changed
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.importers import import_transcripts
-from checkpoints.integrity import verification
+from checkpoints.integrity import verify_session_rows
 from checkpoints.integrity.quarantine import release_quarantine
 from checkpoints.loop_state.phase_details import PreLlm
 from checkpoints.models import Checkpoint, Message, Segment, Session
@@ -87,7 +87,7 @@ def test_message_is_not_appended_to_a_session_that_never_had_a_version(open_chec
         open_checkpointer().append_checkpoint("empty", [NEW], expected_version=0)
     assert plain(Checkpoint).filter(session__session_id="empty").count() == 0
     empty = Session.objects.get(session_id="empty")
-    problems = verification.iterate_session_problems("default", empty, verification.VerificationCounts())
+    problems = verify_session_rows.iterate_session_problems("default", empty, verify_session_rows.VerificationCounts())
     assert [problem.why for problem in problems] == ["it has messages and no version"]
     assert empty.quarantined_at is not None
     with pytest.raises(QuarantineStays):
@@ -115,7 +115,9 @@ def test_first_message_is_not_written_into_a_segment_of_another_session(
 
 def list_problems() -> list[str]:
     session = plain(Session).get(session_id="s")
-    problems = verification.iterate_session_problems("default", session, verification.VerificationCounts())
+    problems = verify_session_rows.iterate_session_problems(
+        "default", session, verify_session_rows.VerificationCounts()
+    )
     return [problem.why for problem in problems]
 
 

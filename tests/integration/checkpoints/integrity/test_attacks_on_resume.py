@@ -8,8 +8,8 @@ from typing import Any
 from django.db import models
 
 from checkpoints.exceptions import IntegrityError, SealError
-from checkpoints.integrity import verification
-from checkpoints.integrity.verification import COUNTED_MODELS, RECORD_MODELS
+from checkpoints.integrity import verify_session_rows
+from checkpoints.integrity.verify_session_rows import COUNTED_MODELS, RECORD_MODELS
 from checkpoints.models import Checkpoint, Decision, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import change, create_sealed_session, plain, rolled_back
@@ -19,7 +19,7 @@ def resume_notices(session: Session, edit: Callable[[], object]) -> bool:
     with rolled_back():
         edit()
         try:
-            verification.verify_records_and_hash_live_call_keys("default", plain(Session).get(pk=session.pk))
+            verify_session_rows.verify_records_and_hash_live_call_keys("default", plain(Session).get(pk=session.pk))
         except (IntegrityError, SealError):
             return True
     return False

@@ -9,7 +9,7 @@ from django.db import connection, models
 
 from checkpoints import SyncCheckpointer, ValueCodec, guard
 from checkpoints.exceptions import IntegrityError, SessionQuarantined
-from checkpoints.integrity import verification
+from checkpoints.integrity import verify_session_rows
 from checkpoints.models import CallValue, Decision, Join, PausedTask, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain
@@ -65,8 +65,8 @@ def test_value_of_another_call_is_not_replayed(cp: SyncCheckpointer, open_checkp
 def test_changed_key_of_a_row_that_others_name_is_detected(open_checkpointer: Open, model: type[models.Model]) -> None:
     create_sealed_session(open_checkpointer, "s")
     session = Session.objects.get(session_id="s")
-    verification.verify_records_and_hash_live_call_keys("default", session)
+    verify_session_rows.verify_records_and_hash_live_call_keys("default", session)
     key = plain(model).filter(session=session).order_by("pk").values_list("pk", flat=True)[0]
     exchange_keys(model, key, key + 1000)
     with pytest.raises(IntegrityError):
-        verification.verify_records_and_hash_live_call_keys("default", session)
+        verify_session_rows.verify_records_and_hash_live_call_keys("default", session)

@@ -15,8 +15,8 @@ from checkpoints.exceptions import QuarantineStays, ReviewRequired, RowNotSealed
 from checkpoints.framework_states import durable_message_list, state_store
 from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.integrity import verify_workspace
-from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.integrity import verify_and_quarantine_sessions
+from checkpoints.integrity.verify_session_rows import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
 from checkpoints.seals.seal_keys import SealKey
 from checkpoints.sessions.new_session_fields import NewSessionFields
@@ -138,9 +138,9 @@ def test_interrupted_verification_continues_where_it_stopped(
 ) -> None:
     for name in ("s", "t", "u"):
         start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
-    monkeypatch.setattr(verify_workspace, "BATCH_SIZE", 2)
+    monkeypatch.setattr(verify_and_quarantine_sessions, "BATCH_SIZE", 2)
     workspace = Session.objects.get(session_id="s").workspace_id
-    interrupted = verify_workspace.iterate_checked_sessions_of_workspace_and_quarantine_altered(
+    interrupted = verify_and_quarantine_sessions.iterate_checked_sessions_of_workspace_and_quarantine_altered(
         "default", workspace, VerificationCounts()
     )
     checked = [next(interrupted) for _ in range(2)]

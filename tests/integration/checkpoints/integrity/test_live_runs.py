@@ -24,7 +24,7 @@ from checkpoints.exceptions import (
     WitnessAhead,
 )
 from checkpoints.formats import digests
-from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
+from checkpoints.integrity.verify_session_rows import VerificationCounts, iterate_session_problems
 from checkpoints.models import Checkpoint, Run, Session, ToolCall, WorkflowStep
 from checkpoints.peers import Join, PeerCall
 from checkpoints.seals import session_heads

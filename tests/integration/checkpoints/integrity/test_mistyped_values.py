@@ -19,8 +19,8 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, IntegrityError, QuarantineStays
 from checkpoints.framework_states import state_store
 from checkpoints.framework_states.state_store import NewState
-from checkpoints.integrity import mistyped_values, quarantine, verify_workspace
-from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.integrity import mistyped_values, quarantine, verify_and_quarantine_sessions
+from checkpoints.integrity.verify_session_rows import VerificationCounts
 from checkpoints.models import (
     AuditEvent,
     Blob,
@@ -34,7 +34,7 @@ from checkpoints.models import (
     Session,
     ToolCall,
 )
-from checkpoints.versions.version_seals import verified_transcripts
+from checkpoints.versions.version_seals_and_transcript_verification import verified_transcripts
 from harness_site.accounts.models import TokenRole
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY
@@ -189,7 +189,7 @@ def test_value_of_another_type_is_a_problem_of_its_column(setup: Setup, model: t
         values = list_other_values(field)
         for value in values if EXHAUSTIVE else [values[number % len(values)]]:
             store_value(model, field.column, value, row)
-            checked = verify_workspace.iterate_checked_sessions_and_quarantine_unreadable(
+            checked = verify_and_quarantine_sessions.iterate_checked_sessions_and_quarantine_unreadable(
                 "default", [setup.pk], VerificationCounts()
             )
             found = [(problem.table, problem.row, problem.why) for each in checked for problem in each.problems]

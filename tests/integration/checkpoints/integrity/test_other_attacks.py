@@ -13,7 +13,7 @@ from checkpoints import audit
 from checkpoints.exceptions import CheckpointsError, IntegrityError, SessionQuarantined
 from checkpoints.framework_states import state_store
 from checkpoints.framework_states.state_store import NewWrite
-from checkpoints.integrity.verification import VerificationCounts, iterate_session_problems
+from checkpoints.integrity.verify_session_rows import VerificationCounts, iterate_session_problems
 from checkpoints.models import (
     AuditChain,
     AuditEvent,

@@ -10,8 +10,8 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints.exceptions import SealKeyMissing
-from checkpoints.integrity import quarantine, verification, verify_workspace
-from checkpoints.integrity.verification import (
+from checkpoints.integrity import quarantine, verify_and_quarantine_sessions, verify_session_rows
+from checkpoints.integrity.verify_session_rows import (
     IntegrityProblem,
     VerificationCounts,
     iterate_problems_of_sessions,
@@ -98,8 +98,8 @@ def histories(open_checkpointer: Open) -> None:
 
 def find_in_batches(monkeypatch: pytest.MonkeyPatch, size: int) -> tuple[dict[int, list[IntegrityProblem]], int]:
     with monkeypatch.context() as patch:
-        patch.setattr(verification, "BATCH_SIZE", size)
-        patch.setattr(verification, "_GROUPS_PER_STATEMENT", size)
+        patch.setattr(verify_session_rows, "BATCH_SIZE", size)
+        patch.setattr(verify_session_rows, "_GROUPS_PER_STATEMENT", size)
         return find_together()
 
 
@@ -143,11 +143,11 @@ def test_statements_are_shared_by_sessions(open_checkpointer: Open) -> None:
 def test_every_session_of_a_workspace_is_verified(
     open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(verify_workspace, "_MAX_ROWS_TOGETHER", rows)
+    monkeypatch.setattr(verify_and_quarantine_sessions, "_MAX_ROWS_TOGETHER", rows)
     for name in ("s", "t", "u"):
         start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
     plain(Message).filter(session__session_id="t", position=1).update(role="system")
-    checked = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+    checked = verify_and_quarantine_sessions.iterate_checked_sessions_and_quarantine_altered(
         "default", list_sessions(), VerificationCounts()
     )
     assert [(each.session_id, len(each.problems)) for each in checked] == [("s", 0), ("t", 1), ("u", 0)]
@@ -160,7 +160,7 @@ def test_row_by_an_unknown_key_hides_no_other_session(open_checkpointer: Open) -
     plain(Checkpoint).filter(session__session_id="s").update(row_seal=UNKNOWN_SEAL)
     plain(Message).filter(session__session_id="u", position=1).update(role="system")
     checked = list(
-        verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+        verify_and_quarantine_sessions.iterate_checked_sessions_and_quarantine_altered(
             "default", list_sessions(), VerificationCounts()
         )
     )
@@ -174,7 +174,7 @@ def test_altered_row_beside_one_by_an_unknown_key_quarantines_the_session(open_c
     start_session(open_checkpointer(), "s").save_checkpoint("s", conversation("abc"), {}, 0)
     plain(Message).filter(position=0).update(row_seal=UNKNOWN_SEAL)
     plain(Message).filter(position=1).update(role="system")
-    (checked,) = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+    (checked,) = verify_and_quarantine_sessions.iterate_checked_sessions_and_quarantine_altered(
         "default", list_sessions(), VerificationCounts()
     )
     assert [problem.unknown_key for problem in checked.problems] == ["00000000", None]
@@ -186,7 +186,7 @@ def test_session_with_a_row_by_an_unknown_key_is_not_exported_or_released(open_c
     cp.save_checkpoint("s", conversation("abc"), {}, 0)
     plain(Message).filter(position=0).update(row_seal=UNKNOWN_SEAL)
     with pytest.raises(SealKeyMissing, match=r"row .* of checkpoints_message: it is sealed with the key 00000000"):
-        verification.require_session_unaltered("default", Session.objects.get())
+        verify_session_rows.require_session_unaltered("default", Session.objects.get())
     plain(Session).update(quarantined_at=Now())
     with pytest.raises(SealKeyMissing):
         quarantine.release_quarantine(cp.store, "s", actor="alice", reason="Seen.", accept_altered=True)
@@ -195,7 +195,11 @@ def test_session_with_a_row_by_an_unknown_key_is_not_exported_or_released(open_c
 @pytest.mark.parametrize("rows", ["message_count", "latest_version", "head_number"])
 def test_sessions_with_many_rows_are_verified_alone(rows: str) -> None:
     small, large = [Session(head_number=1) for _ in range(3)], [Session(**{rows: 10_000}) for _ in range(2)]
-    assert verify_workspace._group_small_sessions([*large, *small]) == [[large[0]], [large[1]], small]
+    assert verify_and_quarantine_sessions._group_small_sessions([*large, *small]) == [
+        [large[0]],
+        [large[1]],
+        small,
+    ]
 
 
 def test_session_that_changes_while_others_are_read_is_not_altered(open_checkpointer: Open) -> None:
@@ -204,7 +208,7 @@ def test_session_that_changes_while_others_are_read_is_not_altered(open_checkpoi
     before = list_sessions()
     cp.save_checkpoint("s", conversation("axyz"), {}, 0)
     cp.prune("s", keep_last=1)
-    (checked,) = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+    (checked,) = verify_and_quarantine_sessions.iterate_checked_sessions_and_quarantine_altered(
         "default", before, VerificationCounts()
     )
     assert checked.problems == []
@@ -217,18 +221,18 @@ def test_versions_that_are_removed_while_others_are_read_are_no_problem(
     cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.save_checkpoint("s", conversation("axyz"), {}, 0)
-    find_messages = verification._iterate_message_problems_and_collect_chains
+    find_messages = verify_session_rows._iterate_message_problems_and_collect_chains
 
     def prune_before(*arguments: Any) -> Any:
-        monkeypatch.setattr(verification, "_iterate_message_problems_and_collect_chains", find_messages)
+        monkeypatch.setattr(verify_session_rows, "_iterate_message_problems_and_collect_chains", find_messages)
         cp.prune("s", keep_last=1)
         return find_messages(*arguments)
 
-    monkeypatch.setattr(verification, "_iterate_message_problems_and_collect_chains", prune_before)
+    monkeypatch.setattr(verify_session_rows, "_iterate_message_problems_and_collect_chains", prune_before)
     assert find_together()[0] != {}
     cp.save_checkpoint("s", conversation("axw"), {}, 0)
-    monkeypatch.setattr(verification, "_iterate_message_problems_and_collect_chains", prune_before)
-    (checked,) = verify_workspace.iterate_checked_sessions_and_quarantine_altered(
+    monkeypatch.setattr(verify_session_rows, "_iterate_message_problems_and_collect_chains", prune_before)
+    (checked,) = verify_and_quarantine_sessions.iterate_checked_sessions_and_quarantine_altered(
         "default", list_sessions(), VerificationCounts()
     )
     assert checked.problems == []

@@ -10,8 +10,8 @@ import pytest
 
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired, DecisionUsed, IntegrityError, SessionQuarantined
-from checkpoints.integrity import verification
-from checkpoints.integrity.verification import VerificationCounts
+from checkpoints.integrity import verify_session_rows
+from checkpoints.integrity.verify_session_rows import VerificationCounts
 from checkpoints.models import Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -43,7 +43,9 @@ def withdraw(cp: SyncCheckpointer) -> None:
 
 def find_problems() -> list[Any]:
     return list(
-        verification.iterate_session_problems("default", plain(Session).get(session_id="s"), VerificationCounts())
+        verify_session_rows.iterate_session_problems(
+            "default", plain(Session).get(session_id="s"), VerificationCounts()
+        )
     )
 
 

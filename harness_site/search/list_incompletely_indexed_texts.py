@@ -36,7 +36,7 @@ class UnindexedTexts:
         return self.total - len(self.texts)
 
 
-def list_unreadable_or_cut_texts(workspace: int | None = None, *, limit: int = 20) -> UnindexedTexts:
+def list_incompletely_indexed_texts(workspace: int | None = None, *, limit: int = 20) -> UnindexedTexts:
     """List texts of a workspace, or of all, that are not indexed completely, newest first."""
     passages = Passage.objects.filter(problem__isnull=False)
     if workspace is not None:

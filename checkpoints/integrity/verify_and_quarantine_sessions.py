@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 
 from checkpoints.exceptions import SealError
 from checkpoints.integrity import mistyped_values, quarantine
-from checkpoints.integrity.missing_sessions import MissingSession
-from checkpoints.integrity.verification import (
+from checkpoints.integrity.find_and_accept_missing_sessions import MissingSession
+from checkpoints.integrity.verify_session_rows import (
     IntegrityProblem,
     VerificationCounts,
     iterate_problems_of_early_responses,

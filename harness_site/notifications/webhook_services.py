@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events, field_encryption, generate_and_digest_secrets
+from harness_site.accounts import field_encryption, generate_and_digest_secrets, record_user_audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications import safe_http
 from harness_site.notifications.models import CALL_EVENTS, Delivery, DeliveryStatus, Webhook, WebhookFormat
@@ -176,4 +176,6 @@ def record_webhook_event(
     by: Membership, kind: AuditKind, webhook: Webhook, request: HttpRequest, **details: Any
 ) -> None:
     """Record an event of a member about a webhook in the audit trail."""
-    audit_events.record_member_event(by, kind, request=request, webhook=webhook.name, host=webhook.host, **details)
+    record_user_audit_events.record_member_event(
+        by, kind, request=request, webhook=webhook.name, host=webhook.host, **details
+    )

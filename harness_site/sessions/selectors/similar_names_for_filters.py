@@ -8,7 +8,7 @@ from typing import Final
 from django.utils.translation import gettext_lazy
 
 from checkpoints.sessions.agent_and_label_suggestions import list_recent_agents_and_labels
-from harness_site.core.near_names import NearNames, find_near_names
+from harness_site.core.similar_known_names import NearNames, find_similar_names
 from harness_site.search.models import SessionSums, ToolSums
 
 #: Filters by name, with their labels.
@@ -26,7 +26,7 @@ _SESSION_FILTERS: Final = {
 _READ_SUMS: Final = 5_000
 
 
-def load_near_names_of_session_filters(
+def load_similar_names_of_session_filters(
     workspace: int, given: Mapping[str, str], suggested: Mapping[str, Iterable[str]]
 ) -> list[NearNames]:
     """Load known names for the filters of a session list that has none.
@@ -40,19 +40,19 @@ def load_near_names_of_session_filters(
     for parameter, label in _SESSION_FILTERS.items():
         if typed := given.get(parameter, ""):
             known = {*suggested.get(parameter, ()), *_load_agents_or_tools_of_newest_days(workspace, parameter)}
-            near.append(NearNames(parameter, str(label), find_near_names(typed, known)))
+            near.append(NearNames(parameter, str(label), find_similar_names(typed, known)))
     if (agent := given.get("agent", "")) and agent in suggested.get("label", ()):
         near.append(NearNames("label", str(_SESSION_FILTERS["label"]), (agent,), typed_in="agent"))
     return [one for one in near if one.names]
 
 
-def load_near_names_of_call_filters(
+def load_similar_names_of_call_filters(
     workspace: int, *, tool: str, agent: str, newest_tools: Iterable[str]
 ) -> list[NearNames]:
     """Load known names for the filters of a list of tool calls that has none; `newest_tools` are those of new calls."""
     agents = list_recent_agents_and_labels(workspace).agents if agent else ()
     suggested = {"agent": agents, "tool": newest_tools}
-    return load_near_names_of_session_filters(workspace, {"tool": tool, "agent": agent}, suggested)
+    return load_similar_names_of_session_filters(workspace, {"tool": tool, "agent": agent}, suggested)
 
 
 def _load_agents_or_tools_of_newest_days(workspace: int, parameter: str) -> set[str]:

@@ -10,7 +10,7 @@ from django.db import transaction
 from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired
-from checkpoints.integrity.verification import IntegrityProblem
+from checkpoints.integrity.verify_session_rows import IntegrityProblem
 from checkpoints.models import AuditEvent, Session, Workspace
 from checkpoints.seals import session_name_reuse_prevention, witness
 from checkpoints.seals.seal_keys import get_seal_keys

@@ -15,7 +15,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core.masking.masker import mask_text
-from harness_site.core.near_names import find_near_names
+from harness_site.core.similar_known_names import find_similar_names
 from harness_site.notifications.models import Notice, split_tool_patterns
 from harness_site.search.models import ToolSums
 
@@ -83,7 +83,7 @@ def build_sentences_about_patterns(patterns: Collection[str], known: KnownTools)
     """Build a sentence about each pattern that matches no tool, with the nearest known name if there is one."""
     sentences = []
     for pattern in list(patterns)[:_MAX_NAMED_PATTERNS]:
-        near = find_near_names(pattern.replace("*", ""), known.suggestions)
+        near = find_similar_names(pattern.replace("*", ""), known.suggestions)
         sentence = (
             _("“%(pattern)s” matches no tool that was called so far. Did you mean %(name)s?")
             if near

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Workspace
-from harness_site.accounts import audit_events, generate_and_digest_secrets
+from harness_site.accounts import generate_and_digest_secrets, record_user_audit_events
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.models.invitation import LIFETIME
 from harness_site.accounts.user_sessions import end_user_sessions
@@ -74,7 +74,7 @@ def change_member_role(by: Membership, member: Membership, role: Role, *, reques
             _require_another_admin(member)
         Membership.objects.filter(pk=member.pk).update(role=role)
         name = member.user.get_username()
-        audit_events.record_member_event(
+        record_user_audit_events.record_member_event(
             by, AuditKind.ROLE_CHANGED, request=request, member=name, before=previous_role, role=role
         )
 
@@ -87,7 +87,9 @@ def remove_member(by: Membership, member: Membership, *, request: HttpRequest) -
             _require_another_admin(member)
         Membership.objects.filter(pk=member.pk).delete()
         name = member.user.get_username()
-        audit_events.record_member_event(by, AuditKind.MEMBER_REMOVED, request=request, member=name, role=role)
+        record_user_audit_events.record_member_event(
+            by, AuditKind.MEMBER_REMOVED, request=request, member=name, role=role
+        )
 
 
 def reset_member_factors_and_end_sessions(by: Membership, member: Membership, *, request: HttpRequest) -> None:
@@ -101,7 +103,7 @@ def reset_member_factors_and_end_sessions(by: Membership, member: Membership, *,
         removed_count = Authenticator.objects.filter(user=member.user).delete()[0]
         ended_count = end_user_sessions(member.user)
         details = {"member": member.user.get_username(), "factors": removed_count, "ended": ended_count}
-        audit_events.record_member_event(by, AuditKind.FACTOR_REMOVED, request=request, **details)
+        record_user_audit_events.record_member_event(by, AuditKind.FACTOR_REMOVED, request=request, **details)
 
 
 def deactivate_member_and_end_sessions(by: Membership, member: Membership, *, request: HttpRequest) -> None:
@@ -117,7 +119,7 @@ def deactivate_member_and_end_sessions(by: Membership, member: Membership, *, re
             _require_another_admin(member)
         if User.objects.filter(pk=member.user_id, is_active=True).update(is_active=False):
             name, ended_count = member.user.get_username(), end_user_sessions(member.user)
-            audit_events.record_member_event(
+            record_user_audit_events.record_member_event(
                 by, AuditKind.MEMBER_DEACTIVATED, request=request, member=name, ended=ended_count
             )
 
@@ -128,7 +130,7 @@ def reactivate_member(by: Membership, member: Membership, *, request: HttpReques
     with transaction.atomic():
         if User.objects.filter(pk=member.user_id, is_active=False).update(is_active=True):
             name = member.user.get_username()
-            audit_events.record_member_event(by, AuditKind.MEMBER_REACTIVATED, request=request, member=name)
+            record_user_audit_events.record_member_event(by, AuditKind.MEMBER_REACTIVATED, request=request, member=name)
 
 
 def create_invitation_with_secret(
@@ -145,7 +147,9 @@ def create_invitation_with_secret(
             invited_by=by.user.get_username(),
             expires_at=clock.now() + LIFETIME,
         )
-        audit_events.record_member_event(by, AuditKind.INVITED, request=request, invitation=invitation.pk, role=role)
+        record_user_audit_events.record_member_event(
+            by, AuditKind.INVITED, request=request, invitation=invitation.pk, role=role
+        )
     return invitation, secret
 
 
@@ -175,7 +179,9 @@ def revoke_invitation(by: Membership, invitation: Invitation, *, request: HttpRe
         open_invitations = Invitation.objects.filter(pk=invitation.pk, accepted_at=None, revoked_at=None)
         if not open_invitations.update(revoked_at=clock.now()):
             return False
-        audit_events.record_member_event(by, AuditKind.INVITATION_REVOKED, request=request, invitation=invitation.pk)
+        record_user_audit_events.record_member_event(
+            by, AuditKind.INVITATION_REVOKED, request=request, invitation=invitation.pk
+        )
         return True
 
 
@@ -205,7 +211,7 @@ def accept_invitation(invitation: Invitation, user: User, *, request: HttpReques
             member.role = role
             member.save(update_fields=["role"])
         kind = AuditKind.MEMBER_ADDED if is_new else AuditKind.ROLE_CHANGED
-        audit_events.record_member_event(
+        record_user_audit_events.record_member_event(
             member, kind, request=request, role=member.role, before=previous_role, invitation=invitation.pk
         )
         return member

@@ -15,8 +15,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events
-from harness_site.link_email import compose_link_email
+from harness_site.accounts import record_user_audit_events
+from harness_site.compose_email_with_link import compose_link_email
 from harness_site.notifications.models import Preferences
 from harness_site.send_email import MAIL_ERRORS, log_mail_error, send_email_through_server
 from harness_site.site_address import build_absolute_url
@@ -84,4 +84,4 @@ def confirm_email_address(token: str, user: User, *, request: HttpRequest) -> No
         unconfirmed = Preferences.objects.filter(user=user, asked_address=address)
         if not unconfirmed.update(address=address, asked_address=""):
             raise LinkRefused
-        audit_events.record_account_event(user, AuditKind.ADDRESS_CONFIRMED, request=request)
+        record_user_audit_events.record_account_event(user, AuditKind.ADDRESS_CONFIRMED, request=request)

@@ -13,7 +13,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import Message, ToolCall
 from harness_site.search import text_extraction
 from harness_site.search.index_status import load_index_status
-from harness_site.search.list_unreadable_or_cut_texts import list_unreadable_or_cut_texts
+from harness_site.search.list_incompletely_indexed_texts import list_incompletely_indexed_texts
 from harness_site.search.models import Kind, Passage, Problem
 from harness_site.search.text_extraction import LONGEST, ExtractedText
 from tests.integration.search.conftest import Search, complete
@@ -54,7 +54,7 @@ def test_unreadable_text_is_skipped_and_reported(
     assert "1 text is not indexed, or only in part" in page
     assert "message 1 of session order-17: could not be read" in page
     Message.objects.filter(message_id=unreadable).delete()
-    assert list_unreadable_or_cut_texts().total == 0
+    assert list_incompletely_indexed_texts().total == 0
 
 
 def test_unreadable_call_is_indexed_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, search: Search) -> None:
@@ -69,10 +69,10 @@ def test_unreadable_call_is_indexed_again_when_it_changes(monkeypatch: pytest.Mo
     ToolCall.objects.filter(pk=call.pk).update(revision=1)
     monkeypatch.setattr(text_extraction, "extract_masked_call_text", read)
     complete()
-    assert [text.kind for text in list_unreadable_or_cut_texts().texts] == [Kind.CALL]
+    assert [text.kind for text in list_incompletely_indexed_texts().texts] == [Kind.CALL]
     ToolCall.objects.filter(pk=call.pk).update(revision=2, status=CallStatus.COMPLETED)
     complete()
-    assert list_unreadable_or_cut_texts().total == 0
+    assert list_incompletely_indexed_texts().total == 0
     assert len(search("bulb")) == 1
 
 
@@ -82,7 +82,7 @@ def test_beginning_of_a_very_long_text_is_found(search: Search) -> None:
     args = {"items": [{"name": "bulb"}, *[1] * LONGEST], "last": "shade"}
     make_message(session=session, blocks=[{"kind": "tool_call", "id": "c", "name": "buy", "args": args}])
     complete()
-    assert [text.problem for text in list_unreadable_or_cut_texts().texts] == [Problem.CUT, Problem.CUT]
+    assert [text.problem for text in list_incompletely_indexed_texts().texts] == [Problem.CUT, Problem.CUT]
     assert len(search("bulb")) == 2
     assert search("shade") == []
 
@@ -91,7 +91,7 @@ def test_beginning_of_a_very_long_text_is_found(search: Search) -> None:
 def test_text_within_the_limit_is_indexed_completely(text: str) -> None:
     make_message(session=make_session(), text=text)
     complete()
-    assert list_unreadable_or_cut_texts().total == 0
+    assert list_incompletely_indexed_texts().total == 0
 
 
 @pytest.mark.parametrize("label", ["\x00", "a" * 300, "\ud800"])

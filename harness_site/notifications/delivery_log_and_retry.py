@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications.models import Delivery, DeliveryStatus, Webhook
 
@@ -74,5 +74,7 @@ def requeue_given_up_delivery(by: Membership, pk: UUID, *, request: HttpRequest)
         deliveries = Delivery.objects.filter(pk=pk, notice__workspace=by.workspace_id)
         given_up_deliveries = deliveries.filter(status=DeliveryStatus.GIVEN_UP)
         if given_up_deliveries.update(status=DeliveryStatus.WAITING, attempts=0, due_at=Now()):
-            audit_events.record_member_event(by, AuditKind.MESSAGE_RETRIED, request=request, message=str(pk))
+            record_user_audit_events.record_member_event(
+                by, AuditKind.MESSAGE_RETRIED, request=request, message=str(pk)
+            )
         return deliveries.exists()

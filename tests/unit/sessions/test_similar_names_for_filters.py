@@ -1,12 +1,12 @@
 """Names that a filter nearly matches."""
 
-from harness_site.sessions.selectors.near_filter_names import load_near_names_of_session_filters
+from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_session_filters
 
 KNOWN = {"project": ["password: hunter22", "refunds", "refund-desk"]}
 
 
 def suggest(typed: str) -> list[tuple[str, ...]]:
-    return [near.names for near in load_near_names_of_session_filters(0, {"project": typed}, KNOWN)]
+    return [near.names for near in load_similar_names_of_session_filters(0, {"project": typed}, KNOWN)]
 
 
 def test_masked_part_of_a_name_is_not_found() -> None:

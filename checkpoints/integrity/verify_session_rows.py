@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from django.db import connections, models, transaction
 
-from checkpoints.calls import missing_call_detection, require_unaltered_call, signed_decisions
+from checkpoints.calls import insert_and_verify_signed_decisions, missing_call_detection, require_unaltered_call
 from checkpoints.db.batched_row_iteration import BATCH_SIZE, iterate_rows_read_in_batches
 from checkpoints.db.sql_names_and_values import quote_column, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed, SealKeyMissing
@@ -44,7 +44,7 @@ from checkpoints.versions import (
     opaque_bytes_as_differences,
     read_messages_along_segments,
     stored_state_channels,
-    version_seals,
+    version_seals_and_transcript_verification,
 )
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
@@ -136,7 +136,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
     Returns:
         Hashes of the keys of its live calls, which the run remembers; empty if sealing is off.
     """
-    signed_decisions.verify_session_calls_against_decisions(using, session.pk)
+    insert_and_verify_signed_decisions.verify_session_calls_against_decisions(using, session.pk)
     live_keys: set[int] = set()
     keys = get_seal_keys()
     if keys is None:
@@ -159,7 +159,7 @@ def verify_records_and_hash_live_call_keys(using: str, session: Session) -> set[
     if head.seal is not None and session_heads.compute_row_sum(keys, rows) != head.total:
         raise session_heads.build_row_sum_mismatch_error(session)
     newest = versions.order_by("-version").first()
-    version_seals.require_version_is_newest_and_ends_transcript(session, newest)
+    version_seals_and_transcript_verification.require_version_is_newest_and_ends_transcript(session, newest)
     return live_keys
 
 
@@ -238,7 +238,7 @@ def _iterate_problems_of_all_rows(
     found, collected = _list_models_with_rows_in_key_range(using, session_pks), _VersionEndsAndSegments()
     for model in [model for model in found if model in SESSION_MODELS]:
         yield from _iterate_row_problems_and_collect_version_ends(using, model, session_pks, counts, collected)
-    for session_pk, error in signed_decisions.iterate_decision_errors_of_sessions(using, session_pks):
+    for session_pk, error in insert_and_verify_signed_decisions.iterate_decision_errors_of_sessions(using, session_pks):
         yield session_pk, IntegrityProblem.from_error(error)
     without_sum = {session_pk for session_pk, _ in unknown_keys}
     with_head = [session for session in with_head if session.pk not in without_sum]
@@ -341,7 +341,7 @@ def _lock_session_and_iterate_head_problems(using: str, session_pk: int) -> Iter
             if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
                 yield IntegrityProblem.from_error(session_heads.build_row_sum_mismatch_error(row))
             newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
-            version_seals.require_version_is_newest_and_ends_transcript(row, newest)
+            version_seals_and_transcript_verification.require_version_is_newest_and_ends_transcript(row, newest)
         except IntegrityError as error:
             yield IntegrityProblem.from_error(error)
         except SealKeyMissing as error:

@@ -26,7 +26,7 @@ class NearNames:
     typed_in: str = ""
 
 
-def find_near_names(typed: str, known: Iterable[str]) -> tuple[str, ...]:
+def find_similar_names(typed: str, known: Iterable[str]) -> tuple[str, ...]:
     """Find the known names that begin with what was typed, contain it, or differ in a few letters.
 
     There are none if a name is exactly so: then another filter is the reason that nothing was found. Names are compared

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness_site.core.value_differences import list_value_differences
+from harness_site.core.masked_json_value_differences import list_value_differences
 
 NUMBERS = list(range(150))
 TEXT = " ".join(f"word{number}" for number in range(500))

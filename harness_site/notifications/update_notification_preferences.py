@@ -9,7 +9,7 @@ from django.forms.models import model_to_dict
 from django.http import HttpRequest
 
 from checkpoints.enums import AuditKind
-from harness_site.accounts import audit_events
+from harness_site.accounts import record_user_audit_events
 from harness_site.notifications.models import Preferences
 from harness_site.notifications.recipients import get_usable_account_address
 
@@ -28,7 +28,7 @@ def update_notification_preferences(user: User, wanted: Mapping[str, Any], *, re
         preferences.save()
         changed_fields = sorted(name for name, value in model_to_dict(preferences).items() if value != old_values[name])
         if changed_fields:
-            audit_events.record_account_event(
+            record_user_audit_events.record_account_event(
                 user, AuditKind.NOTIFICATIONS_CHANGED, request=request, fields=changed_fields
             )
     return preferences
