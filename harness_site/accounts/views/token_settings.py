@@ -30,7 +30,7 @@ LIFETIMES: Final = (("30", _("30 days")), ("90", _("90 days")), ("365", _("1 yea
 
 class TokenForm(forms.Form):
     name = forms.CharField(max_length=100, label=_("Name"))
-    role = forms.ChoiceField(choices=TokenRole.choices, label=_("For"))
+    role = forms.ChoiceField(choices=TokenRole.choices, label=_("Role"))
     days = forms.ChoiceField(choices=LIFETIMES, required=False, initial="90", label=_("Valid for"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
