@@ -1,4 +1,4 @@
-"""Call that a decision is about."""
+"""Reference to the call that a decision is about, and the revision of it that the actor has seen."""
 
 from __future__ import annotations
 

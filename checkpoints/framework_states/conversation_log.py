@@ -21,7 +21,7 @@ from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.framework_states import (
-    state_rows,
+    read_and_insert_state_rows,
     state_store,
     write_cached_session_in_one_statement,
     write_transcript_version,
@@ -112,7 +112,7 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
     """Read the record of a session. Returns None if it has none. Raises `IntegrityError`, `InvalidIdentifier`."""
     validate_id("session id", session_id)
     with database_operation(store.using, writes=False):
-        found = state_rows.list_state_by_id_or_newest(
+        found = read_and_insert_state_rows.list_state_by_id_or_newest(
             store.using, (store.workspace_id, session_id), framework, _RECORD_ID
         )
         row_seals.verify_rows(found)

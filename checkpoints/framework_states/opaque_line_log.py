@@ -15,7 +15,7 @@ from checkpoints.db.database_operation_context import database_operation
 from checkpoints.db.hot_statements import ChangedRow, NewRows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
-from checkpoints.framework_states import state_rows, state_store
+from checkpoints.framework_states import read_and_insert_state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
@@ -66,7 +66,9 @@ class LineLog:
             self.size, self.header = known
             return
         place = (row.workspace_id, row.session_id)
-        state = next(iter(state_rows.list_state_by_id_or_newest(store.using, place, "", STATE_ID)), None)
+        state = next(
+            iter(read_and_insert_state_rows.list_state_by_id_or_newest(store.using, place, "", STATE_ID)), None
+        )
         self._is_new = state is None
         self.size, self.header = (0, {}) if state is None else _parse_size_and_header(row.session_id, bytes(state.body))
 
@@ -77,7 +79,7 @@ class LineLog:
 
     def insert_queued_lines(self, messages: Sequence[StoredMessage]) -> None:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
-        state_rows.insert_rows_of_states_or_writes(
+        read_and_insert_state_rows.insert_rows_of_states_or_writes(
             self._store.using, self.row, FrameworkWrite, self._take_rows_of_queued_lines(messages)
         )
 
@@ -85,7 +87,9 @@ class LineLog:
         """Return the rows of the added lines and of the header, for a statement that stores them with `messages`."""
         place = {"namespace": "", "state_id": STATE_ID}
         return [
-            state_rows.build_rows_of_states_or_writes(FrameworkWrite, self._take_rows_of_queued_lines(messages)),
+            read_and_insert_state_rows.build_rows_of_states_or_writes(
+                FrameworkWrite, self._take_rows_of_queued_lines(messages)
+            ),
             ChangedRow(FrameworkState, place, {"body": self._encode_header()}),
         ]
 

@@ -28,7 +28,11 @@ from checkpoints.exceptions import (
     SessionNotFound,
 )
 from checkpoints.formats.canonical_json import to_canonical_json
-from checkpoints.framework_states import state_rows, write_cached_session_in_one_statement, write_transcript_version
+from checkpoints.framework_states import (
+    read_and_insert_state_rows,
+    write_cached_session_in_one_statement,
+    write_transcript_version,
+)
 from checkpoints.framework_states.write_cached_session_in_one_statement import CachedSession
 from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
 from checkpoints.ids import validate_id
@@ -289,7 +293,9 @@ def _try_save_state_of_cached_session(
     channels, missing = _split_known_and_missing_channels(new, digests, before)
     if missing:
         return None
-    state_row = state_rows.build_rows_of_states_or_writes(FrameworkState, [_build_state_columns(new, channels)])
+    state_row = read_and_insert_state_rows.build_rows_of_states_or_writes(
+        FrameworkState, [_build_state_columns(new, channels)]
+    )
     content = None if build_content is None else build_content(known.row)
     if content is None:
         rows = [state_row, writer.build_blob_rows()]
@@ -355,7 +361,9 @@ def _lock_session_and_save_state(
 
 def _insert_or_replace_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
     """Write the row of a state of a locked session. `digests` are those of its values. Returns its channels."""
-    known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
+    known = read_and_insert_state_rows.read_channels_of_states(
+        store.using, row, new.namespace, (new.parent_id, new.state_id)
+    )
     _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))
     channels = _find_digest_of_each_channel(store, row, new, digests, known.get(new.parent_id, {}))
     columns = _build_state_columns(new, channels)
@@ -363,7 +371,7 @@ def _insert_or_replace_state_row(store: Store, row: Session, new: NewState, dige
         states = FrameworkState.objects.using(store.using)
         states.filter(session=row, namespace=new.namespace, state_id=new.state_id).update(**columns)
     else:
-        state_rows.insert_rows_of_states_or_writes(store.using, row, FrameworkState, [columns])
+        read_and_insert_state_rows.insert_rows_of_states_or_writes(store.using, row, FrameworkState, [columns])
     return channels
 
 
@@ -487,7 +495,9 @@ def save_task_writes_and_interrupt_calls(
         owned_session,
     ):
         writer.insert_blobs(store.using, row)
-        stored = state_rows.read_task_writes_to_replace_or_keep(store.using, row, **task_columns, positions=by_position)
+        stored = read_and_insert_state_rows.read_task_writes_to_replace_or_keep(
+            store.using, row, **task_columns, positions=by_position
+        )
         for position, write in stored.items():
             columns = by_position[position]
             if position < 0 and (write.channel, write.digest) != (columns["channel"], columns["digest"]):
@@ -498,7 +508,7 @@ def save_task_writes_and_interrupt_calls(
             for position, columns in sorted(by_position.items(), key=itemgetter(0))
             if position not in stored
         ]
-        state_rows.insert_rows_of_states_or_writes(store.using, row, FrameworkWrite, added)
+        read_and_insert_state_rows.insert_rows_of_states_or_writes(store.using, row, FrameworkWrite, added)
         if requests:
             framework_interrupt_calls.insert_or_update_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_interrupt(store, row, owned_session)
@@ -527,7 +537,7 @@ def _try_save_writes_of_cached_session(
         {"position": position, "task_path": task_path, **task_columns, **columns}
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
-    rows = [state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_blob_rows()]
+    rows = [read_and_insert_state_rows.build_rows_of_states_or_writes(FrameworkWrite, writes), writer.build_blob_rows()]
     after = write_cached_session_in_one_statement.try_write_rows_of_cached_session(
         store, known.row.session_id, known, rows
     )
@@ -611,7 +621,7 @@ def load_state(
     """
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         place = (store.workspace_id, session_id)
-        while found := state_rows.list_state_by_id_or_newest(store.using, place, namespace, state_id):
+        while found := read_and_insert_state_rows.list_state_by_id_or_newest(store.using, place, namespace, state_id):
             try:
                 return _load_states_of_rows(store, found, frozenset(known))[0]
             except CheckpointCorrupted:
@@ -782,7 +792,7 @@ def _load_states_of_rows(
 
 def _load_writes_by_state_pk(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list[FrameworkWrite]]:
     by_place: defaultdict[tuple[int, str, str], list[FrameworkWrite]] = defaultdict(list)
-    for write in state_rows.read_writes_of_states_in_any_namespace(store.using, rows):
+    for write in read_and_insert_state_rows.read_writes_of_states_in_any_namespace(store.using, rows):
         row_seals.verify_row(write)
         by_place[write.session_id, write.namespace, write.state_id].append(write)
     for of_place in by_place.values():

@@ -16,9 +16,9 @@ from typing import IO, Any, Final
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical_json import parse_json, to_canonical_json
+from checkpoints.importers.format_file_path import format_path
 from checkpoints.importers.import_errors import NothingToImport
 from checkpoints.importers.import_report import ImportReport, RefusedFile
-from checkpoints.importers.path_text import format_path
 
 LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
 _SUFFIXES: Final = (*LINE_SUFFIXES, ".json", ".traj")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from checkpoints.exceptions import CheckpointsError, InvalidInput
-from checkpoints.importers.path_text import format_path
+from checkpoints.importers.format_file_path import format_path
 
 
 class ImportRefused(CheckpointsError):

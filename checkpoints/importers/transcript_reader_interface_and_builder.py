@@ -20,6 +20,7 @@ from checkpoints.formats.canonical_json import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import Part, ResultPart, TextPart
 from checkpoints.ids import validate_id
+from checkpoints.importers.format_file_path import format_path
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message_and_usage import (
     TRANSCRIPT_START,
@@ -32,7 +33,6 @@ from checkpoints.importers.imported_session_rows import (
     make_valid_session_id,
     omit_empty_values_and_require_storable,
 )
-from checkpoints.importers.path_text import format_path
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.prompt_title import build_title_and_detect_instructions
 from checkpoints.importers.session_writer import ImportWriter

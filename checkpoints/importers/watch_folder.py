@@ -20,13 +20,13 @@ from checkpoints.importers.find_and_read_transcript_files import (
     build_unreadable_folder_refusal,
     find_source_files,
 )
+from checkpoints.importers.format_file_path import format_path
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_from_path_or_memory import (
     import_files_in_processes_or_one_by_one,
     import_files_unless_unchanged,
 )
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
-from checkpoints.importers.path_text import format_path
 from checkpoints.importers.skip_unchanged_imported_files import (
     TEMPORARY_ERRORS,
     UNEXPECTED_CONTENT,

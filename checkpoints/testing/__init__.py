@@ -24,7 +24,7 @@ an argument. For faults inside your own process there are `fault_at` and `watch_
 from checkpoints import configure_django_on_import as configure_django_on_import
 from checkpoints.testing.child_processes import Life, Processes
 from checkpoints.testing.crash_at_every_write import CrashPoints
-from checkpoints.testing.process_faults import Fault, fault_at
+from checkpoints.testing.inject_process_faults import Fault, fault_at
 from checkpoints.testing.trial_script_and_progress import Diverged, Script
 from checkpoints.testing.write_boundaries import Boundary, Side, watch_write_boundaries
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 from django.conf import ENVIRONMENT_VARIABLE
 
 from checkpoints.exceptions import InvalidInput, ReviewRequired, StorageUnavailable
-from checkpoints.testing.process_faults import Fault
+from checkpoints.testing.inject_process_faults import Fault
 from checkpoints.testing.write_boundaries import Boundary, Side
 
 

@@ -25,7 +25,7 @@ from checkpoints.testing.fault_schedules import (
     KillEachLifeAtLaterBoundary,
     NoFaults,
 )
-from checkpoints.testing.process_faults import Fault
+from checkpoints.testing.inject_process_faults import Fault
 from checkpoints.testing.trial_script_and_progress import Diverged, Script, Trial, get_next_function_after_process_ended
 from checkpoints.testing.write_boundaries import Boundary
 

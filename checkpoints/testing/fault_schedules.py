@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
-from checkpoints.testing.process_faults import Fault
+from checkpoints.testing.inject_process_faults import Fault
 from checkpoints.testing.trial_script_and_progress import Trial
 
 

@@ -24,7 +24,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.django_configuration import ensure_django_configured
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
-from checkpoints.testing.process_faults import Fault, fault_at
+from checkpoints.testing.inject_process_faults import Fault, fault_at
 
 #: Seconds between two checks of a life that is to be killed at a certain time.
 POLL_SECONDS = 0.0005

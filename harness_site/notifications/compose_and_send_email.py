@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
 from harness_site.display.display_preferences import get_account_time_zone_or_utc
+from harness_site.notifications.load_notice_message_content import NoticeItem, NoticeMessage
 from harness_site.notifications.models import FILTERED_EVENTS, Delivery
-from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
 from harness_site.notifications.recipients import get_preferences_or_unsaved_defaults
 from harness_site.send_email import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.site_address import build_absolute_url

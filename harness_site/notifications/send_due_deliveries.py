@@ -33,8 +33,8 @@ from harness_site.notifications import (
     webhook_requests,
     webhook_services,
 )
+from harness_site.notifications.load_notice_message_content import NoticeMessage, load_and_build_notice_message
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
-from harness_site.notifications.notice_text import NoticeMessage, load_and_build_notice_message
 from harness_site.notifications.recipients import has_role_for_event
 from harness_site.send_email import NoMailServer
 

@@ -21,8 +21,8 @@ from checkpoints.db.clock import read_database_time
 from checkpoints.enums import CostBasis, SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
-from harness_site.search import session_models_and_cost_by_model
-from harness_site.search.copied_amounts_of_forks import CopiedAmounts, load_copied_amounts_by_fork
+from harness_site.search import record_models_and_divide_cost
+from harness_site.search.copied_tokens_and_cost_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums
 from harness_site.search.models import SESSION_COUNTS, Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
@@ -64,7 +64,7 @@ def recount_changed_days_and_record_models(since: datetime | None) -> datetime:
 def _record_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
     first = now - timedelta(days=KEPT_DAYS) if since is None else since - _OVERLAP
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=first)
-    session_models_and_cost_by_model.record_models_named_by_newest_versions(
+    record_models_and_divide_cost.record_models_named_by_newest_versions(
         workspace, sessions.values_list("pk", flat=True).iterator()
     )
 
@@ -327,10 +327,10 @@ def _iterate_model_shares_of_session(session: Mapping[str, Any]) -> Iterable[tup
 
     A rest that nothing divides has no model.
     """
-    costs, cost_rest = session_models_and_cost_by_model.divide_cost_by_model_and_undivided_rest(
+    costs, cost_rest = record_models_and_divide_cost.divide_cost_by_model_and_undivided_rest(
         session["budget_spent_usd"], session["usage"], session["metadata"]
     )
-    tokens, token_rest = session_models_and_cost_by_model.divide_tokens_by_model_with_rest(
+    tokens, token_rest = record_models_and_divide_cost.divide_tokens_by_model_with_rest(
         session["total_tokens"], session["usage"]
     )
     for model in dict.fromkeys([*costs, *tokens]):

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.formats.exact_amounts import HEADLINE_PRECISION
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.number_parameters import parse_number_parameter_or_none
-from harness_site.search.copied_amounts_of_forks import load_usage_copied_by_fork
+from harness_site.search.copied_tokens_and_cost_of_forks import load_usage_copied_by_fork
 from harness_site.sessions.costs import usage_by_turn_and_model
 from harness_site.sessions.costs.usage_by_turn_and_model import OwnOrCopiedAmounts, UsagePage
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead

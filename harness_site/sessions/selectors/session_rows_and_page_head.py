@@ -56,7 +56,7 @@ from harness_site.core.unreadable_rows_and_quarantine import (
     convert_rows_or_mark_unreadable,
     load_rows_or_mark_unreadable,
 )
-from harness_site.search.copied_amounts_of_forks import CopiedAmounts, load_copied_amounts_by_fork
+from harness_site.search.copied_tokens_and_cost_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.sessions.selectors import (
     events_and_decisions,
     fork_list_and_preview,

@@ -30,7 +30,7 @@ from harness_site.sessions.selectors import (
     find_words_errors_and_decisions,
     message_windows,
     permission_modes,
-    prompt_outline,
+    prompt_outline_and_version_summaries,
     version_list,
 )
 from harness_site.sessions.selectors.conversation_window import (
@@ -89,7 +89,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at")) and (is_search or not words)
     is_opening = is_live and "since" not in request.GET
     around = at if at is not None else 0 if is_opening else window.first
-    outline = None if piece else prompt_outline.load_prompt_outline(transcript, around=around)
+    outline = None if piece else prompt_outline_and_version_summaries.load_prompt_outline(transcript, around=around)
     first_position = outline.first.position if outline and outline.first else 0
     first_prompt = (
         conversation_window.load_prompt_if_before_window(head.stored, window, first_position) if is_opening else None

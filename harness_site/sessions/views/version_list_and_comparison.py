@@ -18,7 +18,11 @@ from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
 from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.session_choices import load_session_choices
-from harness_site.sessions.selectors import prompt_outline, session_rows_and_page_head, version_list
+from harness_site.sessions.selectors import (
+    prompt_outline_and_version_summaries,
+    session_rows_and_page_head,
+    version_list,
+)
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.session_formatting import count_common_decimal_places, shorten_uuids
 from harness_site.sessions.session_lookup_masking_and_404 import (
@@ -41,7 +45,7 @@ def list_versions(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     before = parse_number_parameter_or_none(request, "before")
     page = version_list.load_version_page(pk, before=before)
-    texts = prompt_outline.load_summary_of_each_version(head.stored, page.rows)
+    texts = prompt_outline_and_version_summaries.load_summary_of_each_version(head.stored, page.rows)
     shown = [row.version.version for row in page.rows]
     selected = {
         "a": _parse_selected_version(request, "a", head) or next(iter(shown[1:] or shown), None),

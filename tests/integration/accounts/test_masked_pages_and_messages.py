@@ -19,8 +19,8 @@ from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking import masker
 from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices
+from harness_site.notifications.load_notice_message_content import load_and_build_notice_message
 from harness_site.notifications.models import Delivery, Event, Notice
-from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.search.models import Passage
 from tests.integration.review.payment_agents import awaiting
 from tests.integration.search.conftest import complete

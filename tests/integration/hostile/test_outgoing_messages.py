@@ -23,8 +23,8 @@ from harness_site.core.safe_log_formatter import OneEntryFormatter
 from harness_site.core.streamed_downloads import build_safe_file_name
 from harness_site.notifications import compose_and_send_email, webhook_requests
 from harness_site.notifications.create_due_notices import create_due_notices
+from harness_site.notifications.load_notice_message_content import load_and_build_notice_message
 from harness_site.notifications.models import Delivery, WebhookFormat
-from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.notifications.send_due_deliveries import DeliveryRound
 from harness_site.review import evidence_files
 from harness_site.review.models import EvidenceFile

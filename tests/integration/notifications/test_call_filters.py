@@ -16,8 +16,8 @@ from harness_site.core import formatting
 from harness_site.notifications import known_tools_and_unmatched_patterns
 from harness_site.notifications.compose_and_send_email import compose_notification_email
 from harness_site.notifications.create_due_notices import create_due_notices
+from harness_site.notifications.load_notice_message_content import load_and_build_notice_message
 from harness_site.notifications.models import Delivery, Event, Notice, Preferences, Webhook
-from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.search.models import ToolSums
 from tests.integration.notifications.conftest import interrupted, make_webhook
 from tests.support.client_login import sign_in

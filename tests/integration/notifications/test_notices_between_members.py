@@ -11,8 +11,8 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
+from harness_site.notifications.load_notice_message_content import load_and_build_notice_message
 from harness_site.notifications.models import Delivery, Notice, Preferences
-from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.notifications.send_due_deliveries import DeliveryRound, send_due_deliveries
 from harness_site.notifications.webhook_requests import build_json_payload
 from harness_site.review import claim_services

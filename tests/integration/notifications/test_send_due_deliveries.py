@@ -18,8 +18,8 @@ from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from harness_site.accounts.models import Membership
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.create_due_notices import create_due_notices
+from harness_site.notifications.load_notice_message_content import load_and_build_notice_message
 from harness_site.notifications.models import Delivery, Event, Preferences
-from harness_site.notifications.notice_text import load_and_build_notice_message
 from harness_site.notifications.send_due_deliveries import MOST_ATTEMPTS, DeliveryRound, send_due_deliveries
 from harness_site.notifications.webhook_requests import build_json_payload
 from tests.integration.notifications.conftest import (

@@ -32,7 +32,7 @@ from harness_site.sessions.selectors.find_words_errors_and_decisions import (
     find_next_error_or_decision,
     may_have_errors,
 )
-from harness_site.sessions.selectors.prompt_outline import load_prompt_outline
+from harness_site.sessions.selectors.prompt_outline_and_version_summaries import load_prompt_outline
 from tests.conftest import Open
 from tests.support.factories import (
     make_call,

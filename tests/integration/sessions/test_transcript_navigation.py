@@ -12,7 +12,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session, ToolCall
-from harness_site.sessions.selectors import prompt_outline
+from harness_site.sessions.selectors import prompt_outline_and_version_summaries
 from tests.integration.sessions.test_transcript_page import positions
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session, make_user
 from tests.support.page_text import visible_text
@@ -73,8 +73,8 @@ def test_session_opens_with_first_prompt_and_newest_messages(finished: Session, 
 def test_outline_shows_the_nearest_of_many_prompts(
     finished: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_outline, "MAX_PROMPTS", 2)
-    monkeypatch.setattr(prompt_outline, "_HALF", 1)
+    monkeypatch.setattr(prompt_outline_and_version_summaries, "MAX_PROMPTS", 2)
+    monkeypatch.setattr(prompt_outline_and_version_summaries, "_HALF", 1)
 
     def places(query: str) -> list[tuple[str, str]]:
         response = reader.get(f"/sessions/{finished.pk}/{query}")
