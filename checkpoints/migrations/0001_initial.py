@@ -10,6 +10,7 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 import checkpoints.ids
 import checkpoints.models.packed_fields
 import checkpoints.models.session
+from checkpoints.db.joint_model_creation import create_models_together
 
 
 def create_default_workspace(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
@@ -18,6 +19,7 @@ def create_default_workspace(apps: Apps, schema_editor: BaseDatabaseSchemaEditor
     workspace.objects.using(schema_editor.connection.alias).create(slug="default", name="Default")
 
 
+@create_models_together
 class Migration(migrations.Migration):
     initial = True
 
@@ -182,14 +184,28 @@ class Migration(migrations.Migration):
                 ("code_version", models.CharField(blank=True, max_length=200)),
                 ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="runs",
+                        to="checkpoints.session",
+                    ),
+                ),
             ],
             options={
+                "constraints": [models.UniqueConstraint(fields=("session", "number"), name="run_number_per_session")],
                 "indexes": [
+                    models.Index(condition=models.Q(("status", "lost")), fields=["session"], name="run_lost"),
+                    models.Index(
+                        condition=models.Q(("status", "lost")), fields=["ended_at", "session"], name="run_lost_at"
+                    ),
                     models.Index(
                         condition=models.Q(("status__in", ["running", "waiting"])),
                         fields=["host_identity"],
                         name="run_owning",
-                    )
+                    ),
                 ],
             },
         ),
@@ -225,7 +241,26 @@ class Migration(migrations.Migration):
                 ("taken_at", models.DateTimeField(null=True)),
                 ("times_taken", models.IntegerField(db_default=0, default=0)),
                 ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="paused_tasks",
+                        to="checkpoints.session",
+                    ),
+                ),
             ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("session", "number"), name="pause_number_per_session")],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status__in", ["taken", "waiting"])),
+                        fields=["session"],
+                        name="paused_task_holding",
+                    )
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Join",
@@ -260,12 +295,22 @@ class Migration(migrations.Migration):
                 ("completed_at", models.DateTimeField(null=True)),
                 ("completed_by", models.CharField(blank=True, max_length=32)),
                 ("taken_version", models.BigIntegerField(null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="joins",
+                        to="checkpoints.session",
+                    ),
+                ),
             ],
             options={
                 "indexes": [
+                    models.Index(fields=["session"], name="join_of_session"),
                     models.Index(
                         condition=models.Q(("status", "complete")), fields=["completed_at"], name="join_complete"
-                    )
+                    ),
                 ],
                 "constraints": [models.UniqueConstraint(fields=("task", "join_id"), name="join_id_per_pause")],
             },
@@ -286,6 +331,12 @@ class Migration(migrations.Migration):
                 ),
                 ("parent_length", models.IntegerField(default=0)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "session",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="segments", to="checkpoints.session"
+                    ),
+                ),
             ],
             options={
                 "abstract": False,
@@ -1315,71 +1366,6 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(fields=("workflow", "position"), name="step_position_per_workflow"),
                 ],
             },
-        ),
-        migrations.AddField(
-            model_name="run",
-            name="session",
-            field=models.ForeignKey(
-                db_index=False,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="runs",
-                to="checkpoints.session",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="run",
-            constraint=models.UniqueConstraint(fields=("session", "number"), name="run_number_per_session"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(condition=models.Q(("status", "lost")), fields=["session"], name="run_lost"),
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("status", "lost")), fields=["ended_at", "session"], name="run_lost_at"
-            ),
-        ),
-        migrations.AddField(
-            model_name="pausedtask",
-            name="session",
-            field=models.ForeignKey(
-                db_index=False,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="paused_tasks",
-                to="checkpoints.session",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="pausedtask",
-            index=models.Index(
-                condition=models.Q(("status__in", ["taken", "waiting"])), fields=["session"], name="paused_task_holding"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="pausedtask",
-            constraint=models.UniqueConstraint(fields=("session", "number"), name="pause_number_per_session"),
-        ),
-        migrations.AddField(
-            model_name="join",
-            name="session",
-            field=models.ForeignKey(
-                db_index=False,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="joins",
-                to="checkpoints.session",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="join",
-            index=models.Index(fields=["session"], name="join_of_session"),
-        ),
-        migrations.AddField(
-            model_name="segment",
-            name="session",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="segments", to="checkpoints.session"
-            ),
         ),
         migrations.RunPython(create_default_workspace, migrations.RunPython.noop, elidable=False),
     ]

@@ -1,6 +1,6 @@
 """SQLite test databases of the processes of a run: the first process migrates its own, and the others copy it.
 
-The migrations take seven seconds of processor time. After a copy, Django finds nothing to migrate in a fifth of one.
+The migrations take two seconds of processor time. After a copy, Django finds nothing to migrate in a fifth of one.
 """
 
 import fcntl

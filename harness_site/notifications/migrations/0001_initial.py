@@ -6,8 +6,10 @@ from django.conf import settings
 from django.db import migrations, models
 
 import checkpoints.ids
+from checkpoints.db.joint_model_creation import create_models_together
 
 
+@create_models_together
 class Migration(migrations.Migration):
     initial = True
 

@@ -4,7 +4,10 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
+from checkpoints.db.joint_model_creation import create_models_together
 
+
+@create_models_together
 class Migration(migrations.Migration):
     initial = True
 

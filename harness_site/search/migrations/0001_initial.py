@@ -7,6 +7,8 @@ from django.apps.registry import Apps
 from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
+from checkpoints.db.joint_model_creation import create_models_together
+
 _POSTGRESQL: Final = (
     "CREATE EXTENSION IF NOT EXISTS pg_trgm",
     "CREATE EXTENSION IF NOT EXISTS btree_gin",
@@ -39,6 +41,7 @@ def drop_text_indexes(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> No
         schema_editor.execute("DROP TABLE harness_search_words")
 
 
+@create_models_together
 class Migration(migrations.Migration):
     initial = True
 

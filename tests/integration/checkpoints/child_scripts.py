@@ -6,11 +6,15 @@ import asyncio
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 import django.db
+from django.core.management import call_command
+from django.db.migrations.state import ModelState
 
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
 from checkpoints.calls import registry_of_running_tools
@@ -63,6 +67,28 @@ def open_fresh_database(url: str, migrate: bool | None) -> str:
     except exceptions.CheckpointsError as error:
         return type(error).__name__
     return "works"
+
+
+def create_and_remove_tables(url: str) -> dict[str, Any]:
+    """Create the tables, remove them, and create them again; return the models that were built most often, with the
+    numbers of tables after each step.
+    """
+    built = Counter[str]()
+    render = ModelState.render
+
+    def count_and_render(state: ModelState, apps: Any) -> Any:
+        built[state.name] += 1
+        return render(state, apps)
+
+    with SyncCheckpointer.open(url, migrate=False) as cp:
+        numbers = []
+        for target in ("0001", "zero", "0001"):
+            built.clear()
+            with patch.object(ModelState, "render", count_and_render):
+                call_command("migrate", "checkpoints", target, database=cp.store.using, verbosity=0)
+            names = django.db.connections[cp.store.using].introspection.table_names()
+            numbers.append(len([name for name in names if name.startswith("checkpoints_")]))
+    return {"times built": max(built.values()), "tables": numbers}
 
 
 def open_and_save_when_told(url: str, session_id: str) -> int:

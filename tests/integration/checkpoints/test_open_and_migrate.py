@@ -70,6 +70,15 @@ def test_tables_are_created_on_request(start_child: StartChild, fresh_url: str, 
     assert said == ("works" if wanted else "MigrationsMissing")
 
 
+def test_migration_builds_each_model_once_and_can_be_reversed(start_child: StartChild, fresh_url: str) -> None:
+    """Building related models anew for each table took most of it."""
+    found = start_child(child_scripts.create_and_remove_tables, fresh=True, url=fresh_url).result()
+
+    created, removed, again = found["tables"]
+    assert (found["times built"], removed) == (1, 0)
+    assert created == again > 20
+
+
 def test_concurrent_processes_create_one_database(start_child: StartChild, fresh_url: str) -> None:
     children = [
         start_child(child_scripts.open_and_save_when_told, url=fresh_url, session_id=f"s{number}")
