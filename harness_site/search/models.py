@@ -85,11 +85,13 @@ class Trait(models.TextChoices):
     BRANCH = "branch", _("Branch")
     MODEL = "model", _("Model")
     PROGRAM = "program", _("Version of the program")
+    UNDIVIDED = "undivided", _("Not divided by model")
 
 
 class Fact(models.Model):
     """A searchable property of a session: a label, a called tool, a person who decided, an interrupted call, an hour of
-    activity (UTC, such as 2026-11-25T14), or a project, branch, model or version of the program that a message names.
+    activity (UTC, such as 2026-11-25T14), a project, branch, model or version of the program that a message names, or
+    that a part of its cost or tokens is not divided between its models.
 
     Like the passages, facts are derived from the store by the indexer and deleted with their session.
     """

@@ -26,6 +26,8 @@ _VERSIONS: Final = 8
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 200
 _COLUMN_LENGTH: Final = 255
+#: Cost in US dollars below which a rest comes from rounding the parts.
+_LEAST_REST: Final = Decimal("0.00001")
 
 
 def record_models_named_by_newest_versions(workspace: int, session_pks: Iterable[int]) -> None:
@@ -94,7 +96,8 @@ def divide_cost_by_model_and_undivided_rest(
         metadata: Stored metadata of the session, which have the estimate of an import.
 
     Returns:
-        The cost of each model as far as it is stated or estimated, and the rest that nothing divides.
+        The cost of each model as far as it is stated or estimated, and the rest that nothing divides. What the parts
+        have lost by rounding counts for the most expensive model.
     """
     mark = _parse_json_object_or_empty(metadata).get("import")
     estimate = mark.get("estimate") if isinstance(mark, dict) else None
@@ -108,6 +111,10 @@ def divide_cost_by_model_and_undivided_rest(
         and (amount := get_stated_or_estimated_model_cost(by_model.get(model), estimate.get(model))) is not None
     }
     rest = cost - sum(costs.values(), Decimal())
+    if costs and 0 < rest < _LEAST_REST:
+        most_expensive = max(costs, key=lambda model: costs[model])
+        costs[most_expensive] += rest
+        rest = Decimal()
     # More than the whole cost is no division of it, apart from rounding.
     return (costs, max(rest, Decimal())) if rest > -Decimal("0.001") else ({}, cost)
 

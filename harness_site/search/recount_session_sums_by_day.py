@@ -21,7 +21,7 @@ from checkpoints.db.clock import read_database_time
 from checkpoints.enums import CostBasis, SessionStatus
 from checkpoints.formats.canonical_json import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
-from harness_site.search import record_models_and_divide_cost
+from harness_site.search import index_writer, record_models_and_divide_cost
 from harness_site.search.copied_tokens_and_cost_of_forks import CopiedAmounts, load_copied_amounts_by_fork
 from harness_site.search.hourly_sums_retention import delete_outdated_hourly_sums
 from harness_site.search.models import SESSION_COUNTS, Fact, Kind, ModelSums, Progress, SessionSums, Trait
@@ -282,15 +282,42 @@ def _sum_sessions_by_hour_agent_and_model(
         if key in totals:
             number, all_tokens, total = totals[key]
             totals[key] = (number, all_tokens - tokens, total - cost)
+    undivided: dict[int, bool] = {}
     for session in _load_sessions_of_several_models(sessions) if mixed else ():
         if session["pk"] in copied:
             session["budget_spent_usd"] -= copied[session["pk"]].cost
             session["total_tokens"] -= copied[session["pk"]].tokens
-        for model, several, tokens, cost in _iterate_model_shares_of_session(session):
+        shares = list(_iterate_model_shares_of_session(session))
+        undivided[session["pk"]] = any(several for _model, several, _tokens, _cost in shares)
+        for model, several, tokens, cost in shares:
             key = (session["hour"], session["agent"], model, several)
             number, all_tokens, total = totals[key]
             totals[key] = (number + 1, all_tokens + tokens, total + cost)
+    _record_undivided_sessions(undivided)
     return totals
+
+
+def _record_undivided_sessions(undivided: Mapping[int, bool]) -> None:
+    """Note for sessions of several models whether nothing divides a part of their amounts, which the list finds."""
+    keys = sorted(undivided)
+    for start in range(0, len(keys), _CHUNK_SIZE):
+        chunk = keys[start : start + _CHUNK_SIZE]
+        facts = Fact.objects.filter(session__in=chunk, trait=Trait.UNDIVIDED)
+        recorded = set(facts.values_list("session_id", flat=True))
+        if divided := [pk for pk in recorded if not undivided[pk]]:
+            facts.filter(session__in=divided).delete()
+        if new := [pk for pk in chunk if undivided[pk] and pk not in recorded]:
+            _insert_undivided_facts(new)
+
+
+def _insert_undivided_facts(session_pks: list[int]) -> None:
+    with transaction.atomic():
+        existing = index_writer.lock_and_list_existing_sources(Kind.SESSION, session_pks)
+        sessions = Session.objects.filter(pk__in=existing).values_list("pk", "workspace_id")
+        Fact.objects.bulk_create(
+            [Fact(workspace_id=workspace, session_id=pk, trait=Trait.UNDIVIDED) for pk, workspace in sessions],
+            ignore_conflicts=True,
+        )
 
 
 def _sum_copied_amounts_of_forks_of_one_model(

@@ -40,7 +40,11 @@ _TRAITS: Final = {
 #: Traits whose values are suggested from those of the newest sessions. Labels are read from the sessions themselves.
 SUGGESTED_TRAITS: Final = frozenset(_TRAITS.values()) - {Trait.LABEL}
 #: Values of the parameter `models`: how many models of a session are known.
-KNOWN_MODELS: Final = {"unknown": gettext_lazy("Unknown"), "several": gettext_lazy("Several")}
+KNOWN_MODELS: Final = {
+    "unknown": gettext_lazy("Unknown"),
+    "several": gettext_lazy("Several"),
+    "undivided": gettext_lazy("Several, not divided"),
+}
 #: Order of search results by how well the sessions match.
 BEST_MATCH: Final = "match"
 #: Order of search results; the newest matches come first if it is empty.
@@ -69,7 +73,9 @@ def parse_session_filter(workspace: int, query: QueryDict) -> SessionFilter:
     if query.get("interrupted") and not activity_times:
         traits.append((Trait.INTERRUPTED, ""))
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in traits]
-    if (known := query.get("models", "")) in KNOWN_MODELS:
+    if (known := query.get("models", "")) == "undivided":
+        conditions.append(_build_trait_condition(workspace, Trait.UNDIVIDED, ""))
+    elif known in KNOWN_MODELS:
         conditions.append(_build_unknown_or_several_models_condition(workspace, known))
     conditions += _build_decision_lost_run_and_activity_conditions(workspace, query, activity_times)
     if by_start and times:

@@ -93,6 +93,7 @@ class Migration(migrations.Migration):
                             ("branch", "Branch"),
                             ("model", "Model"),
                             ("program", "Version of the program"),
+                            ("undivided", "Not divided by model"),
                         ],
                         max_length=12,
                     ),

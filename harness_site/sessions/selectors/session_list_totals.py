@@ -19,7 +19,7 @@ from checkpoints.sessions.session_list_filters_and_sorting import SessionFilter,
 from harness_site.search.add_call_and_decision_sums import get_utc_day_start
 from harness_site.search.copied_tokens_and_cost_of_forks import load_copied_amounts_by_fork
 from harness_site.search.hourly_sums_retention import get_start_of_kept_hourly_sums
-from harness_site.search.models import SessionSums
+from harness_site.search.models import ModelSums, SessionSums
 from harness_site.search.recount_session_sums_by_day import HOURLY_RECOUNTED_DAYS
 
 _DAY: Final = timedelta(days=1)
@@ -74,16 +74,10 @@ def sum_sessions_of_period_or_none(workspace_id: int, wanted: SessionFilter) -> 
     Days that are not counted again every hour keep what was spent on sessions that were deleted since.
     None if the filter has any other condition, or if the period does not consist of hours or days that have sums.
     """
-    has_other_conditions = (
-        wanted.display_status or wanted.among != _SUMMED or not (wanted.least is None and wanted.most is None)
-    )
-    if has_other_conditions or wanted.since is None or wanted.until is None or wanted.since >= wanted.until:
+    period = _build_condition_of_period_or_none(wanted) if wanted.among == _SUMMED else None
+    if period is None or wanted.since is None:
         return None
-    ranges = _list_ranges_of_hours_and_utc_days_or_none(wanted.since, wanted.until)
-    if ranges is None:
-        return None
-    conditions = [Q(hourly=hourly, start__gte=start, start__lt=end) for hourly, start, end in ranges]
-    sums = SessionSums.objects.filter(reduce(or_, conditions), workspace=workspace_id)
+    sums = SessionSums.objects.filter(period, workspace=workspace_id)
     if wanted.agent:
         sums = sums.filter(agent=wanted.agent.replace("\0", ""))
     row = sums.aggregate(
@@ -97,6 +91,44 @@ def sum_sessions_of_period_or_none(workspace_id: int, wanted: SessionFilter) -> 
         row["number_unpriced"] or 0,
         includes_deleted=wanted.since < first_recounted,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPart:
+    """Part of the cost in US dollars, and of the tokens, that one model has of the sessions that used it."""
+
+    cost: Decimal
+    tokens: int
+
+
+def load_part_of_model_or_none(workspace_id: int, wanted: SessionFilter, model: str) -> ModelPart | None:
+    """Load the part of a model from the sums that the overview reads.
+
+    None if the filter has other conditions than the model, a period and an agent, or if the period does not consist of
+    hours or days that have sums.
+    """
+    # One condition is the model, and the other one that the times are known.
+    if not model or len(wanted.among) != len(_SUMMED) + 1 or wanted.among[-1:] != _SUMMED:
+        return None
+    period = _build_condition_of_period_or_none(wanted)
+    if period is None:
+        return None
+    sums = ModelSums.objects.filter(period, workspace=workspace_id, model=model, several=False)
+    if wanted.agent:
+        sums = sums.filter(agent=wanted.agent.replace("\0", ""))
+    row = sums.aggregate(all_cost=Sum("cost"), all_tokens=Sum("tokens"))
+    return ModelPart(row["all_cost"] or Decimal(), row["all_tokens"] or 0)
+
+
+def _build_condition_of_period_or_none(wanted: SessionFilter) -> Q | None:
+    """Build the condition of the sums of a period; None if it has none, or the filter more conditions on columns."""
+    has_other_conditions = wanted.display_status or not (wanted.least is None and wanted.most is None)
+    if has_other_conditions or wanted.since is None or wanted.until is None or wanted.since >= wanted.until:
+        return None
+    ranges = _list_ranges_of_hours_and_utc_days_or_none(wanted.since, wanted.until)
+    if ranges is None:
+        return None
+    return reduce(or_, [Q(hourly=hourly, start__gte=start, start__lt=end) for hourly, start, end in ranges])
 
 
 def _aggregate_sessions(sessions: QuerySet[Session]) -> dict[str, Any]:

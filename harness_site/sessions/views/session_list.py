@@ -21,7 +21,12 @@ from harness_site.core.time_range_parameters import TimeRange, format_time_param
 from harness_site.search.index_status import estimate_unindexed_backlog
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
-from harness_site.sessions.selectors import filter_suggestions, session_list_pages, session_rows_and_page_head
+from harness_site.sessions.selectors import (
+    filter_suggestions,
+    session_list_pages,
+    session_list_totals,
+    session_rows_and_page_head,
+)
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionPage
 from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_session_filters
 from harness_site.sessions.session_list_query_parameters import (
@@ -86,7 +91,10 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         since="" if times.since is None else format_time_parameter(times.since),
         query=request.GET,
     )
+    model = read_and_decrypt_text_parameter(request.GET, "model")
     context = common | {
+        "model": model,
+        "model_part": session_list_totals.load_part_of_model_or_none(workspace, filters, model) if page.sums else None,
         "unread": estimate_unindexed_backlog(get_required_index_kinds(request.GET)) if filters.among else 0,
         "page": page,
         "rows": lines,

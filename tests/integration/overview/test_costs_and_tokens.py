@@ -65,12 +65,59 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     for link, titles in {
         "model=large-1": {"imported", "answered", "routed", "mixed"},
         "model=small-1": {"routed", "mixed", "phased"},
-        "models=several": {"routed", "mixed"},
+        "models=undivided": {"routed", "mixed"},
         "models=unknown": {"quoted"},
     }.items():
         (query,) = re.findall(rf'href="/sessions/\?([^"]*{link})"', page)
         listed = reader.get("/sessions/?" + query.replace("&amp;", "&")).content.decode()
         assert set(re.findall(r'dir="auto">(\w+)</a>', listed)) == titles
+
+
+def test_list_of_a_model_says_which_part_of_the_sums_is_its_own(reader: Client) -> None:
+    """The sums of a list are those of whole sessions, of which the overview counts a part for each model."""
+    usage = {
+        "by_model": {
+            "large-1": {"cost_usd": "3", "output_tokens": 70},
+            "small-1": {"cost_usd": "0.5", "output_tokens": 30},
+        }
+    }
+    routed = make_started_session(0, "3.5", title="routed", agent="desk", total_tokens=100)
+    make_checkpoint(session=routed, usage=to_canonical_json(usage))
+    alone = make_started_session(1, "2", title="alone", total_tokens=40)
+    make_checkpoint(session=alone, usage=to_canonical_json({"model": "small-1"}))
+    complete()
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    page = reader.get("/overview/?period=14d")
+    assert "small-1 2 70 $2.50" in visible_text(page)
+    (query,) = re.findall(r'href="/sessions/\?([^"]*model=small-1)"', page.content.decode())
+    address = "/sessions/?" + unescape(query)
+    assert "Cost $5.50, of which small-1 $2.50 Tokens 140, of which small-1 70" in visible_text(reader.get(address))
+    of_agent = visible_text(reader.get(f"{address}&agent=desk"))
+    assert "Cost $3.50, of which small-1 $0.50 Tokens 100, of which small-1 30" in of_agent
+    whole = "Cost $5.50 Tokens 140 also of the other models of these sessions"
+    for further in ("&least=0", "&most=100"):
+        assert whole in visible_text(reader.get(address + further)), further
+    assert whole in visible_text(reader.get("/sessions/?model=small-1"))
+    assert "other models" not in visible_text(reader.get("/sessions/"))
+
+
+def test_rest_of_rounded_costs_makes_no_row_of_several_models(reader: Client) -> None:
+    """Sessions are among those of several models while nothing divides a part of their cost."""
+    usage = {"by_model": {"large-1": {"cost_usd": "0.008303"}, "small-1": {"cost_usd": "0.004034"}}}
+    session = make_started_session(0, "0.012338", title="rounded")
+    make_checkpoint(session=session, usage=to_canonical_json(usage))
+    complete()
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    costs = {(row.name, row.several): row.cost for row in load_totals().models}
+    assert costs == {("large-1", False): Decimal("0.008304"), ("small-1", False): Decimal("0.004034")}
+    assert "several models" not in visible_text(reader.get("/overview/"))
+    assert "rounded" not in visible_text(reader.get("/sessions/?models=undivided"))
+    assert "rounded" in visible_text(reader.get("/sessions/?models=several"))
+    for cost, is_listed in (("0.5", True), ("0.012338", False)):
+        Session.objects.filter(pk=session.pk).update(budget_spent_usd=cost)
+        recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+        assert ("several models" in visible_text(reader.get("/overview/"))) == is_listed
+        assert ("rounded" in visible_text(reader.get("/sessions/?models=undivided"))) == is_listed
 
 
 def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader: Client) -> None:
@@ -129,7 +176,7 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started6" in page
     assert "Cost$7.75" in page
-    assert "Slowest tools Tool Calls Failed Mean mail 1 " in page
+    assert "Slowest tools Tool Finished calls Failed Mean mail 1 " in page
     assert "Cost by model Model Sessions Tokens Cost large-1 5 1.6 M $6.75 several models 1 500 $1.00" in page
     ModelSums.objects.update(cost=0)
     page = visible_text(reader.get("/overview/"))
