@@ -73,6 +73,7 @@ class AuditedCall:
     call_id: str
     step: int
     attempt: int
+    tool: str
     sentence: str
     is_question: bool
     approvals: int
@@ -142,6 +143,7 @@ def _load_genuine_calls(
             call.call_id,
             call.step,
             call.attempt,
+            call.tool,
             sentence,
             call.is_question,
             call.approvals,

@@ -310,10 +310,19 @@ def build_entry_sentence(
         values["role"] = mask_and_format_detail_value(invitation.role, "role")
         texts = {"email": invitation.email, "note": invitation.note}
         values |= {name: _mask_and_shorten_value(text) for name, text in texts.items() if text}
-    if call is not None and call.is_question and isinstance(decision := entry.details.get("decision"), str):
-        label = get_decision_shape_and_label(decision, about_question=True, about_changed_value=False)[1]
+    if call is not None and call.is_question and (label := format_decision_label(entry, call)):
         values["decision"] = build_html("<b>{}</b>", label)
     return _fill_first_complete_sentence(entry, map(str, (*sentences, _OTHER_KIND)), **values)
+
+
+def format_decision_label(entry: AuditEntry, call: AuditedCall | None = None) -> str:
+    """Return the words for the decision of an entry, such as “Approved”; empty without one."""
+    decision = entry.details.get("decision")
+    if not isinstance(decision, str) or not decision:
+        return ""
+    if call is not None and call.is_question:
+        return str(get_decision_shape_and_label(decision, about_question=True, about_changed_value=False)[1])
+    return str(get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1])
 
 
 def render_sessions_of_fork(
@@ -405,8 +414,7 @@ def _render_placeholder_value(entry: AuditEntry, name: str) -> str:
     if name in _RENDERED_WITHOUT_DETAILS:
         return _RENDERED_WITHOUT_DETAILS[name](entry)
     if name == "decision":
-        decision = str(entry.details[name])
-        return build_html("<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1])
+        return build_html("<b>{}</b>", format_decision_label(entry))
     return _mask_and_shorten_value(mask_and_format_detail_value(entry.details[name], name))
 
 

@@ -120,7 +120,8 @@ def export_audit_log(request: MemberRequest) -> HttpResponseBase:
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(
         audit_trail_csv_export.generate_csv_lines(
-            audit_trail_query.iterate_entries(request.membership.workspace_id, audit_filter)
+            request.membership.workspace_id,
+            audit_trail_query.iterate_entries(request.membership.workspace_id, audit_filter),
         ),
         CSV,
         name,

@@ -48,6 +48,7 @@ HEAD: Final = (
     "decided_at",
     "decision_reason",
     "approvers",
+    "decision_reasons",
 )
 #: Largest number of characters of the arguments of a call; a spreadsheet has cells of 32,767.
 _LONGEST_ARGUMENTS: Final = 10_000
@@ -113,6 +114,7 @@ def _build_cells(row: LoggedCall, args: Any) -> tuple[str, ...]:
         "" if decision is None else formatting.format_iso_time(decision.at),
         "" if decision is None else decision.reason,
         ", ".join(_list_approvers(record.rulings)),
+        "; ".join(f"{ruling.actor} ({ruling.kind}): {ruling.reason}" for ruling in record.rulings if ruling.reason),
     )
 
 

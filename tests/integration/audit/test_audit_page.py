@@ -28,6 +28,7 @@ from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import Invitation
 from harness_site.audit import audit_trail_query, event_sentences, folded_entry_pages
 from harness_site.audit.audit_trail_query import AuditSubject
+from harness_site.site_address import build_absolute_url
 from tests.support.audit_entries import list_entries
 from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_decision, make_session, make_user, make_workspace
@@ -880,10 +881,46 @@ class TestExport:
             "details",
             "matches_chain",
             "matches_seal",
+            "sentence",
+            "decision",
+            "reason",
+            "tool",
+            "what_it_does",
+            "page",
         ]
-        assert [row[2:] for row in rows] == [
+        assert [row[2:10] for row in rows] == [
             ["Call decided", "decided", "alice", "person", "order-17", '{"call_id": "call_9"}', "yes", "yes"]
         ]
+
+    def test_export_says_in_words_what_was_decided_and_why(self, reader: Client) -> None:
+        """Each decision has its own sentence and reason, as on the page, and the address of its call."""
+        session = make_session(session_id="invoice-77120")
+        args = {"invoice": "77120", "password": "pw-4711"}
+        call = make_call(session=session, call_id="c2", tool="pay", args=args, sentence="Pay “77120”", approvals=2)
+        for revision, (actor, reason, final) in enumerate(
+            (("alice", "The goods arrived & are <complete>.", False), ("bob", "IBAN compared: pw-4711", True))
+        ):
+            make_decision(
+                call=call, kind=DecisionKind.APPROVE, actor=actor, reason=reason, revision=revision, final=final
+            )
+            happened(session=session, actor=actor, decision="approve", call_id="c2")
+        happened(AuditKind.SESSION_READY, session=session, actor="gate", actor_kind=ActorKind.MACHINE)
+        happened(AuditKind.SIGNED_IN, actor="bob")
+        head, *rows = lines(reader.get("/audit/export/", headers={"accept-language": "de"}))
+        signed_in, ready, of_bob, of_alice = (dict(zip(head[10:], row[10:], strict=True)) for row in rows[1:])
+        address = build_absolute_url(f"/sessions/{session.pk}/")
+        assert of_alice == {
+            "sentence": "alice voted on “Pay ‘77120’” in invoice-77120: Approved",
+            "decision": "Approved",
+            "reason": "The goods arrived & are <complete>.",
+            "tool": "pay",
+            "what_it_does": "Pay “77120”",
+            "page": f"{address}calls/{call.pk}/",
+        }
+        assert of_bob["reason"] == "IBAN compared: ‹masked›"
+        assert ready["sentence"] == "All calls of invoice-77120 are decided: it can continue"
+        assert (ready["decision"], ready["reason"], ready["tool"], ready["page"]) == ("", "", "", address)
+        assert (signed_in["sentence"], signed_in["page"]) == ("bob signed in", "")
 
     def test_export_says_of_an_entry_without_a_number_nothing_about_its_digest(
         self, reader: Client, settings: Settings
@@ -893,14 +930,14 @@ class TestExport:
         audit.seal_events_of_workspace(make_workspace().pk)
         happened(actor="bob")
         _head, *rows = lines(reader.get("/audit/export/?actor=bob"))
-        assert [(row[0], *row[-2:]) for row in rows] == [("", "", "yes"), ("1", "yes", "yes")]
+        assert [(row[0], *row[8:10]) for row in rows] == [("", "", "yes"), ("1", "yes", "yes")]
 
     @pytest.mark.unsealed("it is about a site without seals")
     def test_export_without_a_seal_key_says_that_digests_match_and_nothing_about_seals(self, reader: Client) -> None:
         happened(actor="bob")
         audit.seal_events_of_workspace(make_workspace().pk)
         _head, *rows = lines(reader.get("/audit/export/?actor=bob"))
-        assert [row[-2:] for row in rows] == [["yes", ""]]
+        assert [row[8:10] for row in rows] == [["yes", ""]]
 
     def test_export_is_recorded_with_its_filters(self, reader: Client) -> None:
         lines(reader.get("/audit/export/?actor=alice&first=2001-01-01&subject=tokens"))
@@ -929,7 +966,7 @@ class TestExport:
         happened()
         audit.seal_events_of_workspace(make_workspace().pk)
         AuditEvent.objects.update(actor="mallory")
-        assert lines(reader.get("/audit/export/?subject=decisions"))[1][-2] == "NO"
+        assert lines(reader.get("/audit/export/?subject=decisions"))[1][8] == "NO"
 
 
 def test_page_shows_whether_decisions_are_signed(reader: Client, settings: Settings) -> None:
