@@ -59,12 +59,20 @@ class ValueDifference:
         return len(self.pieces) > 1 and not self.is_replacement
 
 
-def list_value_differences(before: Any, after: Any) -> tuple[ValueDifference, ...]:
-    """List the differences of two JSON values, value by value, in the order of the second one."""
-    return tuple(_generate_value_differences((), before, after, 0))
+def list_value_differences(before: Any, after: Any, *, as_stored: bool = False) -> tuple[ValueDifference, ...]:
+    """List the differences of two JSON values, value by value, in the order of the second one.
+
+    Args:
+        before: The first value.
+        after: The second value.
+        as_stored: Whether changed amounts are written as they are stored, and not with separators.
+    """
+    return tuple(_generate_value_differences((), before, after, 0, as_stored=as_stored))
 
 
-def _generate_value_differences(path: _Path, before: Any, after: Any, depth: int) -> Iterator[ValueDifference]:
+def _generate_value_differences(
+    path: _Path, before: Any, after: Any, depth: int, *, as_stored: bool
+) -> Iterator[ValueDifference]:
     if to_canonical_json(before) == to_canonical_json(after):
         return
     if depth < _DEEP and isinstance(before, dict) and isinstance(after, dict):
@@ -73,26 +81,31 @@ def _generate_value_differences(path: _Path, before: Any, after: Any, depth: int
         )
         for key in [*new, *(key for key in old if key not in new)]:
             field = old.get(key) or new[key]
-            yield from _generate_entry_differences((*path, field.name), old.get(key), new.get(key), depth)
+            yield from _generate_entry_differences(
+                (*path, field.name), old.get(key), new.get(key), depth, as_stored=as_stored
+            )
     elif depth < _DEEP and isinstance(before, list) and isinstance(after, list):
-        yield from _generate_item_differences(path, before, after, depth)
+        yield from _generate_item_differences(path, before, after, depth, as_stored=as_stored)
     else:
-        yield _build_changed_difference(path, mask_json_value(before), mask_json_value(after))
+        yield _build_changed_difference(path, mask_json_value(before), mask_json_value(after), as_stored=as_stored)
 
 
 def _generate_item_differences(
-    path: _Path, before: list[Any], after: list[Any], depth: int
+    path: _Path, before: list[Any], after: list[Any], depth: int, *, as_stored: bool
 ) -> Iterator[ValueDifference]:
     """Yield the differences of two lists. Items that took the place of others are compared with these one by one."""
     old, new = (_wrap_list_items_as_masked_fields(value) for value in (before, after))
     for i1, i2, j1, j2 in _list_changed_ranges(before, after):
         common = min(i2 - i1, j2 - j1)
         for i, j in zip(range(i1, i1 + common), range(j1, j1 + common), strict=True):
-            yield from _generate_entry_differences(_append_list_place_to_path(path, j, after[j]), old[i], new[j], depth)
+            place = _append_list_place_to_path(path, j, after[j])
+            yield from _generate_entry_differences(place, old[i], new[j], depth, as_stored=as_stored)
         for i in range(i1 + common, i2):
-            yield from _generate_entry_differences(_append_list_place_to_path(path, i, before[i]), old[i], None, depth)
+            place = _append_list_place_to_path(path, i, before[i])
+            yield from _generate_entry_differences(place, old[i], None, depth, as_stored=as_stored)
         for j in range(j1 + common, j2):
-            yield from _generate_entry_differences(_append_list_place_to_path(path, j, after[j]), None, new[j], depth)
+            place = _append_list_place_to_path(path, j, after[j])
+            yield from _generate_entry_differences(place, None, new[j], depth, as_stored=as_stored)
 
 
 def _append_list_place_to_path(path: _Path, index: int, item: Any) -> _Path:
@@ -168,7 +181,7 @@ def list_indexes_of_corresponding_items(before: list[Any], after: list[Any]) -> 
 
 
 def _generate_entry_differences(
-    path: _Path, old: MaskedField | None, new: MaskedField | None, depth: int
+    path: _Path, old: MaskedField | None, new: MaskedField | None, depth: int, *, as_stored: bool
 ) -> Iterator[ValueDifference]:
     if old is None and new is not None:
         yield ValueDifference(describe_path(path), "added", (DiffPiece("ins", _mask_and_format_field_value(new)),))
@@ -178,7 +191,7 @@ def _generate_entry_differences(
         if to_canonical_json(old.value) != to_canonical_json(new.value):
             yield _build_hidden_difference(path)
     elif old is not None and new is not None:
-        yield from _generate_value_differences(path, old.value, new.value, depth + 1)
+        yield from _generate_value_differences(path, old.value, new.value, depth + 1, as_stored=as_stored)
 
 
 def _build_hidden_difference(path: _Path) -> ValueDifference:
@@ -218,12 +231,12 @@ def _quote_if_ambiguous_in_list(text: str) -> str:
     return json_tree.dump_json_for_display(text) if is_ambiguous else text
 
 
-def _build_changed_difference(path: _Path, before: Any, after: Any) -> ValueDifference:
+def _build_changed_difference(path: _Path, before: Any, after: Any, *, as_stored: bool) -> ValueDifference:
     if to_canonical_json(before) == to_canonical_json(after):
         same = DiffPiece("same", _format_masked_value_quoting_ambiguous_text(after))
         return ValueDifference(describe_path(path), "changed", (same,), hidden=True)
     name = path[-1] if path else ""
-    if isinstance(name, str) and (amounts := format_two_amounts(name, before, after)):
+    if not as_stored and isinstance(name, str) and (amounts := format_two_amounts(name, before, after)):
         return _build_replacement(path, *amounts)
     if (
         isinstance(before, str)

@@ -120,13 +120,14 @@ def format_two_amounts(name: str, before: Any, after: Any) -> tuple[str, str] | 
     """Return two values of an argument in the form in which amounts are displayed.
 
     Returns:
-        None if neither is an amount, if one is a number and the other a text, or if both have the same form. Of two
-        texts, one may be no amount: it is returned as it is.
+        None if neither is an amount, if one is a number and the other a text, if only one of them is stored with
+        separators, or if both have the same form. Of two texts, one may be no amount: it is returned as it is.
     """
     if (
         not _is_amount_name(name)
         or type(before) is not type(after)
         or not (_match_amount(before) or _match_amount(after))
+        or ("," in str(before)) != ("," in str(after))
     ):
         return None
     shown = str(format_amount_argument(name, before)), str(format_amount_argument(name, after))

@@ -29,6 +29,7 @@ from harness_site.review.edited_and_original_arguments import (
     format_masked_arguments_if_editable,
 )
 from harness_site.review.edited_argument_warnings import ArgumentWarning
+from harness_site.review.grouped_numbers import is_plain_number_text, remove_number_separators
 from harness_site.review.json_error_texts import describe_json_error
 from harness_site.review.list_items_as_text_lines import (
     LIST_KINDS,
@@ -81,12 +82,13 @@ ABSENT: Final = object()
 class ArgumentColumn:
     """What the fields of one name have in common in all rows of a list: `kind`, and `size` of the longest value.
 
-    A value is optional if some rows of the call do not have it.
+    A value is optional if some rows of the call do not have it. In a column of texts that are numbers, all of them are.
     """
 
     kind: str
     size: str
     is_optional: bool
+    has_number_texts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,24 @@ class ArgumentField:
     def is_changed(self) -> bool:
         """Whether another value is typed than the argument has."""
         return self.typed.replace("\r\n", "\n") != self.stored.replace("\r\n", "\n")
+
+    @property
+    def is_number_text(self) -> bool:
+        """Whether the value is a number in a text, such as "1829.00", which then stays a text."""
+        if self.kind != "text":
+            return False
+        return is_plain_number_text(self.stored) if self.stored else bool(self.column and self.column.has_number_texts)
+
+    @property
+    def converted_number(self) -> str:
+        """The number that the tool gets for one that is typed with separators; empty for any other text."""
+        if self.error or not (self.is_number_text or self.kind == "number"):
+            return ""
+        try:
+            number = self._remove_number_separators()
+        except InvalidArgumentText:
+            return ""
+        return number if number != self.typed.strip() else ""
 
     @property
     def is_still_blank(self) -> bool:
@@ -184,13 +204,17 @@ class ArgumentField:
             return ABSENT
         if self.kind == "secret" and not self.typed:
             return MASK
+        if self.is_number_text:
+            return self._remove_number_separators()
         if self.kind in _LITERAL_KINDS | {"secret"}:
             return self.typed.replace("\r\n", "\n")
         if self.kind in LIST_KINDS:
             items = parse_list_lines(self.kind, self.typed)
             return [_convert_whole_number_to_integer(item) for item in items] if self._has_whole_numbers else items
         try:
-            value = parse_json(self.typed)
+            value = parse_json(self._remove_number_separators() if self.kind == "number" else self.typed)
+        except InvalidArgumentText:
+            raise
         except ValueError as error:
             raise InvalidArgumentText(self._describe_error(error)) from None
         if self.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
@@ -201,6 +225,10 @@ class ArgumentField:
     def _has_whole_numbers(self) -> bool:
         is_number = self.kind in {"number", "numbers"}
         return is_number and all(_WHOLE_NUMBER.fullmatch(line) for line in self.stored.split("\n"))
+
+    def _remove_number_separators(self) -> str:
+        number = remove_number_separators(self.typed.replace("\r\n", "\n"))
+        return number.removeprefix("+") if self.kind == "number" else number
 
     def _describe_error(self, error: ValueError) -> str:
         if self.kind == "number" and _SEPARATED_NUMBER.fullmatch(self.typed.strip()):
@@ -333,7 +361,8 @@ def _build_column(name: str, cells: Sequence[tuple[str, str]], row_count: int) -
     longest = max(len(name) - _LETTERS_OF_HEAD, *(len(text) for _kind, text in cells))
     is_simple = kinds <= _SIMPLE_KINDS
     size = "narrow" if longest <= _NARROW else "middle" if longest <= _MIDDLE else "wide"
-    return ArgumentColumn(kind, size if is_simple else "block", len(cells) < row_count)
+    has_number_texts = kinds == {"text"} and all(is_plain_number_text(text) for each, text in cells if each == "text")
+    return ArgumentColumn(kind, size if is_simple else "block", len(cells) < row_count, has_number_texts)
 
 
 def _parse_row_numbers(text: str) -> frozenset[int]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.utils.functional import Promise
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -14,6 +15,7 @@ from harness_site.core.argument_paths_in_words import ListPlace, describe_path
 from harness_site.core.masked_json_value_differences import list_indexes_of_corresponding_items
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
 from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
+from harness_site.core.rendering import json_tree
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
@@ -26,6 +28,8 @@ _DECIMAL_PLACE: Final = 10
 #: Words in the names of arguments that sum up a list beside them: `total_amount`, `orderSubtotal`.
 _SUM_WORDS: Final = frozenset({"amount", "subtotal", "sum", "total"})
 _END_OF_WORD_IN_NAME: Final = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
+#: Number of characters of a new value that a warning says.
+_MAX_VALUE_LENGTH: Final = 40
 #: Number of characters of an argument that may be a sum.
 _MAX_SUM_LENGTH: Final = 40
 _SUM_NOT_CHANGED: Final = gettext_lazy("{name} was not changed. Check whether it still adds up.")
@@ -66,25 +70,27 @@ def _is_currency(name: str, value: Any) -> bool:
 #: Recognizes a kind of value by the name and the value of an argument → warning if it is not of this kind any more. A
 #: value can be of several kinds; the wider one is first.
 _KINDS: Final[tuple[tuple[Callable[[str, Any], bool], Promise], ...]] = (
-    (is_amount_argument, gettext_lazy("{name} was an amount; the new value is not one.")),
-    (_is_number, gettext_lazy("{name} was a number; the new value is not one.")),
+    (is_amount_argument, gettext_lazy("{name} was an amount; the new value “{value}” is not one.")),
+    (_is_number, gettext_lazy("{name} was a number; the new value “{value}” is not one.")),
     (
         _is_whole_number,
-        gettext_lazy("{name} was a whole number; the new value is not one. A point starts the decimal places."),
+        gettext_lazy(
+            "{name} was a whole number; the new value “{value}” is not one. A point starts the decimal places."
+        ),
     ),
     (
         _is_amount_with_few_decimal_places,
         gettext_lazy("{name} now has three or more decimal places. A point starts the decimal places."),
     ),
-    (_is_email_address, gettext_lazy("{name} was an e-mail address; the new value is not one.")),
-    (_is_date, gettext_lazy("{name} was a date; the new value is not one.")),
-    (_is_currency, gettext_lazy("{name} was the code of a currency; the new value is not one.")),
+    (_is_email_address, gettext_lazy("{name} was an e-mail address; the new value “{value}” is not one.")),
+    (_is_date, gettext_lazy("{name} was a date; the new value “{value}” is not one.")),
+    (_is_currency, gettext_lazy("{name} was the code of a currency; the new value “{value}” is not one.")),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentWarning:
-    """What is unusual about a changed value: `path` to it, its displayed `name`, and a `sentence` without values.
+    """What is unusual about a changed value: `path` to it, displayed `name`, and a `sentence` with the value, masked.
 
     `is_about_change` is False for a sum that was left as it was, although a list beside it was changed.
     """
@@ -134,9 +140,17 @@ def _generate_warnings(
             values = key, asked.value, field.value
             unusual = _find_warning_of_lost_kind(*values) or _find_warning_of_unusual_amount_change(*values)
             if unusual is not None:
-                yield ArgumentWarning(path, name, str(unusual).format(name=name))
+                value = _format_masked_value(field.value)
+                yield ArgumentWarning(path, name, str(unusual).format(name=name, value=value))
             elif has_list_with_other_numbers and asked.value == field.value and _is_sum(key, field.value):
                 yield ArgumentWarning(path, name, str(_SUM_NOT_CHANGED).format(name=name), is_about_change=False)
+
+
+def _format_masked_value(value: Any) -> str:
+    """Format a value as the tool gets it, masked and shortened."""
+    masked = mask_json_value(value)
+    text = masked if isinstance(masked, str) else json_tree.dump_json_for_display(masked)
+    return Truncator(text).chars(_MAX_VALUE_LENGTH)
 
 
 def _is_sum(name: str, value: Any) -> bool:

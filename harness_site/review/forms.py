@@ -279,8 +279,8 @@ class ApprovalForm(DecisionForm):
             self.digest = compute_keyed_fingerprint_of_digest(digest)
             original = edited_and_original_arguments.load_arguments_before_edits(self.call)
             current = formatting.parse_json_or_text(self.call.args_json_in_caller_order)
-            self.differences = list_value_differences(current, self.changed)
-            self.differences_from_original = list_value_differences(original, self.changed)
+            self.differences = list_value_differences(current, self.changed, as_stored=True)
+            self.differences_from_original = list_value_differences(original, self.changed, as_stored=True)
             self.argument_warnings = list_argument_warnings(original, self.changed)
         except edited_and_original_arguments.InvalidArgumentText as error:
             self.add_error("args", str(error))
@@ -317,7 +317,7 @@ class ApprovalForm(DecisionForm):
     def _list_differences_of_valid_fields(self) -> None:
         stored = self._get_stored_json_of_fields()
         changed = argument_form_fields.compose_arguments(self.argument_fields, stored, is_invalid_kept=True)
-        self.differences = list_value_differences(formatting.parse_json_or_text(stored), changed)
+        self.differences = list_value_differences(formatting.parse_json_or_text(stored), changed, as_stored=True)
 
     @property
     def grouped_argument_fields(self) -> tuple[ArgumentField | ArgumentGroup, ...]:

@@ -10,6 +10,7 @@ from checkpoints.formats import parse_json
 from harness_site.core.hidden_characters import has_hidden_characters
 from harness_site.core.masking.masker import MASK
 from harness_site.review.edited_and_original_arguments import InvalidArgumentText
+from harness_site.review.grouped_numbers import remove_number_separators
 
 #: Kinds of fields whose lines are the items of a list.
 LIST_KINDS: Final = frozenset({"texts", "numbers"})
@@ -51,7 +52,9 @@ def parse_list_lines(kind: str, text: str) -> list[Any]:
 
 def _parse_number(number: int, line: str) -> int | float:
     try:
-        value = parse_json(line)
+        value = parse_json(remove_number_separators(line))
+    except InvalidArgumentText as error:
+        raise InvalidArgumentText(_("Item {number}: {problem}").format(number=number, problem=error)) from None
     except ValueError:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -426,7 +426,7 @@ def test_dates_in_json_and_fields_are_one_edit(start_payer: StartPayer, open_pag
     expect(due).to_have_value("2026-12-24")
     expect(remind_at).to_have_value("2026-12-23T17:30")
     due.fill("")
-    expect(page.locator(".sign-off").get_by_text("due was a date; the new value is not one.")).to_be_visible()
+    expect(page.locator(".sign-off").get_by_text("due was a date; the new value “” is not one.")).to_be_visible()
 
 
 @only_exhaustive

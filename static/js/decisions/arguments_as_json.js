@@ -36,8 +36,16 @@ class WrittenJson {
   }
 }
 
+/** Return what the tool gets for the text in a field: of a number with separators the plain one, which the server has named. */
+function readSentText(field) {
+  const note = document.getElementById(`${field.id}-error`)?.querySelector("[data-sent]");
+  return note?.dataset.typed === field.value ? note.dataset.sent : field.value;
+}
+
 /** Write the value of a field as JSON. An empty field of a value that is not a text is null, so that the JSON can be read. */
-function writeFieldAsJson({ dataset, value }) {
+function writeFieldAsJson(field) {
+  const { dataset } = field;
+  const value = readSentText(field);
   if (["text", "date", "local_time"].includes(dataset.kind) || dataset.mask) return JSON.stringify(value || dataset.mask || "");
   if (dataset.kind === "texts") return JSON.stringify(listItems(value), null, 2);
   return dataset.kind === "numbers" ? `[${listItems(value).join(", ")}]` : value.trim() || "null";

@@ -67,7 +67,7 @@ def test_each_argument_has_a_field_of_its_type(people: dict[str, Client]) -> Non
     call = awaiting(args=ARGS)
     response = people["alice"].get(url(call))
     page = visible_text(response)
-    for words in ("amount text", "lines JSON", "note JSON", "order number", "urgent true or false"):
+    for words in ("amount number as text", "lines JSON", "note JSON", "order number", "urgent true or false"):
         assert words in page
     content = response.content.decode()
     assert len(shown(content)) == len(ARGS)
@@ -94,6 +94,14 @@ def test_form_without_a_change_is_refused(people: dict[str, Client]) -> None:
         ("order", "1e3", 1000),
         ("order", "18.0", 18),
         ("order", "18.5", 18.5),
+        ("order", "31 877", 31877),
+        ("order", "1.031.877", 1031877),
+        ("order", "1,200.00", 1200),
+        ("rate", "0,9", 0.9),
+        ("rate", "+1.249,5", 1249.5),
+        ("amount", "1,644.00", "1644.00"),
+        ("amount", "1.644,00", "1644.00"),
+        ("amount", "many", "many"),
         ("rate", "-2.5e3", -2500.0),
         ("urgent", "false", False),
         ("note", '"now a text"', "now a text"),
@@ -137,7 +145,7 @@ def test_emptied_date_is_warned_about(people: dict[str, Client]) -> None:
     call = awaiting(args={"day": "2026-12-01", "order": 17})
     form = sent(call, people["alice"], day="")
     preview = people["alice"].post(f"{url(call)}change/", form)
-    assert "day was a date; the new value is not one." in visible_text(preview)
+    assert "day was a date; the new value “” is not one." in visible_text(preview)
     assert record(people["alice"], call, form) == {"day": "", "order": 17}
 
 
@@ -187,8 +195,11 @@ def test_empty_list_is_edited_like_the_lists_of_texts_beside_it(others: dict[str
 
 def test_item_that_is_no_number_is_named_by_its_place(people: dict[str, Client]) -> None:
     call = awaiting(args=LISTS)
+    form = sent(call, people["alice"], ids="12\r\n1,249\r\ntrue")
+    preview = visible_text(people["alice"].post(f"{url(call)}change/", form))
+    assert "Item 2: “1,249” can be read as 1249 or as 1.249. Enter one of these." in preview
     form = sent(call, people["alice"], ids="12\r\n1.249,5\r\ntrue")
-    assert "Item 2 is no number." in visible_text(people["alice"].post(f"{url(call)}change/", form))
+    assert "Item 3 is no number." in visible_text(people["alice"].post(f"{url(call)}change/", form))
     assert people["alice"].post(url(call), form).status_code == 422
 
 
@@ -203,11 +214,10 @@ def test_list_whose_items_would_not_stay_equal_as_lines_is_edited_as_json(items:
     [
         ("order", "seventeen", "Enter a number."),
         ("order", "true", "Enter a number."),
-        ("order", "31,877", "Enter the whole number without separators, such as 12000."),
-        ("order", "31 877", "Enter the whole number without separators, such as 12000."),
-        ("order", "1.031.877", "Enter the whole number without separators, such as 12000."),
-        ("rate", "0,9", "Enter the number without thousands separators and with a decimal point, such as 1200.5."),
-        ("rate", "1.249,5", "Enter the number without thousands separators and with a decimal point, such as 1200.5."),
+        ("order", "31,877", "“31,877” can be read as 31877 or as 31.877. Enter one of these."),
+        ("amount", "1,644", "“1,644” can be read as 1644 or as 1.644. Enter one of these."),
+        ("order", "31,87,7", "Enter the whole number without separators, such as 12000."),
+        ("rate", "1.24,9,5", "Enter the number without thousands separators and with a decimal point, such as 1200.5."),
         ("lines", "[1,", "This is not JSON: it ends too early, at line 1, column 4."),
         ("lines", "[1,]", "This is not JSON: remove the comma at line 1, column 3."),
         ("lines", " ", "Enter JSON, with text in quotes."),
@@ -225,6 +235,26 @@ def test_invalid_input_is_reported_and_kept(people: dict[str, Client], name: str
     preview = people["alice"].post(f"{url(call)}change/", form).content.decode()
     assert f"{place}<li>{words}" in preview
     assert preview.count("errorlist") == 1
+
+
+def test_number_with_separators_is_listed_as_the_tool_gets_it(people: dict[str, Client]) -> None:
+    call = awaiting(args={"to": "Nordisk Lys", "total_amount": "1829.00"})
+    assert "number as text" in visible_text(people["alice"].get(url(call)))
+    form = sent(call, people["alice"], total_amount="1,644.00")
+    preview = people["alice"].post(f"{url(call)}change/", form)
+    page = visible_text(preview)
+    assert "total_amount before 1829.00 → now 1644.00" in page
+    assert "The tool gets 1644.00." in page
+    assert "is not one" not in page
+    assert 'data-sent="1644.00" data-typed="1,644.00"' in preview.content.decode()
+
+
+def test_amount_in_another_form_than_before_is_listed_as_it_is(people: dict[str, Client]) -> None:
+    call = awaiting(args={"total_amount": "1829.00"}, approvals=2)
+    text = json.dumps({"total_amount": "1,644.00"})
+    record(people["alice"], call, sent(call, people["alice"]) | {"written_as": "json", "args": text})
+    page = visible_text(people["bob"].get(url(call)))
+    assert "total_amount before 1829.00 → now 1,644.00" in page
 
 
 def test_each_invalid_field_has_its_error_and_the_first_is_focused(people: dict[str, Client]) -> None:
@@ -266,7 +296,7 @@ def test_changes_of_the_other_fields_are_shown_while_one_is_invalid(people: dict
     call = awaiting(args={"amount": "40.00", "api_key": "k-123456", "order": 17})
     form = sent(call, people["alice"], order="seventeen", amount="4.00")
     response = people["alice"].post(url(call) + "change/", form)
-    assert visible_text(response).startswith("Correct these values: order amount before 40.00 → now 4.00")
+    assert visible_text(response).startswith("order: Enter a number. amount before 40.00 → now 4.00")
     assert 'name="shown"' not in response.content.decode()
 
 
@@ -315,7 +345,9 @@ def test_value_that_lost_its_kind_is_named_at_its_field_and_beside_the_button(pe
     call = awaiting(args={"amount": "40.00", "order": 31877, "to": "emma@example.org"})
     form = sent(call, people["alice"], order="31.877", to="emma-at-example")
     preview = people["alice"].post(f"{url(call)}change/", form)
-    assert "Check these values: order, to order was a whole number; the new value is not one." in visible_text(preview)
+    assert "Check these values: order, to order was a whole number; the new value “31.877” is not one." in visible_text(
+        preview
+    )
     places = re.findall(r'id="(argument-\d)-error"[^>]*>(<p class="note)?', preview.content.decode())
     assert [key for key, note in places if note] == ["argument-1", "argument-2"]
     assert record(people["alice"], call, form) == {"amount": "40.00", "order": 31.877, "to": "emma-at-example"}
@@ -327,7 +359,7 @@ def test_warnings_about_a_recorded_change_are_shown_to_everybody(people: dict[st
     for reader in ("alice", "bob"):
         response = people[reader].get(url(call))
         page = visible_text(response)
-        warning = "order was a whole number; the new value is not one."
+        warning = "order was a whole number; the new value “31.877” is not one."
         assert warning in page
         assert warning in response.content.decode().partition('id="sign-off"')[2]  # beside the button, too
         assert "api_key was" not in page

@@ -172,7 +172,7 @@ def test_value_of_a_row_that_lost_its_kind_is_warned_about_after_a_row_was_remov
     call = awaiting(args=ORDER)
     form = sent(call, alice, {"argument-0-rows": "1,2", "argument-0-2-2": "cheap"})
     preview = alice.post(f"{url(call)}change/", form)
-    assert "items, row 2: unit_price was an amount; the new value is not one." in visible_text(preview)
+    assert "items, row 2: unit_price was an amount; the new value “cheap” is not one." in visible_text(preview)
     places = re.findall(r'id="(argument-[-\d]+)-error"[^>]*>(<p class="note)?', preview.content.decode())
     assert [key for key, note in places if note] == ["argument-0-2-2"]
 

@@ -25,12 +25,14 @@ def list_sentences(before: Any, after: Any) -> list[str]:
     ],
 )
 def test_value_that_lost_its_kind_is_named(name: str, before: Any, after: Any, kind: str) -> None:
-    assert list_sentences({name: before}, {name: after}) == [f"{name} was {kind}; the new value is not one."]
+    shown = "null" if after is None else after
+    expected = f"{name} was {kind}; the new value “{shown}” is not one."
+    assert list_sentences({name: before}, {name: after}) == [expected]
 
 
 @pytest.mark.parametrize(("before", "after"), [(31877, 31.877), (30, 1000.0), ("30", "31.877"), (0, 0.5), (-3, -3.5)])
 def test_whole_number_that_became_another_is_named(before: Any, after: Any) -> None:
-    expected = "days was a whole number; the new value is not one. A point starts the decimal places."
+    expected = f"days was a whole number; the new value “{after}” is not one. A point starts the decimal places."
     assert list_sentences({"days": before}, {"days": after}) == [expected]
 
 

@@ -1,0 +1,61 @@
+"""Numbers as people write them, with thousands separators or a decimal comma: `1,644.00`, `1.644,00`, `31 877`."""
+
+import re
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from harness_site.review.edited_and_original_arguments import InvalidArgumentText
+
+#: A number as programs write it, maybe with a currency before or after it.
+_PLAIN: Final = re.compile(
+    r"(?P<before>(?:[A-Z]{3}|[€£$]) ?)?(?P<number>[+-]?\d+(?:\.\d+)?)(?P<after> ?(?:[A-Z]{3}|[€£$]))?"
+)
+#: Groups of three digits with the same separator between all of them, and maybe decimal places after another one.
+_GROUPED: Final = re.compile(
+    r"(?P<whole>[+-]?[1-9]\d{0,2}(?P<separator>[.,’' \t\u00a0\u2009\u202f])\d{3}(?:(?P=separator)\d{3})*)"
+    r"(?:(?!(?P=separator))[.,](?P<decimals>\d+))?"
+)
+_DECIMAL_COMMA: Final = re.compile(r"(?P<whole>[+-]?\d+),(?P<decimals>\d+)")
+_CURRENCY_BEFORE: Final = re.compile(r"(?:[A-Z]{3}|[€£$])\s?")
+_CURRENCY_AFTER: Final = re.compile(r"\s?(?:[A-Z]{3}|[€£$])\Z")
+
+
+def is_plain_number_text(text: str) -> bool:
+    """Return whether a text is a number without separators, maybe with a currency: `1829.00`, `1829.00 EUR`."""
+    return _PLAIN.fullmatch(text.strip()) is not None
+
+
+def remove_number_separators(text: str) -> str:
+    """Return a number without thousands separators and with a decimal point: `1.644,00` becomes `1644.00`.
+
+    A currency before or after it stays. A text that is no number with separators is returned as it is, also one with a
+    single point, which starts the decimal places.
+
+    Raises:
+        InvalidArgumentText: A single comma may separate thousands or start the decimal places, as in `1,644`.
+    """
+    number = text.strip()
+    before = _CURRENCY_BEFORE.match(number)
+    after = _CURRENCY_AFTER.search(number)
+    start, end = before.end() if before else 0, after.start() if after else len(number)
+    plain = _convert_to_plain_number(number[start:end])
+    return text if plain is None else f"{number[:start]}{plain}{number[end:]}"
+
+
+def _convert_to_plain_number(number: str) -> str | None:
+    grouped = _GROUPED.fullmatch(number)
+    if grouped is None:
+        decimal = _DECIMAL_COMMA.fullmatch(number)
+        return decimal and f"{decimal['whole']}.{decimal['decimals']}"
+    separator, decimals = grouped["separator"], grouped["decimals"]
+    whole = grouped["whole"].replace(separator, "")
+    if decimals is None and number.count(separator) == 1 and separator in ".,":
+        if separator == ".":
+            return None
+        raise InvalidArgumentText(
+            _("“{number}” can be read as {whole} or as {fraction}. Enter one of these.").format(
+                number=number, whole=whole, fraction=number.replace(",", ".")
+            )
+        )
+    return whole if decimals is None else f"{whole}.{decimals}"

@@ -1,0 +1,50 @@
+"""Numbers as people write them, with thousands separators or a decimal comma."""
+
+import pytest
+
+from harness_site.review.edited_and_original_arguments import InvalidArgumentText
+from harness_site.review.grouped_numbers import is_plain_number_text, remove_number_separators
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [
+        ("1,644.00", "1644.00"),
+        ("1.644,00", "1644.00"),
+        (" -1,234,567.5 ", "-1234567.5"),
+        ("1,234,567", "1234567"),
+        ("1.234.567", "1234567"),
+        ("31 877", "31877"),
+        ("31\u00a0877,500", "31877.500"),
+        ("31\u202f877,50 EUR", "31877.50 EUR"),
+        ("1’644.00", "1644.00"),
+        ("€ 1,644.00", "€ 1644.00"),
+        ("1829,50", "1829.50"),
+        ("1829,500", "1829.500"),
+        ("0,125", "0.125"),
+    ],
+)
+def test_number_with_separators_becomes_the_one_that_it_means(typed: str, number: str) -> None:
+    assert remove_number_separators(typed) == number
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["1644.00", "1.644", "12,34,567", "1,64.00", "1,644,00", "300\n400", "47 55 00 12", "1.2.3", "EUR", "", "a"],
+)
+def test_other_text_stays_as_it_is(typed: str) -> None:
+    assert remove_number_separators(typed) == typed
+
+
+@pytest.mark.parametrize("typed", ["1,644", "-31,877 EUR"])
+def test_comma_before_three_digits_is_ambiguous(typed: str) -> None:
+    with pytest.raises(InvalidArgumentText, match=r"can be read as .* or as .*\. Enter one of these\."):
+        remove_number_separators(typed)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1829.00", True), ("-5", True), ("1829.00 EUR", True), ("€40", True), ("1,829.00", False), ("lamp", False)],
+)
+def test_plain_number_is_recognized(text: str, expected: bool) -> None:
+    assert is_plain_number_text(text) is expected
