@@ -231,9 +231,9 @@ def _render_tool_name(name: str) -> SafeString:
 
 
 def _format_attempt_and_replays(record: CallRecord) -> str:
-    """Format the number of a later attempt, and how often the result was replayed; mostly there is nothing to say."""
+    """Format the number of a later attempt, and how often its stored result was given; mostly empty."""
     parts = [_("attempt %(number)s") % {"number": record.attempt}] if record.attempt > 1 else []
     if record.replays:
-        sentence = ngettext("replayed %(count)s time", "replayed %(count)s times", record.replays)
-        parts.append(sentence % {"count": session_formatting.format_count(record.replays)})
+        sentence = ngettext("stored result given %(shown)s time", "stored result given %(shown)s times", record.replays)
+        parts.append(sentence % {"shown": session_formatting.format_count(record.replays)})
     return " · ".join(parts)

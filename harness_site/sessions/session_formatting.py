@@ -134,6 +134,8 @@ def get_call_card_shape_and_label(card: CallCard, is_running: object = False) ->
         card: The call.
         is_running: Whether a process continues the session, which may still get the result of a call of its last turn.
     """
+    if card.stored_result_use is not None:
+        return "off", gettext("Not run again")
     if card.newest_attempt is not None:
         return get_call_record_shape_and_label(card.newest_attempt)
     if card.result is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,8 @@ _FEW = 10
 MAX_OPENED_TOGETHER = 500
 #: Statuses of calls that are errors.
 ERROR_STATUSES = frozenset({CallStatus.FAILED, CallStatus.INTERRUPTED, CallStatus.REJECTED})
+#: Maximum number of messages with the id of one call that are read to find the one that asks for it.
+_MESSAGES_OF_ONE_CALL_ID = 8
 AGENT_ROLES = frozenset({"assistant", "model", "ai"})
 #: Maximum number of ended runs named between two messages; there may be thousands that wrote nothing.
 NAMED_RUNS = 4
@@ -64,12 +67,28 @@ class TranscriptVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredResultUse:
+    """An answer to a call with the stored result of an earlier one, so that nothing ran.
+
+    `first_position` is that of the message with the earlier call. `at`, `version` and `run_number` are those of the
+    message with the result; None if the transcript has none, and without a run or if the version was deleted.
+    """
+
+    first_position: int
+    at: datetime | None
+    version: int | None
+    run_number: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CallCard:
     """A call in the conversation with its result and its logged attempts, oldest first.
 
     Read-only calls are not logged and have no attempts. `time_to_result` is the time from the message with the call to
     the message with its result; None if that message has several calls, and where a new run or another branch begins.
     `is_of_last_turn`: nothing but results follows the message with the call in the newest version of the session.
+    `stored_result_use` is set if nothing ran for this call, and `attempts` are those of the earlier one; then
+    `positions_given_again` of the earlier one, in the same window, contains the position of this one.
     """
 
     call: CallPart
@@ -78,6 +97,8 @@ class CallCard:
     attempts: tuple[CallRecord, ...]
     time_to_result: timedelta | None = None
     is_of_last_turn: bool = False
+    stored_result_use: StoredResultUse | None = None
+    positions_given_again: tuple[int, ...] = ()
     kind: str = field(default="card", init=False)
 
     @property
@@ -87,14 +108,21 @@ class CallCard:
     @property
     def has_error(self) -> bool:
         """Return whether an attempt or its command failed, or was interrupted or rejected, or the tool says so."""
+        if self.stored_result_use is not None:
+            return self.has_failed
         return self.has_failed or any(
             attempt.status in ERROR_STATUSES or attempt.is_failed_command for attempt in self.attempts
         )
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the tool reported an error, as the result says or else the log."""
+        """Return whether the tool reported an error, as the result says or else the log.
+
+        Of a stored result only the log counts: some frameworks refuse the call to give the result to the model.
+        """
         is_logged_as_failed = self.newest_attempt is not None and self.newest_attempt.status == CallStatus.FAILED
+        if self.stored_result_use is not None:
+            return is_logged_as_failed
         return is_logged_as_failed or (self.result is not None and self.result.is_error)
 
 
@@ -359,6 +387,21 @@ def _begins_with_tool_result(message: StoredMessage) -> bool:
     return bool(parts) and isinstance(parts[0], ResultPart)
 
 
+def _asks_for_call(body: str, record: CallRecord) -> bool:
+    """Return whether a message asks for a logged call; people may have changed the arguments of it afterwards."""
+    return any(
+        isinstance(part, CallPart)
+        and part.call_id == record.call_id
+        and part.name == record.tool
+        and (record.has_changed_args or canonicalize_arguments_or_empty(part.args) == record.args)
+        for part in parse_message_parts.parse_message_parts(body)
+    )
+
+
+def _get_key_of_attempts(attempts: Sequence[CallRecord]) -> tuple[str, int]:
+    return attempts[0].call_id, attempts[0].step
+
+
 def canonicalize_arguments_or_empty(args: Any) -> str:
     """Return arguments as canonical JSON, as the log stores them; empty if they cannot be encoded (for example
     infinity)."""
@@ -381,7 +424,7 @@ class _ConversationBuilder:
         ends: bool,
         newest_run: int | None,
     ) -> None:
-        self.session, self.newest_run = session, newest_run
+        self.session, self.newest_run, self.transcript = session, newest_run, transcript
         self.messages, self.message_before = messages, message_before
         self.parts = [parse_message_parts.parse_message_parts(message.body) for message in messages]
         self.newest_end = transcript.newest and ends
@@ -396,6 +439,9 @@ class _ConversationBuilder:
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
         self.used: set[tuple[str, int]] = set()
+        #: Key of a logged call whose result was used again → position of the first message with it.
+        self.first_positions: dict[tuple[str, int], int] = {}
+        self.positions_given_again: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         self.start_of_last_turn = self._find_start_of_last_turn() if self.newest_end else len(messages)
         self.runs = self._load_runs_if_handover_is_possible()
 
@@ -414,7 +460,21 @@ class _ConversationBuilder:
             if entry.parts or not self.parts[index]:  # a result is displayed with its call
                 items.append(entry)
                 shown_at = entry.at
+        if self.positions_given_again:
+            items = [self._add_positions_given_again(item) for item in items]
         return (*items, *self._build_pending_items(run_number)) if self.newest_end else tuple(items)
+
+    def _add_positions_given_again(self, item: Item) -> Item:
+        """Add to a message's calls where their stored results were given again."""
+        return (
+            replace(item, parts=tuple(map(self._add_positions, item.parts))) if isinstance(item, MessageEntry) else item
+        )
+
+    def _add_positions(self, part: Part | CallCard) -> Part | CallCard:
+        if not isinstance(part, CallCard) or part.stored_result_use is not None or not part.attempts:
+            return part
+        positions = self.positions_given_again.get(_get_key_of_attempts(part.attempts), ())
+        return replace(part, positions_given_again=tuple(positions)) if positions else part
 
     def _find_start_of_last_turn(self) -> int:
         """Return the index of the first message of the turn after which there are only results."""
@@ -472,11 +532,13 @@ class _ConversationBuilder:
         return later.created_at - earlier.created_at if later.created_at > earlier.created_at else None
 
     def _build_call_card(self, call: CallPart, spot: Spot, version: int | None) -> CallCard:
-        attempts = self._find_and_use_up_call_attempts(call, version)
+        attempts = self._find_and_use_up_call_attempts(call, version, self.messages[spot[0]].position)
         if attempts:
             call = replace(call, args=restore_argument_order(call.args, attempts[0].args_order))
+        use = self._find_use_of_stored_result(spot, attempts)
         if spot not in self.pairs.answers:
-            return CallCard(call, None, None, attempts, is_of_last_turn=spot[0] >= self.start_of_last_turn)
+            is_of_last_turn = spot[0] >= self.start_of_last_turn
+            return CallCard(call, None, None, attempts, is_of_last_turn=is_of_last_turn, stored_result_use=use)
         index, number = self.pairs.answers[spot]
         result = self.parts[index][number]
         return CallCard(
@@ -485,10 +547,51 @@ class _ConversationBuilder:
             self.messages[index].position,
             attempts,
             self._measure_time_to_result(spot[0], index),
+            stored_result_use=use,
         )
 
-    def _find_and_use_up_call_attempts(self, call: CallPart, version: int | None) -> tuple[CallRecord, ...]:
-        """Find the logged attempts of a call in the transcript.
+    def _find_use_of_stored_result(self, spot: Spot, attempts: tuple[CallRecord, ...]) -> StoredResultUse | None:
+        """Find out whether an earlier message has the call of these attempts, so that nothing ran for this one.
+
+        None if no saved message has it: a run that died may not have saved what the model asked for.
+        """
+        if not any(attempt.replays for attempt in attempts):
+            return None
+        key, position = _get_key_of_attempts(attempts), self.messages[spot[0]].position
+        if key not in self.first_positions:
+            earlier = self._find_message_before_window(attempts[0])
+            self.first_positions[key] = position if earlier is None else earlier
+        if self.first_positions[key] == position:
+            return None
+        self.positions_given_again[key].append(position)
+        if spot not in self.pairs.answers:
+            return StoredResultUse(self.first_positions[key], None, None, None)
+        result = self.messages[self.pairs.answers[spot][0]]
+        origin = self.origins.get(result.position)
+        return StoredResultUse(
+            self.first_positions[key],
+            result.created_at,
+            origin.version if origin else None,
+            origin.run_number if origin else None,
+        )
+
+    def _find_message_before_window(self, record: CallRecord) -> int | None:
+        """Find the last message before the window that asks for a logged call; one query unless the window begins the
+        transcript."""
+        first = self.messages[0].position
+        if not first:
+            return None
+        quoted_id = json.dumps(record.call_id, ensure_ascii=False)
+        messages = message_windows.query_messages_of_ranges(self.transcript.segment_ranges).filter(
+            message_windows.build_body_contains_condition(quoted_id), position__lt=first
+        )
+        rows = messages.order_by("-position").values_list("position", "body")[:_MESSAGES_OF_ONE_CALL_ID]
+        return next((position for position, body in rows if _asks_for_call(body, record)), None)
+
+    def _find_and_use_up_call_attempts(
+        self, call: CallPart, version: int | None, position: int
+    ) -> tuple[CallRecord, ...]:
+        """Find the logged attempts of a call in the transcript, which the message at `position` asks for.
 
         Providers reuse call ids, so the tool, the arguments and the step have to match too; without an unused match, an
         earlier call answered it.
@@ -500,6 +603,8 @@ class _ConversationBuilder:
             return self._find_and_use_up_replayed_calls(call, text)
         fresh = [key for key in steps if key not in self.used and (version is None or key[1] >= version - 1)]
         key_of_match = min(fresh) if fresh else max(steps)
+        if fresh:
+            self.first_positions.setdefault(key_of_match, position)
         self.used.add(key_of_match)
         return tuple(steps[key_of_match])
 

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import and_, or_
 
 from django.db.models import Q, QuerySet
-from django.db.models.lookups import Contains, IContains
+from django.db.models.lookups import IContains
 
 from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.exceptions import IntegrityError
@@ -24,6 +24,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals_and_transcript_verification
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import ERROR_STATUSES, TranscriptVersion
+from harness_site.sessions.selectors.message_windows import build_body_contains_condition, query_messages_of_ranges
 
 #: Messages in memory at once.
 _CHUNK_SIZE = 25
@@ -95,11 +96,6 @@ def _build_word_condition(word: str) -> Q:
     stored = json.dumps(word.replace("\0", ""), ensure_ascii=False)[1:-1]
     cases = {stored} if stored.isascii() else {stored, stored.lower(), stored.upper(), stored.title()}
     return reduce(or_, (Q(IContains(DecompressedText("body"), case)) for case in sorted(cases)))
-
-
-def build_body_contains_condition(part: str) -> Q:
-    """Build the condition that the body of a message contains a text."""
-    return Q(Contains(DecompressedText("body"), part))
 
 
 def find_first_message_since_time(
@@ -264,8 +260,4 @@ def verify_message_beginnings(transcript: TranscriptVersion, beginnings: Mapping
 
 def query_version_messages(transcript: TranscriptVersion) -> QuerySet[Message]:
     """Query the messages of a version."""
-    parts = [
-        Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto)
-        for part in transcript.segment_ranges
-    ]
-    return Message.objects.filter(reduce(or_, parts)) if parts else Message.objects.none()
+    return query_messages_of_ranges(transcript.segment_ranges)

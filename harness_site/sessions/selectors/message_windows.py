@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import or_
 
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Length
+from django.db.models.lookups import Contains
 
 from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.exceptions import IntegrityError
@@ -55,6 +59,17 @@ def load_segment_ranges(segment_id: int, length: int, *, using: str = DEFAULT_DB
         SegmentRange(*row)
         for row in read_messages_along_segments.read_segment_ranges(connections[using], segment_id, length)
     ]
+
+
+def query_messages_of_ranges(ranges: Collection[SegmentRange]) -> QuerySet[Message]:
+    """Query the messages of a transcript, whose segments are `ranges`."""
+    parts = [Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto) for part in ranges]
+    return Message.objects.filter(reduce(or_, parts)) if parts else Message.objects.none()
+
+
+def build_body_contains_condition(part: str) -> Q:
+    """Build the condition that the body of a message contains a text."""
+    return Q(Contains(DecompressedText("body"), part))
 
 
 def count_shared_messages(one: Sequence[SegmentRange], other: Sequence[SegmentRange]) -> int:

@@ -249,6 +249,14 @@ def get_call_copy_url_prefix(card: CallCard, address: str) -> str:
     return f"{address}&{urlencode({'call': replace_unencodable_characters(card.call.call_id)})}&as="
 
 
+@register.simple_tag(takes_context=True)
+def build_transcript_message_url(context: Context, position: int) -> str:
+    """Return the URL of another message of the displayed version; of an export, its place in the same file."""
+    if context.get("offline"):
+        return f"#m-{position}"
+    return f"{context['session_url']}?v={context['version_text']}&at={position}#m-{position}"
+
+
 @register.filter
 def get_arguments_not_in_sentence(card: CallCard) -> Any:
     """Return the arguments of a call without what its sentence shows: the text of a framework's question."""

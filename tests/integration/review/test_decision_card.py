@@ -321,7 +321,7 @@ def test_idempotency_policy_is_explained(reader: Client, policy: str, scope: str
     call = lost_call(key_policy=policy, key_scope=scope, replay_count=2)
 
     assert words in page(reader, call)
-    assert "The agent has read this answer 2 times." in page(reader, call)
+    assert "Stored result given 2 times" in page(reader, call)
     assert (f"Idempotency policy: {policy}." in page(reader, call)) is bool(policy)
     assert "It says nothing about whether a second run of the tool does harm." in page(reader, call)
     details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))

@@ -1,15 +1,18 @@
 """Call cards of a conversation with data of the call log."""
 
+import re
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats.parse_message_parts import ResultPart, TextPart
-from checkpoints.models import Session
+from checkpoints.models import Run, Session, ToolCall
 from harness_site.sessions.selectors.conversation_window import CallCard
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
-from tests.support.factories import THEN, make_checkpoint, make_decision, make_late_result, make_messages
+from tests.support.factories import THEN, make_checkpoint, make_decision, make_late_result, make_message, make_messages
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -137,3 +140,73 @@ def test_current_calls_are_not_shown_in_an_older_version(session: Session) -> No
     logged(session, step=2, status=CallStatus.ISSUED)
     assert cards(read(session, 1)) == []
     assert len(cards(read(session))) == 1
+
+
+def asks_again(session: Session, fillers: int = 0) -> tuple[int, ToolCall]:
+    """Make a call whose stored result answers a second one. Return the position of that, and the call."""
+    asks(session, "first")
+    make_checkpoint(session=session)
+    call = logged(session, "first", step=1, replay_count=1, status=CallStatus.COMPLETED, result="done")
+    answers(session, "first")
+    make_messages(session=session, texts=["filler"] * fillers)
+    asks(session, "again")
+    make_messages(session=session, texts=["between"])  # of a hook
+    block = {"kind": "tool_result", "call_id": "again", "content": "not made again: done", "is_error": True}
+    make_message(session=session, role="tool", blocks=[block])
+    make_checkpoint(session=session, run=Run.objects.get(session=session))
+    return 2 + fillers, call
+
+
+def test_call_answered_with_a_stored_result_is_not_an_execution(session: Session) -> None:
+    position, call = asks_again(session)
+    first, again = cards(read(session))
+    assert (first.stored_result_use, first.positions_given_again) == (None, (position,))
+    assert again.attempts[0].pk == call.pk
+    use = again.stored_result_use
+    assert use is not None
+    assert (use.first_position, use.version, use.run_number) == (0, 2, 1)
+    assert (again.has_failed, again.has_error, again.positions_given_again) == (False, False, ())
+
+
+def test_call_answered_with_a_stored_result_finds_the_first_one_before_its_window(session: Session) -> None:
+    position, _call = asks_again(session, fillers=60)
+    (again,) = cards(read(session, first=position))
+    assert again.stored_result_use is not None
+    assert again.stored_result_use.first_position == 0
+
+
+def test_only_appearance_of_a_replayed_call_is_the_execution(session: Session) -> None:
+    """A run that died did not save what the model asked for; the next one asks again under another id."""
+    logged(session, "never-saved", step=0, replay_count=1)
+    asks(session, "again")
+    make_checkpoint(session=session)
+    (card,) = cards(read(session))
+    assert (len(card.attempts), card.stored_result_use) == (1, None)
+
+
+def test_reused_id_before_the_window_is_another_call(session: Session) -> None:
+    asks(session)
+    answers(session)
+    make_checkpoint(session=session)
+    make_messages(session=session, texts=["filler"] * 60)
+    make_checkpoint(session=session)
+    asks(session)
+    make_checkpoint(session=session)
+    logged(session, step=3, replay_count=1)
+    (card,) = cards(read(session, first=62))
+    assert (len(card.attempts), card.stored_result_use) == (1, None)
+
+
+def test_transcript_and_record_say_that_a_stored_result_was_given_again(session: Session, reader: Client) -> None:
+    position, call = asks_again(session)
+    page = reader.get(f"/sessions/{session.pk}/").content.decode()
+    assert page.count("Not run again") == 1
+    assert f'href="/sessions/{session.pk}/?v=2&amp;at=0#m-0">the call in message 1</a>' in page
+    assert f'href="/sessions/{session.pk}/?v=2&amp;at={position}#m-{position}">the call in message 3</a>' in page
+    assert "res failed" not in page
+    assert page.count(f'id="call-{call.pk}"') == 1
+    record = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    assert re.search(r"Stored result given again [^—]+ — run 1, message 3 nothing ran for that call", record)
+    export = reader.get(f"/sessions/{session.pk}/export/print/")
+    body = b"".join(export.streaming_content) if export.streaming else export.content  # type: ignore[attr-defined]
+    assert b'href="#m-0">the call in message 1</a>' in body

@@ -336,7 +336,7 @@ def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None
     assert (pay.median, mail.median) == (timedelta(seconds=2), timedelta(seconds=2))
     words = visible_text(reader.get("/calls/"))
     assert "Calls Completed Failed Interrupted Other figures Median duration 95 % within" in words
-    others = "result by a person 1 (11 %) rejected 1 (11 %) open 3 (33 %) discarded 1 (11 %) replays 1"
+    others = "result by a person 1 (11 %) rejected 1 (11 %) open 3 (33 %) discarded 1 (11 %) stored result given 1"
     assert f"pay 9 2 (22 %) 1 (11 %) 1 (11 %) {others} 2.0 s 2.0 s" in words
     assert "mail 3 2 (67 %) 1 (33 %) 2.0 s" in words
     assert "alice: It happened" in words
