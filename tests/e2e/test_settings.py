@@ -10,7 +10,7 @@ from tests.e2e.invited_user import create_invitation
 from tests.support import axe
 from tests.support.browser import PageMonitor
 from tests.support.exhaustive_mode import only_exhaustive
-from tests.support.page_overflow import WIDTHS, overflowing_elements
+from tests.support.page_overflow import WIDTHS, list_overflows_at_width
 from tests.support.site_process import PASSWORD
 
 #: Paths by name, of pages that an admin sees.
@@ -114,15 +114,16 @@ def test_variants_of_pages_are_accessible_and_do_not_overflow(open_page: OpenPag
 
 def list_problems(page: Page, paths: dict[str, str]) -> list[str]:
     problems = []
-    for name, path in paths.items():
+    for number, (name, path) in enumerate(paths.items()):
         page.goto(path)
-        problems += [f"{name}: {violation}" for violation in axe.list_accessibility_violations(page)]
-        problems += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
-        if page.locator("details.menu").evaluate_all(OPEN_ALL):
-            problems += [f"{name}, menus: {overflow}" for overflow in overflowing_elements(page)]
-            page.locator("details.menu").evaluate_all(CLOSE_ALL)
+        themes = axe.choose_themes(number)
+        problems += [f"{name}: {violation}" for violation in axe.list_accessibility_violations(page, themes)]
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
+            problems += [f"{name}, {width}{overflow}" for overflow in list_overflows_at_width(page)]
+            if page.locator("details.menu").evaluate_all(OPEN_ALL):
+                problems += [f"{name}, menus, {width}{overflow}" for overflow in list_overflows_at_width(page)]
+                page.locator("details.menu").evaluate_all(CLOSE_ALL)
             problems += [f"{name}, {width}: the tab"] if page.evaluate(RIGHT_EDGE_OF_TAB) > width + 0.5 else []
         page.set_viewport_size(SIZE)
     return problems

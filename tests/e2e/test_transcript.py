@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Sequence
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -9,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support import saved_transcripts
-from tests.support.axe import list_accessibility_violations
+from tests.support.axe import Theme, choose_themes, list_accessibility_violations
 from tests.support.browser import PageMonitor
 from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.long_session import make_long_session_in_child
@@ -443,13 +444,14 @@ def test_transcript_pages_have_no_accessibility_violations(
 ) -> None:
     page = open_page("carol")
     page_monitors[-1].ignore("status of 403")  # the session file, for who may not see secrets
-    for address in (
+    addresses = (
         f"{long_session}?v=12&at=500&find=12+passed",
         f"{long_session}export/file/",
         f"{long_session}calls/",
         "/calls/",
-    ):
-        assert list_violations_with_open_menus(page, address) == [], address
+    )
+    for number, address in enumerate(addresses):
+        assert list_violations_with_open_menus(page, address, choose_themes(number)) == [], address
 
 
 @only_exhaustive
@@ -457,11 +459,11 @@ def test_beginning_of_a_transcript_has_no_accessibility_violations(open_page: Op
     assert list_violations_with_open_menus(open_page("carol"), f"{long_session}?v=12&at=1&none=decision") == []
 
 
-def list_violations_with_open_menus(page: Page, address: str) -> list[str]:
+def list_violations_with_open_menus(page: Page, address: str, themes: Sequence[Theme] = ("light", "dark")) -> list[str]:
     page.goto(address)
     for menu in page.locator("details.menu").all():  # an open one may lie over the button of the next
         menu.evaluate("menu => { menu.open = true; }")
-    return list_accessibility_violations(page)
+    return list_accessibility_violations(page, themes)
 
 
 def test_transcript_pages_do_not_scroll_horizontally(open_page: OpenPage, long_session: str) -> None:
