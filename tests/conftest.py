@@ -26,6 +26,7 @@ from harness_site.core import deferred_writes
 from harness_site.installation import database_readiness
 from tests.support.database_cleanup import delete_test_rows
 from tests.support.exhaustive_mode import EXHAUSTIVE, SAMPLED, choose_sample
+from tests.support.forked_site import QUICK_PASSWORD_HASHER
 from tests.support.migrated_once import migrate_once
 from tests.support.processes import Child, database_url
 from tests.support.sealed_mode import empty_witness, is_sealed, set_sealed_environment
@@ -156,6 +157,13 @@ def database_is_emptied_quickly() -> Iterator[None]:
 def static_files_are_found_when_asked_for() -> Iterator[None]:
     """Look up static files on request; listing all of them for each client takes a tenth of the run."""
     with override_settings(WHITENOISE_AUTOREFRESH=True):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def passwords_are_hashed_quickly() -> Iterator[None]:
+    """A password takes half a second of processor time with the hasher of the site."""
+    with override_settings(PASSWORD_HASHERS=[QUICK_PASSWORD_HASHER]):
         yield
 
 

@@ -3,17 +3,10 @@
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
 from tests.support.client_login import sign_in
 from tests.support.factories import PASSWORD, make_user
-
-
-@pytest.fixture(autouse=True)
-def quick_passwords(settings: Settings) -> None:
-    """Use a fast password hasher."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def with_password(user: User) -> User:

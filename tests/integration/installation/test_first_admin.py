@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
-from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
 from harness_site.accounts import first_admin, sign_in_links
@@ -19,11 +18,6 @@ from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 FORM = {"username": "ada", "email": "ada@example.com", "password": "a phrase of my own"}
-
-
-@pytest.fixture(autouse=True)
-def quick_passwords(settings: Settings) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def printed_path(*command: str) -> str:
