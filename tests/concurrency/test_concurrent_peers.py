@@ -19,10 +19,11 @@ from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Call
 from tests.concurrency.peer_processes import obey
 from tests.conftest import StartChild
+from tests.support.exhaustive_mode import EXHAUSTIVE
 from tests.support.processes import Child, database_url
 
 PROCESSES = 6
-ROUNDS = 60
+ROUNDS = 60 if EXHAUSTIVE else 24
 
 Crew = Callable[[int], list[Child]]
 
@@ -75,7 +76,7 @@ def completed(session_id: str) -> tuple[str, int]:
     return join.status, join.completed
 
 
-def test_sixty_joins_of_six_responses_are_completed_once_each(cp: SyncCheckpointer, crew: Crew) -> None:
+def test_joins_of_six_responses_are_completed_once_each(cp: SyncCheckpointer, crew: Crew) -> None:
     children = crew(PROCESSES)
     for number in range(ROUNDS):
         session_id = paused(cp, f"round {number}")

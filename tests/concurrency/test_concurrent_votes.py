@@ -12,8 +12,9 @@ from checkpoints.models import Decision, ToolCall
 from tests.concurrency.test_threads import together
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import start_session
+from tests.support.exhaustive_mode import count_examples
 
-ROUNDS = 12
+ROUNDS = count_examples(6)
 
 
 def request_approval(agent: SyncCheckpointer, session_id: str, approvals: int) -> None:

@@ -13,9 +13,10 @@ from checkpoints.models import ToolCall
 from tests.concurrency.test_threads import together
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import interrupt_call, start_session
+from tests.support.exhaustive_mode import count_examples
 from tests.support.processes import append_line
 
-ROUNDS = 12
+ROUNDS = count_examples(6)
 
 
 def withdrawn(cp: SyncCheckpointer, session_id: str, revision: int) -> bool:

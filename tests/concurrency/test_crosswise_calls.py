@@ -18,8 +18,9 @@ from checkpoints.seals.witness_file import FileWitness
 from tests.concurrency.test_threads import together
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import start_session
+from tests.support.exhaustive_mode import count_examples
 
-ROUNDS = 15
+ROUNDS = count_examples(6)
 
 
 @pytest.fixture(autouse=True)

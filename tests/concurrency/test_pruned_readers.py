@@ -10,9 +10,10 @@ from checkpoints.exceptions import VersionNotFound
 from checkpoints.versions import load_version
 from tests.conftest import StartChild
 from tests.integration.checkpoints.session_setups import conversation, start_session
+from tests.support.exhaustive_mode import count_examples
 from tests.support.processes import database_url, send_to_parent
 
-ROUNDS = 60
+ROUNDS = count_examples(30)
 #: A transcript of several statements' work to read.
 LETTERS = "abcdefghij" * 4
 

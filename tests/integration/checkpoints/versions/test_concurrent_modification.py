@@ -10,8 +10,10 @@ from checkpoints import SyncCheckpointer, SyncWriteBehind
 from checkpoints.exceptions import ConcurrentModification
 from checkpoints.models import Checkpoint
 from tests.integration.checkpoints.session_setups import start_session
+from tests.support.exhaustive_mode import count_examples
 
-SAVES = 60
+#: The thread that changes the message uses the processor as long as the saves take.
+SAVES = count_examples(20)
 
 
 class Growing(dict[str, Any]):
