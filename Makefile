@@ -31,7 +31,7 @@ ON_POSTGRES := $(IN_MEMORY) $(RUN) -m tests.support.cluster --
 BESIDE := --numprocesses 3 --dist worksteal
 # What Django itself renders, parses and reads most of. An exhaustive run tries the second list on the newest Django.
 NEWEST_MATTERS := site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions) \
-	$(addprefix review/test_,approve_calls.py decision_card.py outages.py queue.py record_decision_from_form.py)
+	$(addprefix review/test_,decision_card.py record_decision_from_form.py)
 NEWEST_LESS_OFTEN := review
 # What reads and writes the database in ways of its own: the pages above it are much the same on every database. An exhaustive run
 # tries the second list on PostgreSQL.
@@ -53,13 +53,16 @@ POSTGRES_LESS_OFTEN := $(addprefix tests/integration/checkpoints/,test_configura
 	test_token_requests.py $(addprefix remote/test_,http_connections.py page.py transport.py))
 
 # What tries a part of its cases in an ordinary run, all of them with HARNESS_TEST_EXHAUSTIVE=1.
-EXHAUSTIVE_MATTERS := $(addprefix tests/,crash mutations property \
+EXHAUSTIVE_MATTERS := $(addprefix tests/,concurrency crash mutations property \
 	integration/hostile/test_forged_texts.py integration/api/test_bad_input.py \
-	$(addprefix integration/checkpoints/,importers/test_import_workers.py $(addprefix integrity/test_, \
+	$(addprefix integration/checkpoints/,importers/test_import_workers.py versions/test_concurrent_modification.py $(addprefix integrity/test_, \
 	mistyped_values.py sessions_verified_together.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)))
 # On SQLite alone.
-EXHAUSTIVE_ON_SQLITE := $(addprefix tests/,unit/core/test_masking_of_long_texts.py integration/embedding/test_site.py \
+EXHAUSTIVE_ON_SQLITE := $(addprefix tests/,$(addprefix unit/core/test_,linear_growth.py masking_of_long_texts.py) integration/embedding/test_site.py \
 	$(addprefix integration/hostile/test_,broken_records.py extreme_values.py hostile_text.py read_audit_of_every_url.py))
+
+# All modules with more cases in an exhaustive run.
+HAVE_MORE_CASES = $$(grep -rl --include='test_*.py' exhaustive_mode tests --exclude-dir=adapters)
 
 # A browser of the session keeps the event loop of its process, so it has a process without other tests, beside them.
 ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
@@ -126,10 +129,10 @@ contract: setup ## Who may import whom
 	$(VENV)/bin/lint-imports --no-logo
 
 .PHONY: check
-check: setup ## Django's own checks, no migration is missing, and all tests can be collected with the cases of test-exhaustive
+check: setup ## Django's own checks, no migration is missing, and the tests with more cases in test-exhaustive can be collected with them
 	$(ON_SQLITE) $(RUN) manage.py check --fail-level WARNING
 	$(ON_SQLITE) $(RUN) manage.py makemigrations --check --dry-run
-	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest --collect-only -qq
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_SQLITE) $(RUN) -m pytest --collect-only -qq $(HAVE_MORE_CASES)
 
 .PHONY: typescript
 typescript: ## Set up the tools of the TypeScript client, whose tests run with the others
@@ -158,9 +161,10 @@ test-exhaustive: setup adapters ## Crash, property and other tests with all of t
 	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) -m exhaustive --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
 	@.ci/system-parts chromium
 	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) -m exhaustive $(ADAPTERS_IN_BROWSER)
-	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest -m exhaustive tests/e2e
+	HARNESS_TEST_EXHAUSTIVE=1 $(IN_MEMORY) $(ON_SQLITE) $(RUN) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/e2e
 	@.ci/system-parts postgresql
-	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS) $(POSTGRES_LESS_OFTEN)
+	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(EXHAUSTIVE_MATTERS) $(POSTGRES_LESS_OFTEN) \
+		--ignore=tests/concurrency/test_peers_over_http.py
 	$(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS) $(addprefix --ignore=,$(POSTGRES_LESS_OFTEN))
 	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) -m exhaustive $(ADAPTERS_ON_POSTGRES)
 	HARNESS_TEST_EXHAUSTIVE=1 $(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest $(FEW_BESIDE) $(ADAPTERS_POSTGRES_LESS_OFTEN)

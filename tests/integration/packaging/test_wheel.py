@@ -22,7 +22,7 @@ from tests.integration.packaging.clean_environment import (
     pip_install,
     run,
 )
-from tests.support.exhaustive_mode import mark_all_but_each
+from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
 from tests.support.site_process import free_port
 
 
@@ -120,6 +120,15 @@ def test_commands_without_the_site_name_the_missing_extra(library: Path, tmp_pat
     assert "  verify_audit " in run(library / "harness", cwd=tmp_path)
 
 
+#: Runs commands one after the other, because each process takes seconds to load the site.
+IN_ONE_PROCESS = """
+import sys
+from harness_site.command_line import main
+for command in sys.argv[1:]:
+    main(command.split())
+"""
+
+
 def install_with_links(wheel: Path, folder: Path, extra: str) -> Path:
     """Install the wheel alone into a new environment, beside links to the packages that it needs."""
     programs = create_environment(folder)
@@ -139,9 +148,8 @@ def test_site_serves_pages_from_the_wheel(
 
     run(programs / "harness", "migrate", "--verbosity=0", cwd=work, **variables)
     password = {"DJANGO_SUPERUSER_PASSWORD": "correct-horse-battery"}
-    command = [programs / "harness", "createsuperuser", "--noinput", "--username=owner", "--email="]
-    run(*command, cwd=work, **variables, **password)
-    run(programs / "harness", "add_member", "owner", "admin", cwd=work, **variables)
+    create = "createsuperuser --noinput --username=owner --email="
+    run(programs / "python", "-c", IN_ONE_PROCESS, create, "add_member owner admin", cwd=work, **variables, **password)
     with serving(programs, work, variables) as browser:
         status, page = browser.get("/accounts/login/")
         assert status == 200
@@ -213,6 +221,7 @@ def serving(programs: Path, work: Path, variables: dict[str, str]) -> Iterator[B
         site.wait(30)
 
 
+@only_exhaustive
 def test_library_works_in_another_django_project(library: Path, tmp_path: Path) -> None:
     run(library / "django-admin", "startproject", "shop", cwd=tmp_path)
     project = tmp_path / "shop"

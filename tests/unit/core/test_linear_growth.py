@@ -24,7 +24,7 @@ from harness_site.sessions import session_formatting
 from harness_site.sessions.compare import message_alignment
 from harness_site.sessions.compare.message_alignment import ComparedMessage
 from tests.support import redos_texts
-from tests.support.exhaustive_mode import mark_all_but_each
+from tests.support.exhaustive_mode import choose_each, mark_all_but_each
 from tests.support.linear_growth import MEGABYTE, assert_linear, processor_seconds
 
 GROUPS = {
@@ -109,7 +109,9 @@ def test_code_of_any_language_is_highlighted_within_a_bound(language: str) -> No
         assert processor_seconds(lambda: syntax_highlighting.mask_and_highlight_code(code, language)) < 1.0, name  # noqa: B023
 
 
-@pytest.mark.parametrize("name", ["schemes", "addresses with names", "open brackets", "open images", "wide tables"])
+@pytest.mark.parametrize(
+    "name", mark_all_but_each(2, ["schemes", "addresses with names", "open brackets", "open images", "wide tables"])
+)
 def test_markdown_of_maximum_size_is_rendered_within_a_bound(name: str) -> None:
     content = redos_texts.TEXTS[name](markdown.LIMIT)
     assert processor_seconds(lambda: markdown.mask_and_render_markdown(content)) < 2.5
@@ -122,7 +124,7 @@ def test_unrelated_texts_are_compared_within_a_bound() -> None:
     assert (
         processor_seconds(lambda: list(message_alignment.align_messages(_said(old.split()), _said(new.split())))) < 15.0
     )
-    for name, make in redos_texts.TEXTS.items():
+    for name, make in choose_each(3, [*redos_texts.TEXTS.items()]):
         assert processor_seconds(lambda: word_diff.compute_word_diff(make(20_000), make(15_000))) < 3.0, name  # noqa: B023
 
 
