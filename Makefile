@@ -76,7 +76,8 @@ ADAPTERS_ON_POSTGRES := $(addprefix tests/adapters/, \
 	strands/test_repository.py)
 ADAPTERS_POSTGRES_LESS_OFTEN := $(addprefix tests/adapters/,google_adk/test_tools.py strands/test_tools.py \
 	pydantic_ai/test_tools.py claude/test_tool_hooks.py \
-	$(addprefix claude/test_real_program.py::,test_a_killed_program_is_asked_about_by_the_process_that_started_it \
+	$(addprefix claude/test_real_program.py::,test_a_killed_agent_asks_in_each_fork_and_has_one_effect \
+	test_a_killed_program_is_asked_about_by_the_process_that_started_it \
 	test_a_call_of_a_killed_agent_that_is_confirmed_before_the_next_run_is_not_made_again))
 # Each process imports all frameworks, which takes twelve seconds of processor time.
 FEW_BESIDE := --numprocesses 2 --dist worksteal

@@ -35,6 +35,7 @@ from examples.pydantic_ai_refunds import agent as pydantic_refunds
 from examples.strands_refunds import agent as strands_refunds
 from tests.adapters.claude.agents import call_hook
 from tests.adapters.openai_agents.runs import QUIET
+from tests.support.exhaustive_mode import mark_all_but_each
 from tests.support.processes import database_url
 
 QUESTION = "Please refund order 17."
@@ -104,6 +105,10 @@ PAIRS = [
 #: First frameworks beside which the second one has an async client too: together every second one.
 ASYNC = ("LangGraph", "OpenAI Agents SDK")
 
+CASES = [
+    (first, second, is_async) for first, second in PAIRS for is_async in (False, True) if not is_async or first in ASYNC
+]
+
 
 def find_place(*frameworks: str) -> str:
     return next((PLACES[name] for name in frameworks if name in PLACES), "order-17")
@@ -118,12 +123,7 @@ def list_rows() -> list[Any]:
 
 @pytest.mark.parametrize(
     ("first", "second", "is_async"),
-    [
-        (first, second, is_async)
-        for first, second in PAIRS
-        for is_async in (False, True)
-        if not is_async or first in ASYNC
-    ],
+    mark_all_but_each(2, CASES, first=1),
 )
 def test_second_framework_is_refused_before_it_stores_or_runs_anything(
     cp: SyncCheckpointer, effects: Path, tmp_path: Path, first: str, second: str, is_async: bool
