@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
+from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.core import formatting
 from harness_site.core.call_sentences import summarize_call
 from harness_site.core.masking.masker import (
@@ -151,11 +152,13 @@ def build_workspace_call_lines(
 
 
 def format_run_of_call(record: CallRecord, original_runs: Mapping[int, int], origin_id: str | None) -> str:
-    """Return the name of the run that made a call.
+    """Return the name of the run that made a call, or that none did: a framework's transcript had it.
 
     Of a call that a fork has copied, it is a run of the original: `origin_id` is the id of that session, None if it is
     deleted, and `original_runs` has the numbers of the runs by key of the copy.
     """
+    if not record.is_copied and record.run_number <= FORK_RUN_NUMBER:
+        return _("outside of a run")
     if not record.is_copied:
         return _("run %(number)s") % {"number": record.run_number}
     if origin_id is None:

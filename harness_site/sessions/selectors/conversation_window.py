@@ -20,6 +20,7 @@ from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import CallPart, Part, ResultPart
 from checkpoints.formats.token_counts import TokenCounts
 from checkpoints.models import Session
+from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.sessions.selectors import (
     call_records,
     call_result_pairs,
@@ -681,7 +682,7 @@ class _ConversationBuilder:
         if before is None or after <= before or after not in self.runs:
             return
         runs = (self.runs[number] for number in range(before, after) if number in self.runs)
-        if ended_runs := tuple(run for run in runs if not run.stands_for_fork):
+        if ended_runs := tuple(run for run in runs if run.number > FORK_RUN_NUMBER):
             yield Handover(ended_runs, self.runs[after])
 
     def _load_runs_if_handover_is_possible(self) -> dict[int, RunFacts]:

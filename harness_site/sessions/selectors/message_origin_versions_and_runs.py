@@ -43,6 +43,11 @@ class RunFacts:
         """Whether no process was this run: it has what a fork has copied from its original."""
         return self.number == FORK_RUN_NUMBER and self.host != IMPORTED_RUN_HOST
 
+    @property
+    def is_outside_of_runs(self) -> bool:
+        """Whether no process was this run: it has the calls that were read from the transcript of a framework."""
+        return self.number <= FORK_RUN_NUMBER and self.host == IMPORTED_RUN_HOST
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:

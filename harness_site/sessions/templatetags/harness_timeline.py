@@ -95,11 +95,18 @@ def render_timeline_rows(
                 took,
                 formatting.format_duration(item.seconds) if item.has_known_duration else "–",
                 run,
-                "–" if item.run is None else copied if copied and item.run == FORK_RUN_NUMBER else item.run,
+                _format_run_of_item(item, copied),
             )
             for item in items
         ),
     )
+
+
+def _format_run_of_item(item: TimelineItem, copied: str | None) -> str | int:
+    """Return the run of an item: its number, the original of what a fork has copied, or a dash without a run."""
+    if item.run is None or item.run > FORK_RUN_NUMBER:
+        return "–" if item.run is None else item.run
+    return copied if copied and item.run == FORK_RUN_NUMBER else "–"
 
 
 def _render_call_sentence(item: TimelineItem, sentences: Mapping[int, str]) -> SafeString | str:

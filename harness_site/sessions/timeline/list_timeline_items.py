@@ -83,7 +83,7 @@ _OUTCOMES: Final[dict[str, str | Promise]] = {
 _SENTENCES: Final[dict[str, str | Promise]] = {
     "saved": _("saved"),
     "version": _("Version %(version)s"),
-    "appended": _("appended without a run"),
+    "appended": _("saved outside of a run"),
     "asked": _("Asked %(agent)s"),
     "waited": _("Wait for a decision about %(tool)s"),
     "verified": "%(tool)s",
@@ -397,6 +397,19 @@ def mask_and_format_tool_name(tool: str) -> str:
 def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
     name = gettext("a question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
     return sentence % {"tool": name, **values}
+
+
+def format_run_lane_name(lane: Lane) -> str:
+    """Return the name of a lane that is not copied: its run, or that its calls belong to none."""
+    return gettext("no run") if lane.run.is_outside_of_runs else gettext("run %(number)s") % {"number": lane.run.number}
+
+
+def format_title_of_lane_outside_of_runs(lane: Lane) -> str:
+    calls = sum(stretch.number for stretch in lane.stretches if stretch.kind != "wait")
+    sentence = ngettext(
+        "%(count)s tool call was logged outside of a run.", "%(count)s tool calls were logged outside of a run.", calls
+    )
+    return sentence % {"count": calls}
 
 
 def format_copied_lane_name(origin: str) -> str:

@@ -25,6 +25,8 @@ from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hi
 from harness_site.sessions.timeline.list_timeline_items import (
     format_copied_lane_name,
     format_copied_lane_title,
+    format_run_lane_name,
+    format_title_of_lane_outside_of_runs,
     get_item_texts_in_current_language,
     list_wait_label_candidates,
     mask_and_format_tool_name,
@@ -360,12 +362,14 @@ def _choose_bar_label_and_side(labels: Sequence[str], inside_room: float, outsid
 def _format_lane_name(lane: Lane) -> str:
     if lane.copied_from is not None:
         return shorten_text(format_copied_lane_name(lane.copied_from), _LONGEST_NAME)
-    return _("run %(number)s") % {"number": lane.run.number}
+    return format_run_lane_name(lane)
 
 
 def _format_lane_title(lane: Lane) -> str:
     if lane.copied_from is not None:
         return format_copied_lane_title(lane)
+    if lane.run.is_outside_of_runs:
+        return format_title_of_lane_outside_of_runs(lane)
     run, takeover = lane.run, lane.takeover
     values = {"number": run.number, "host": mask_and_reveal_hidden(run.host)}
     if takeover is None:
@@ -396,7 +400,8 @@ def _describe_lane(lane: Lane) -> str:
         "Run %(number)s (%(status)s) made %(calls)s tool calls.",
         calls,
     ) % {"number": lane.run.number, "status": status, "calls": calls}
-    sentences = [run_sentence if lane.copied_from is None else format_copied_lane_title(lane)]
+    is_run = lane.copied_from is None and not lane.run.is_outside_of_runs
+    sentences = [run_sentence if is_run else _format_lane_title(lane)]
     if lost:
         sentence = ngettext(
             "The outcome of %(count)s call is unknown.", "The outcome of %(count)s calls is unknown.", lost

@@ -27,6 +27,8 @@ from harness_site.sessions.timeline.list_timeline_items import (
     count_occurrences_by_kind,
     format_copied_lane_name,
     format_copied_lane_title,
+    format_run_lane_name,
+    format_title_of_lane_outside_of_runs,
     get_item_texts_in_current_language,
     list_wait_label_candidates,
     mask_and_format_tool_name,
@@ -307,10 +309,12 @@ def _compute_lane_layout_and_next_y(
     )
     lane = Lane(
         name=name,
-        title=_("Run %(number)s on %(host)s: %(status)s")
-        % {"number": run.number, "host": mask_and_reveal_hidden(run.host), "status": state}
-        if run_course.lane.copied_from is None
-        else format_copied_lane_title(run_course.lane),
+        title=format_copied_lane_title(run_course.lane)
+        if run_course.lane.copied_from is not None
+        else format_title_of_lane_outside_of_runs(run_course.lane)
+        if run.is_outside_of_runs
+        else _("Run %(number)s on %(host)s: %(status)s")
+        % {"number": run.number, "host": mask_and_reveal_hidden(run.host), "status": state},
         y=y,
         x=begin,
         width=width,
@@ -329,7 +333,7 @@ def _compute_lane_layout_and_next_y(
 def _format_lane_name(run_course: RunCourse, longest: int) -> str:
     if run_course.lane.copied_from is not None:
         return shorten_text(format_copied_lane_name(run_course.lane.copied_from), longest)
-    return _("run %(number)s") % {"number": run_course.lane.run.number}
+    return format_run_lane_name(run_course.lane)
 
 
 class _RunItemsLayout:

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.formats.parse_message_parts import CallPart, parts_to_text
+from checkpoints.models.run import FORK_RUN_NUMBER
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.formatting import parse_json_or_text
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
@@ -151,7 +152,8 @@ def _load_saved_result_if_log_has_none(head: SessionHead, call: CallRecord, spot
 
 def _format_run_name(head: SessionHead, call: CallRecord) -> str:
     original_runs = call_records.load_run_numbers_of_originals(head.stored, [call])
-    return format_run_of_call(call, original_runs, head.origin_id) if call.is_copied else str(call.run_number)
+    is_run = not call.is_copied and call.run_number > FORK_RUN_NUMBER
+    return str(call.run_number) if is_run else format_run_of_call(call, original_runs, head.origin_id)
 
 
 def _load_step_shift_of_copied_calls(head: SessionHead, records: Iterable[CallRecord | UnreadableRecord]) -> int | None:

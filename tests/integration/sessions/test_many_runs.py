@@ -51,7 +51,7 @@ def test_pages_list_a_readable_number_of_runs(session: Session, client: Client) 
     assert f"run {TURNS + SILENT} released" in many
     assert f"{SILENT - 1} more runs between them ended · run {TURNS + SILENT + 1} took over" in many
     assert "from outside" in visible_text(pages["harness_sessions:session"])
-    assert f"Version {TURNS + 1}: appended without a run" in visible_text(pages["harness_sessions:session-timeline"])
+    assert f"Version {TURNS + 1}: saved outside of a run" in visible_text(pages["harness_sessions:session-timeline"])
     row = re.search(rf'<tr id="v-{TURNS + 1}">.*?</tr>', pages["harness_sessions:versions"].content.decode(), re.DOTALL)
     assert row is not None
     assert '<span class="muted" title="Appended while no run owned the session">no run</span>' in row[0]

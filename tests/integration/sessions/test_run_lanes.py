@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -5,13 +6,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
+from checkpoints.enums import IMPORTED_RUN_HOST, ActorKind, AuditKind, CallStatus, DecisionKind, RunStatus
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall
 from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session, make_user
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -381,3 +383,21 @@ def test_line_of_a_lost_run_ends_at_its_last_sign_of_life(session: Session, read
         assert "No sign of life until the loss was noticed" in html
     Run.objects.update(heartbeat_at=later(70_000))
     assert 'class="silent"' not in reader.get(f"/sessions/{session.pk}/timeline/").content.decode()
+
+
+def test_call_read_from_a_transcript_belongs_to_no_run(session: Session, reader: Client) -> None:
+    read_run = make_run(
+        session=session, number=0, status=RunStatus.COMPLETED, owner=False, host=IMPORTED_RUN_HOST, ended_at=later(1)
+    )
+    call = make_call(
+        session=session, run=read_run, step=0, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(3)
+    )
+    assert "no run" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    timeline = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "no run" in timeline
+    assert re.search(r"Tool call completed [^–]{1,12} –", timeline)
+    calls = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
+    assert "outside of a run" in calls
+    record = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    assert "Run outside of a run" in record
+    assert "run 0" not in timeline + calls + record
