@@ -15,6 +15,8 @@ from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallbac
 from harness_site.review import decision_effect_texts, edited_and_original_arguments
 from harness_site.review.decision_options import (
     APPROVAL_OF_SEVERAL,
+    EDIT_FOR_SEVERAL,
+    EDIT_WITH_APPROVAL,
     RERUN_OF_LOW_RISK,
     RERUN_OF_READING,
     AnswerOption,
@@ -77,7 +79,9 @@ def build_decision_options(
     )
     options = [
         _adapt_rerun_option_to_tool(
-            call, _adapt_approve_option_to_call(call, agreed, option, reader), has_unusual_amount=has_unusual_amount
+            call,
+            _adapt_edit_option_to_call(call, _adapt_approve_option_to_call(call, agreed, option, reader)),
+            has_unusual_amount=has_unusual_amount,
         )
         for option in list_answer_options(call)
         if _is_decision_option_available(call, option.kind)
@@ -125,6 +129,16 @@ def _adapt_approve_option_to_call(
         "needed": call.approvals,
     }
     return replace(APPROVAL_OF_SEVERAL, summary=summary, button=button)
+
+
+def _adapt_edit_option_to_call(call: ToolCall, option: AnswerOption) -> AnswerOption:
+    """Return an edit with who may approve the changed call; any other answer as it is."""
+    if option.kind != DecisionKind.EDIT or call.is_question:
+        return option
+    if call.approvals > 1:
+        return replace(option, does=EDIT_FOR_SEVERAL.does)
+    is_approvable = _is_decision_option_available(call, DecisionKind.APPROVE)
+    return replace(option, does=EDIT_WITH_APPROVAL.does) if is_approvable else option
 
 
 def _adapt_rerun_option_to_tool(call: ToolCall, option: AnswerOption, *, has_unusual_amount: bool) -> AnswerOption:

@@ -109,6 +109,19 @@ APPROVALS: Final = (
         _("Respond instead of the call"),
     ),
 )
+#: Edit of a call that one person may approve together with the change.
+EDIT_WITH_APPROVAL: Final = replace(
+    APPROVALS[1],
+    does=_(
+        "Change the arguments. Then approve the changed call as well, or leave that to somebody else: without an "
+        "approval, it does not run."
+    ),
+)
+#: Edit of a call that several people have to approve, of whom none has edited it.
+EDIT_FOR_SEVERAL: Final = replace(
+    APPROVALS[1],
+    does=_("Change the arguments. Nothing runs yet: other people have to approve the changed call, you cannot."),
+)
 #: Approval after which more people have to approve the call before it runs.
 APPROVAL_OF_SEVERAL: Final = replace(
     APPROVALS[0],

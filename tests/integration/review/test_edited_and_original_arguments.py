@@ -87,7 +87,7 @@ def test_modified_change_is_shown_again_first(alice: Client) -> None:
     call = awaiting()
     response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=seen(CHANGED)))
     assert (response.status_code, Decision.objects.count()) == (200, 0)
-    assert "before 40.00 → now 4,000.00" in visible_text(response)
+    assert "before 40.00 → now 4000.00" in visible_text(response)
 
 
 def test_edited_call_requires_another_approval(alice: Client) -> None:
@@ -156,7 +156,11 @@ def test_change_of_somebody_else_in_between_is_not_approved(alice: Client, monke
 @pytest.mark.parametrize("approvals", [1, 2])
 def test_only_one_approver_can_record_and_approve_together(alice: Client, approvals: int) -> None:
     call = awaiting(approvals=approvals)
-    assert ("Record and approve" in visible_text(alice.get(url(call)))) is (approvals == 1)
+    page = visible_text(alice.get(url(call)))
+    assert "Nothing runs yet." in page
+    assert ("Record and approve Runs once the session continues." in page) is (approvals == 1)
+    assert ("Then approve the changed call as well" in page) is (approvals == 1)
+    assert ("Nothing runs yet: other people have to approve the changed call, you cannot." in page) is (approvals == 2)
     answer = alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"})
     assert answer.status_code == (302 if approvals == 1 else 409)
     call.refresh_from_db()
