@@ -11,6 +11,7 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.auth import get_backends
 from django.contrib.staticfiles import finders
+from django.contrib.staticfiles.storage import StaticFilesStorage, staticfiles_storage
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.db import BaseDatabaseCache
 from django.core.cache.backends.dummy import DummyCache
@@ -201,6 +202,23 @@ def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options
         hint = "Use harness_site.accounts.throttle_cache.ThrottleCache, or a cache that all processes share."
         problems.append(Warning("Each process counts attempts to sign in by itself.", hint=hint, id="harness.W003"))
     return problems
+
+
+@register("harness")
+def check_static_files_are_served(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """Warn if pages would have no styles and scripts: without DEBUG, Django serves no static files.
+
+    A storage that is not in the file system, or has a folder of its own, needs no `STATIC_ROOT`.
+    """
+    uses_finders = getattr(settings, "WHITENOISE_USE_FINDERS", False)
+    is_without_folder = isinstance(staticfiles_storage, StaticFilesStorage) and not staticfiles_storage.base_location
+    if settings.DEBUG or uses_finders or not is_without_folder:
+        return []
+    hint = (
+        "Set WHITENOISE_USE_FINDERS = True and add whitenoise.middleware.WhiteNoiseMiddleware as the first middleware, "
+        f"or set STATIC_ROOT and run collectstatic. {_EMBEDDING}"
+    )
+    return [Warning("Pages have no styles and scripts: nothing serves static files.", hint=hint, id="harness.W006")]
 
 
 @register("harness")

@@ -86,6 +86,7 @@ def test_every_page_answers_below_a_prefix(run: Run) -> None:
     # What the address /accounts/workspace/default/review/ itself asks for.
     assert seen["outside"] == ["/review/"]
     assert seen["typed"] == ["/harness/accounts/login/?next=/harness/review/", 302, "/harness/review/"]
+    assert seen["styles"] == 200
     assert seen["prices"] == [200, {}]
     assert seen["admin"][0] == 200
     assert set(seen["admin"][1]) == {"Cache-Control"}  # of the admin itself
@@ -150,6 +151,7 @@ def test_system_checks_name_each_missing_part(run: Run) -> None:
         "context processors": ["harness.E013"],
         "a template of the same name": ["harness.E014"],
         "STATICFILES_DIRS": ["harness.E015"],
+        "WHITENOISE_USE_FINDERS": ["harness.W006"],
         **{name: ["harness.E016"] for name in ("agents elsewhere", "accounts elsewhere")},
         "ASGI_APPLICATION": ["harness.W002"],
         "default cache": ["harness.E005"],

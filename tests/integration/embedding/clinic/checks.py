@@ -68,6 +68,7 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "context processors", {"TEMPLATES": [{**engine, "OPTIONS": {**options, "context_processors": []}}]}
     yield "a template of the same name", {"TEMPLATES": [{**engine, "DIRS": [FRONT, *engine["DIRS"]]}]}
     yield "STATICFILES_DIRS", {"STATICFILES_DIRS": []}
+    yield "WHITENOISE_USE_FINDERS", {"WHITENOISE_USE_FINDERS": False}
     for name, label in (("agents elsewhere", "checkpoints"), ("accounts elsewhere", "auth")):
         yield name, {"DATABASE_ROUTERS": [OtherDatabase(label)]}
     yield "ASGI_APPLICATION", {"ASGI_APPLICATION": None}

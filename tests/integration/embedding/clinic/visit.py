@@ -67,6 +67,7 @@ def pages() -> dict[str, Any]:
         "different": different,
         "outside": sorted(link for link in links if not link.startswith(("/harness/", "/static/", "#", "?"))),
         "typed": typed_sign_in(),
+        "styles": client.get("/static/css/tokens.css").status_code,
     }
 
 
