@@ -96,7 +96,7 @@ class Checkpointer:
             InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
                 is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DriverMissing: The database driver is not installed; `HttpClientMissing`, if it is `httpx` for a server.
             DjangoMissing: Django is not installed, and `url` is not the address of a server.
             DatabaseNotConfigured: The project has no connection `using`.
             TimesNotInUtc: `USE_TZ` is off, or the entry of the connection has a `TIME_ZONE`.
@@ -140,7 +140,7 @@ class Checkpointer:
             InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
                 is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DriverMissing: The database driver is not installed; `HttpClientMissing`, if it is `httpx` for a server.
             DjangoMissing: Django is not installed, and `url` is not the address of a server.
             ConnectionFailed: The PostgreSQL server refuses the connection.
         """

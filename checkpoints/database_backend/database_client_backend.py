@@ -77,7 +77,7 @@ WORKERS = {"postgresql": 8, "sqlite": 3}
 
 def open_database_backend(options: ClientOptions, *, on_event_loop: bool) -> DatabaseBackend:
     """Open the database that a client was opened with; Django is configured."""
-    server_address.require_no_token(options.token)
+    server_address.require_no_token(options.url, options.token)
     using = options.using
     if options.url is not None and on_event_loop:
         with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread

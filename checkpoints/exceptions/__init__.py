@@ -102,6 +102,7 @@ from checkpoints.exceptions.storage_errors import DatabaseNotConfigured as Datab
 from checkpoints.exceptions.storage_errors import DjangoMissing as DjangoMissing
 from checkpoints.exceptions.storage_errors import DriverMissing as DriverMissing
 from checkpoints.exceptions.storage_errors import FrameworkNotSupported as FrameworkNotSupported
+from checkpoints.exceptions.storage_errors import HttpClientMissing as HttpClientMissing
 from checkpoints.exceptions.storage_errors import InsideTransaction as InsideTransaction
 from checkpoints.exceptions.storage_errors import MigrationsMissing as MigrationsMissing
 from checkpoints.exceptions.storage_errors import NotDurable as NotDurable

@@ -128,6 +128,17 @@ class DriverMissing(CheckpointsError):
         super().__init__(f"The database under the alias {using!r} cannot be opened: {why}.")
 
 
+class HttpClientMissing(DriverMissing):
+    """The Python package that talks to a server, `httpx`, is not installed."""
+
+    code = "http_client_missing"
+    hint = "Install it: pip install 'harness-checkpoints[remote]'."
+
+    def __init__(self, url: str) -> None:
+        self.using = url
+        CheckpointsError.__init__(self, f"The server {url!r} cannot be reached: httpx is not installed.")
+
+
 class DjangoMissing(CheckpointsError, ImportError):
     """Django is not installed, and a database of this process was asked for."""
 

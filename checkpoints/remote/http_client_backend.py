@@ -58,7 +58,7 @@ def open_remote_backend(options: ClientOptions) -> RemoteBackend:
     """Open the server that a client was opened with.
 
     Raises `InvalidInput` if there is no token, the address is none, or an option of a database is given, and
-    `DriverMissing` if `httpx` is not installed.
+    `HttpClientMissing` if `httpx` is not installed.
     """
     given = {
         "workspace": options.workspace != constants.DEFAULT_WORKSPACE,

@@ -25,7 +25,7 @@ from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from threading import BoundedSemaphore
 from typing import Any, Final
 
-from checkpoints.exceptions import DriverMissing, InvalidInput
+from checkpoints.exceptions import HttpClientMissing, InvalidInput
 
 #: Connections to the server at most, and seconds for which one without a request stays open.
 MAX_CONNECTIONS: Final = 50
@@ -69,7 +69,7 @@ class HttpConnections:
         headers: Headers of every request.
 
     Raises:
-        DriverMissing: `httpx` is not installed.
+        HttpClientMissing: `httpx` is not installed.
         InvalidInput: `url` is no address of a server, or the proxy cannot be used.
     """
 
@@ -77,7 +77,7 @@ class HttpConnections:
         try:
             httpx: Any = importlib.import_module("httpx")
         except ImportError as error:
-            raise DriverMissing(url, "httpx is not installed; pip install 'harness-checkpoints[remote]'") from error
+            raise HttpClientMissing(url) from error
         try:
             address = httpx.URL(url)
             server = address.raw_host.decode("ascii")

@@ -119,3 +119,19 @@ def test_missing_driver_error_names_the_package_to_install(kind: str, missing: s
 
     assert name == "DriverMissing"
     assert "pip install 'psycopg[binary,pool]'" in text
+
+
+def test_missing_client_of_a_server_names_the_extra_to_install() -> None:
+    name, text = raised("SyncCheckpointer('https://harness.example', token='x')", without="httpx")
+
+    assert name == "HttpClientMissing"
+    assert "'https://harness.example' cannot be reached: httpx is not installed" in text
+    assert "pip install 'harness-checkpoints[remote]'" in text
+    assert "psycopg" not in text
+
+
+def test_address_of_a_server_without_a_scheme_is_named() -> None:
+    name, text = raised("SyncCheckpointer('127.0.0.1:8000', token='x')")
+
+    assert name == "InvalidInput"
+    assert "'127.0.0.1:8000' has no scheme. Begin the address of a server with https:// or http://" in text
