@@ -1,6 +1,7 @@
 """Mail server settings from the environment."""
 
 from dataclasses import dataclass, field
+from email.utils import parseaddr
 from enum import Enum
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -39,6 +40,11 @@ def read_mail_server_setting(*, debug: bool) -> MailServer | None:
     address = env.read_text_setting("HARNESS_EMAIL_URL").strip()
     if not address:
         return MailServer(Security.CONSOLE) if debug else None
+    if any(character in address.partition("://")[2].rstrip("/") for character in "/?#"):
+        raise ImproperlyConfigured(
+            "HARNESS_EMAIL_URL has a /, a ? or a # after its scheme, where its host would end. In a user name or "
+            "password write / as %2F, ? as %3F and # as %23. A mail server has no path."
+        )
     try:
         parts = urlsplit(address)
         security, port = Security(parts.scheme), parts.port
@@ -48,6 +54,19 @@ def read_mail_server_setting(*, debug: bool) -> MailServer | None:
         raise _build_invalid_mail_url_error()
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     return MailServer(security, parts.hostname or "", port or _PORTS[security], user, password)
+
+
+def read_sender_setting() -> str:
+    """Return the sender of HARNESS_EMAIL_FROM, with or without a name; empty without it.
+
+    Raises `ImproperlyConfigured` if it has no address.
+    """
+    sender = env.read_text_setting("HARNESS_EMAIL_FROM").strip()
+    if sender and not all(parseaddr(sender)[1].rpartition("@")):
+        raise ImproperlyConfigured(
+            f"HARNESS_EMAIL_FROM has no e-mail address: {sender!r}. Write it as Harness <harness@example.org>"
+        )
+    return sender
 
 
 def _build_invalid_mail_url_error() -> ImproperlyConfigured:

@@ -189,7 +189,7 @@ SITE_ADDRESS = SITE_ADDRESS or site_address.guess_site_address(ALLOWED_HOSTS, ht
 #: Without a server no e-mail is sent.
 MAIL_SERVER = env.read_or_collect_problem(lambda: mail_settings.read_mail_server_setting(debug=DEBUG), None)
 MAIL_FROM = (
-    env.read_text_or_collect_problem("HARNESS_EMAIL_FROM").strip()
+    env.read_or_collect_problem(mail_settings.read_sender_setting, "")
     or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
 )
 #: What Django and its command `sendtestemail` send goes through the same server.

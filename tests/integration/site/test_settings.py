@@ -353,6 +353,17 @@ class TestMessages:
         assert "HARNESS_EMAIL_URL is not understood" in said
         assert "password@mail" not in said
 
+    def test_password_with_a_slash_in_the_mail_url_is_not_read_as_a_host(self) -> None:
+        for rest in ("user:p@ss/w@mail.example:25", "user:pass/w@mail.example", "mail.example?x", "u:p#w@mail.example"):
+            said = refused(HARNESS_EMAIL_URL=f"smtp://{rest}")
+            assert "write / as %2F" in said, rest
+            assert rest not in said
+        assert shown("s.MAIL_SERVER.host", HARNESS_EMAIL_URL="smtp://mail.example/") == "mail.example"
+
+    def test_sender_without_an_address_is_refused(self) -> None:
+        for sender in ("foo", "Harness <harness>", "Harness <@example.org>"):
+            assert "HARNESS_EMAIL_FROM has no e-mail address" in refused(HARNESS_EMAIL_FROM=sender)
+
     def test_links_start_with_the_site_address(self) -> None:
         key = {
             "HARNESS_SECRET_KEY": KEY,
