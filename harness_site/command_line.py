@@ -132,14 +132,23 @@ def _execute_management_command(command_line: list[str]) -> None:
     CreateSuperuserUtility(command_line).execute()
 
 
+def _describe_missing_tables(reason: str) -> str:
+    command = f"{_get_program_name_as_called()} migrate"
+    variable = find_database_variable()
+    same = f"with the same {variable}" if variable else "as the user who runs the site"
+    return f"The tables are missing ({reason}). Run {command} first, {same}."
+
+
 def _describe_configuration_error(error: Exception, command: str) -> str:
     """Describe an error that a setting causes; empty for one that may be a fault of this program."""
     from django.core.exceptions import ImproperlyConfigured
     from django.db import OperationalError, ProgrammingError
     from django.db.migrations.exceptions import MigrationSchemaMissing
 
-    from checkpoints.exceptions import CheckpointsError
+    from checkpoints.exceptions import CheckpointsError, MigrationsMissing
 
+    if isinstance(error, MigrationsMissing):
+        return _describe_missing_tables(str(error.__cause__ or error.what).strip().partition("\n")[0].rstrip("."))
     if isinstance(error, ImproperlyConfigured | CheckpointsError):
         return str(error)
     if command == "sendtestemail":
@@ -151,8 +160,14 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
             "This database was migrated by a Django project with another user model, so it has no table auth_user. "
             "Give the site a database of its own, and open it in that project by the same URL."
         )
-    if not isinstance(error, OperationalError | ProgrammingError | MigrationSchemaMissing):
-        return ""
+    if isinstance(error, OperationalError | ProgrammingError | MigrationSchemaMissing):
+        return _describe_database_error(error)
+    return ""
+
+
+def _describe_database_error(error: Exception) -> str:
+    from django.db import OperationalError
+
     if type(error.__cause__).__name__ == "PoolTimeout":
         from django.db import connection
 
@@ -162,10 +177,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
-        command = f"{_get_program_name_as_called()} migrate"
-        variable = find_database_variable()
-        same = f"with the same {variable}" if variable else "as the user who runs the site"
-        return f"The tables are missing ({reason}). Run {command} first, {same}."
+        return _describe_missing_tables(reason)
     if "unable to open database file" in lowered:
         from django.db import connection
 

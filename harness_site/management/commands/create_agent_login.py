@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
+from checkpoints.models import AuditChain
 from harness_site.core.management_command_as_typed import prefix_management_command_with_program
 from harness_site.database_role_privileges import (
     InvalidRoleName,
@@ -47,6 +48,7 @@ class Command(BaseCommand):
                 validate_role_name(name)
             except InvalidRoleName as error:
                 raise CommandError(str(error)) from error
+        _require_tables_of_library()
         password = secrets.token_urlsafe(24)
         statements = [*generate_agent_role_statements(role)]
         if not options["rights_only"]:
@@ -64,6 +66,13 @@ class Command(BaseCommand):
             return
         line = f"export HARNESS_DATABASE_URL='{build_database_url_for_login(login, password)}'"
         (self.stderr if options["print_sql"] else self.stdout).write(line)
+
+
+def _require_tables_of_library() -> None:
+    """Require the tables whose rights are granted: without them, no administrator could run the SQL either."""
+    if AuditChain._meta.db_table not in connection.introspection.table_names():
+        command = prefix_management_command_with_program("migrate")
+        raise CommandError(f"The tables of the library are missing in this database. Run {command} first.")
 
 
 def _refuse_existing_role(login: str) -> None:

@@ -211,6 +211,17 @@ def test_migration_role_changes_and_prunes_tables(urls: dict[str, str]) -> None:
         session.rollback()
 
 
+def test_login_of_agents_needs_the_tables_first(urls: dict[str, str]) -> None:
+    with psycopg.connect(urls["owner"], autocommit=True) as admin:
+        admin.execute("CREATE DATABASE without_tables")
+    url = re.sub(r"/[^/]*$", "/without_tables", urls["owner"])
+    for done in run_commands(url, "create_agent_login", "create_agent_login --print-sql"):
+        assert done.error == (
+            "The tables of the library are missing in this database. Run python manage.py migrate first."
+        )
+        assert done.output == ""
+
+
 @only_exhaustive
 @pytest.mark.django_db
 def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.db.transaction import TransactionManagementError
 
 from checkpoints import __version__
-from checkpoints.exceptions import ConnectionFailed, WorkspaceNotFound
+from checkpoints.exceptions import ConnectionFailed, MigrationsMissing, WorkspaceNotFound
 from harness_site import command_line
 from harness_site.accounts import create_superuser_command
 from harness_site.command_overview import COMMANDS, format_overview
@@ -41,6 +41,10 @@ def test_version_is_that_of_this_package(argument: str, capsys: pytest.CaptureFi
             "harness: The tables are missing (no such table: django_session).",
         ),
         (ProgrammingError('relation "django_session" does not exist'), "harness: The tables are missing (relation"),
+        (
+            MigrationsMissing("no such table: checkpoints_run", may_have_happened=False),
+            "harness: The tables are missing (no such table: ",
+        ),
         (ProgrammingError("permission denied for schema public"), "harness: The database refused it: permission"),
         (
             MigrationSchemaMissing("Unable to create the table (permission denied for schema public\nLINE 1: …)"),
