@@ -128,13 +128,11 @@ def build_django_example_blocks() -> list[Block]:
 
 def build_http_example_blocks() -> list[Block]:
     """Build the blocks for a program that reaches this site over HTTP, and has no connection to the database."""
-    address = build_absolute_url(reverse("harness:home")).rstrip("/")
     return [
         Block(
             "shell",
             _("Install the library, and put the token in the place of TOKEN:"),
-            f'pip install "{_get_pip_requirement("remote")}"\n'
-            f"export HARNESS_ADDRESS={address}\nexport HARNESS_TOKEN=TOKEN",
+            f'pip install "{_get_pip_requirement("remote")}"\n{_build_token_export_lines()}',
             "bash",
         ),
         _build_program_block(example_agent_sources.HTTP),

@@ -55,12 +55,14 @@ _POLICY: Final = """policy = {"requires_approval": True, "sentence": "Send the n
 _POLICIES: Final = f"""{_POLICY}policies = ToolPolicies({{"send_note": policy}})
 """
 #: Without the variable, a program ends with what to do and not with a traceback. The page explains the other errors.
-_REQUIRED_VARIABLE: Final = """if not os.environ.get("%s"):
+_REQUIRED_DATABASE: Final = """if not os.environ.get("HARNESS_DATABASE_URL"):
     sys.exit("Run the line that begins with export first, in this terminal.")
 
 """
-_REQUIRED_DATABASE: Final = _REQUIRED_VARIABLE % "HARNESS_DATABASE_URL"
-_REQUIRED_TOKEN: Final = _REQUIRED_VARIABLE % "HARNESS_TOKEN"
+_REQUIRED_SERVER: Final = """if not os.environ.get("HARNESS_URL") or not os.environ.get("HARNESS_TOKEN"):
+    sys.exit("Run the lines that begin with export first, in this terminal.")
+
+"""
 _IMPORTS: Final = """import asyncio
 import os
 import sys
@@ -80,7 +82,7 @@ from checkpoints import Checkpointer, ToolRegistry
 
 """
 _DATABASE: Final = 'os.environ["HARNESS_DATABASE_URL"]'
-_SERVER: Final = 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'
+_SERVER: Final = 'os.environ["HARNESS_URL"], token=os.environ["HARNESS_TOKEN"]'
 
 
 def _build_program_source(session: str, database: str, imports: str) -> str:
@@ -96,8 +98,8 @@ def _build_program_source_with_approval(session: str, database: str, imports: st
 # Each program has a session of its own: one that another program has finished would refuse it.
 PYTHON: Final = _build_program_source("first-session", _DATABASE, _IMPORTS + _REQUIRED_DATABASE)
 PYTHON_APPROVAL: Final = _build_program_source_with_approval("first-approval", _DATABASE, _IMPORTS + _REQUIRED_DATABASE)
-HTTP: Final = _build_program_source("first-http-session", _SERVER, _IMPORTS + _REQUIRED_TOKEN)
-HTTP_APPROVAL: Final = _build_program_source_with_approval("first-http-approval", _SERVER, _IMPORTS + _REQUIRED_TOKEN)
+HTTP: Final = _build_program_source("first-http-session", _SERVER, _IMPORTS + _REQUIRED_SERVER)
+HTTP_APPROVAL: Final = _build_program_source_with_approval("first-http-approval", _SERVER, _IMPORTS + _REQUIRED_SERVER)
 DJANGO: Final = _build_program_source("first-django-session", "", _DJANGO_IMPORTS)
 DJANGO_APPROVAL: Final = _build_program_source_with_approval("first-django-approval", "", _DJANGO_IMPORTS)
 _LANGGRAPH_MODEL: Final = f"""from langchain_core.language_models import GenericFakeChatModel
@@ -482,7 +484,7 @@ asyncio.run(main())
 )
 _TYPESCRIPT_BEGINNING: Final = """import { Harness } from "harness-client";
 
-if (!process.env.HARNESS_TOKEN) {
+if (!process.env.HARNESS_URL || !process.env.HARNESS_TOKEN) {
   console.error("Run the lines that begin with export first, in this terminal.");
   process.exit(1);
 }
@@ -542,7 +544,7 @@ def send_note(text: str) -> str:
 if sys.argv[1:] == ["serve"]:
     server.run()
     sys.exit()
-{_REQUIRED_TOKEN}
+{_REQUIRED_SERVER}
 async def main():
     # The guard stands between this client and its server.
     guard = ["mcp-guard", "--session", "%(session)s", "--policy", "send_*: %(policy)s", %(options)s"--"]

@@ -43,12 +43,16 @@ def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("way", [way for way in CONNECTIONS if way.key != "django"], ids=lambda way: way.key)
 def test_program_without_its_variables_says_what_to_run(way: Connection) -> None:
     guards = {
-        "python": r'if not os\.environ\.get\("HARNESS_(DATABASE_URL|TOKEN)"\):\s+sys\.exit\("Run the lines? that ',
-        "javascript": r'if \(!process\.env\.HARNESS_TOKEN\) {\s+console\.error\("Run the lines that ',
+        "python": r'if not os\.environ\.get\("HARNESS_DATABASE_URL"\):\s+sys\.exit\("Run the line that ',
+        "server": r'if not os\.environ\.get\("HARNESS_URL"\) or not os\.environ\.get\("HARNESS_TOKEN"\):\s+'
+        r'sys\.exit\("Run the lines that ',
+        "javascript": r"if \(!process\.env\.HARNESS_URL \|\| !process\.env\.HARNESS_TOKEN\) {\s+"
+        r'console\.error\("Run the lines that ',
         "bash": r"\${HARNESS_TOKEN:\?Run the lines that ",
     }
     for program in filter(None, (way.build_blocks()[-1].text, way.approval_program)):
-        assert len(re.split(guards[way.language] + "begin", program)) > 1
+        guard = guards["server" if way.language == "python" and way.needs_token else way.language]
+        assert len(re.split(guard + "begin", program)) > 1
 
 
 def test_program_without_a_database_ends_with_what_to_run(tmp_path: Path) -> None:
