@@ -127,8 +127,8 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
     ),
     AuditKind.TOKEN_CREATED: (_("{actor} created the API token {token_name}"), _("{actor} created an API token")),
     AuditKind.TOKEN_REVOKED: (_("{actor} revoked the API token {token_name}"), _("{actor} revoked an API token")),
-    AuditKind.TOKEN_USED: (_("The API token {actor} was used"),),
-    AuditKind.TOKEN_REFUSED: (_("The API token {actor} was refused"),),
+    AuditKind.TOKEN_USED: (_("{actor} was used"),),
+    AuditKind.TOKEN_REFUSED: (_("{actor} was refused"),),
     AuditKind.CLAIMED: (_("{actor} claimed {call} in {session}"), _("{actor} claimed a call in {session}")),
     AuditKind.RELEASED: (_("{actor} released {call} in {session}"), _("{actor} released a call in {session}")),
     AuditKind.HANDED_OVER: (

@@ -33,7 +33,7 @@ class InvitedUser:
 def create_invitation(admin: Page, role: str, note: str = "") -> str:
     """Create an invitation on the members page, and return its link."""
     admin.goto("/settings/members/")
-    admin.get_by_label("Note (optional)").fill(note)
+    admin.get_by_label("Note for admins (optional)").fill(note)
     admin.get_by_label("Role", exact=True).select_option(role.lower())
     admin.get_by_role("button", name="Create invitation link").click()
     return admin.locator(".once code").inner_text()

@@ -48,14 +48,14 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             expect(page.get_by_label("Current code")).to_be_visible()  # no password again, seconds after signing in
             page.go_back()
 
-            page.get_by_label("Note (optional)").fill("eve")
+            page.get_by_label("Note for admins (optional)").fill("eve")
             (tmp_path / "first_agent.py").write_text(page.locator("#connect-program").inner_text())
             agent = [sys.executable, str(tmp_path / "first_agent.py")]
             subprocess.run(agent, env={**environment, "PYTHONPATH": str(Path.cwd())}, check=True)
             expect(page.locator("#first-session").get_by_role("link", name="first-session")).to_be_visible()
             expect(page.locator("#steps").get_by_text("The first session has arrived.")).to_be_visible()
             page_actions.wait_until(page, IS_NUMBER_OF_STEPS_RIGHT)
-            expect(page.get_by_label("Note (optional)")).to_have_value("eve")
+            expect(page.get_by_label("Note for admins (optional)")).to_have_value("eve")
             (tmp_path / "first_approval.py").write_text(page.locator("#connect-approval").inner_text())
             program = [sys.executable, str(tmp_path / "first_approval.py")]
             with subprocess.Popen(

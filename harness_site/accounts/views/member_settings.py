@@ -55,7 +55,7 @@ class InvitationForm(forms.Form):
         ],
         label=gettext_lazy("Role"),
     )
-    note = forms.CharField(max_length=200, required=False, label=gettext_lazy("Note (optional)"))
+    note = forms.CharField(max_length=200, required=False, label=gettext_lazy("Note for admins (optional)"))
     without_address = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
