@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness_site.command_overview import (
     does_command_need_database,
@@ -17,6 +18,9 @@ from harness_site.command_overview import (
     format_overview,
 )
 from harness_site.database_variable_name import find_database_variable
+
+if TYPE_CHECKING:
+    from django.db import DatabaseError
 
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
 SITE_PACKAGES = ("allauth", "channels", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
@@ -165,7 +169,7 @@ def _describe_configuration_error(error: Exception, command: str) -> str:
     return ""
 
 
-def _describe_database_error(error: Exception) -> str:
+def _describe_database_error(error: DatabaseError) -> str:
     from django.db import OperationalError
 
     if type(error.__cause__).__name__ == "PoolTimeout":

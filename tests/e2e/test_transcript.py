@@ -649,8 +649,8 @@ def test_paper_has_exact_times_and_no_buttons_of_a_decision(
     expect(page.locator("#about .only-on-paper")).to_contain_text("Call id")
     expect(page.locator("#about .only-on-paper .digest")).to_be_visible()
     page.set_viewport_size({"width": 718, "height": 1016})  # what a page of A4 has room for
-    for control in (".to-decision", ".crumbs"):
-        expect(page.locator(control)).to_be_hidden()
+    for selector in (".to-decision", ".crumbs"):
+        expect(page.locator(selector)).to_be_hidden()
     page.set_viewport_size({"width": 1280, "height": 720})
     page.emulate_media(media="screen")
     expect(page.get_by_text("Printed by alice")).to_be_hidden()

@@ -50,7 +50,10 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
         yield app, {"INSTALLED_APPS": [name for name in present.INSTALLED_APPS if name != app]}
     for one in present.HARNESS_MIDDLEWARE:
         yield one, {"MIDDLEWARE": [name for name in present.HARNESS_MIDDLEWARE if name != one]}
-    yield "middleware in another order", {"MIDDLEWARE": [*present.HARNESS_MIDDLEWARE[1:], present.HARNESS_MIDDLEWARE[0]]}
+    yield (
+        "middleware in another order",
+        {"MIDDLEWARE": [*present.HARNESS_MIDDLEWARE[1:], present.HARNESS_MIDDLEWARE[0]]},
+    )
     for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER", "EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY"):
         yield name, {name: None}
     for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE", "ACCOUNT_FORMS", "MFA_FORMS"):
