@@ -89,6 +89,11 @@ _MARKDOWN_LINE: Final = re.compile(r"^(?:#{1,6} |[ \t]*\|.*\|[ \t]*$)", re.MULTI
 _SPACE_BETWEEN_WORDS: Final = str.maketrans("_-.", "   ")
 
 
+def remove_mcp_prefix(tool: str) -> str:
+    """Return the name that an MCP server uses for its tool; another name stays."""
+    return _MCP_PREFIX.sub("", tool, count=1) if tool.startswith("mcp__") else tool
+
+
 class DescribedCall(Protocol):
     """A call that a sentence can be made of: a stored row, or the record that a page shows."""
 

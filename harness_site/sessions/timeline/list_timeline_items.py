@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.models.tool_call import INTERRUPT_TOOL
 from harness_site.core import formatting, status_and_decision_labels
+from harness_site.core.call_sentences import remove_mcp_prefix
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Turn, VersionMark
@@ -99,6 +100,7 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "answers": _("%(number)s model answers"),
     "answers_of": _("%(number)s model answers (%(models)s)"),
     "unnamed": _("a tool"),
+    "given_again": _("stored result given again"),
     "failed_tools": _("%(tools)s failed"),
     "in_version": _("%(outcome)s, version %(version)s"),
 }
@@ -314,7 +316,9 @@ def _build_item_of_turn_with_contents(
     failed = _format_names_with_counts(contents.failed, texts)
     # The outcomes of logged calls are at the calls themselves.
     outcome = texts.outcomes[turn.kind] if turn.kind in CALL_OUTCOMES else texts.sentences["saved"]
-    if failed and (answers or len(set(contents.tools)) > 1):
+    if contents.given_again and not failed:
+        outcome = texts.sentences["given_again"]
+    if failed and (turn.kind not in CALL_OUTCOMES or len(set(contents.tools)) > 1):
         outcome = texts.sentences["failed_tools"] % {"tools": failed}
     return TimelineItem(
         turn.kind,
@@ -325,7 +329,6 @@ def _build_item_of_turn_with_contents(
         texts.sentences["in_version"] % {"outcome": outcome, "version": turn.version},
         version=turn.version,
         position=_get_last_message_position_or_none(turn.length),
-        shape="bad" if failed else "",
         short_names=tuple(filter(None, (", ".join(filter(None, (models, tools))), tools or models))),
     )
 
@@ -390,12 +393,15 @@ def replace_unknown_outcome_by_decision(item: TimelineItem, decision: str, at: d
 
 
 def mask_and_format_tool_name(tool: str) -> str:
-    """Return the name of a tool, masked; what a framework asks people is called a question."""
-    return gettext("Question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
+    """Return the name of a tool, masked; what a framework asks people is called a question.
+
+    The name of a tool of an MCP server is the one that the server uses, as in the transcript.
+    """
+    return gettext("Question") if tool == INTERRUPT_TOOL else remove_mcp_prefix(mask_and_reveal_hidden(tool))
 
 
 def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str:
-    name = gettext("a question") if tool == INTERRUPT_TOOL else mask_and_reveal_hidden(tool)
+    name = gettext("a question") if tool == INTERRUPT_TOOL else mask_and_format_tool_name(tool)
     return sentence % {"tool": name, **values}
 
 

@@ -60,8 +60,6 @@ _LABEL_MARGIN: Final = 6
 _MIN_LABELLED_WIDTH: Final = _LETTER + _LABEL_MARGIN
 #: Maximum number of rows of calls in a lane: each tool has one, the rarest share the last one.
 _MAX_CALL_ROWS: Final = 8
-#: Prefix of the tools of MCP servers, whose names are “mcp__server__tool”.
-_MCP_PREFIX: Final = "mcp__"
 #: Largest number of letters of the name of a lane or of a tool, and of one on a phone.
 _LONGEST_NAME: Final = 20
 _LONGEST_NAME_ON_PHONE: Final = 11
@@ -270,9 +268,8 @@ def _get_called_name(call: Stretch | PeerWait | Turn) -> str:
 
 
 def _build_named_call_row(name: str, calls: Sequence[Stretch | PeerWait | Turn], longest: int) -> _CallRow:
-    title = mask_and_format_tool_name(name)
-    tool = title.removeprefix(_MCP_PREFIX).partition("__")[2] if title.startswith(_MCP_PREFIX) else ""
-    return _CallRow(shorten_text(tool or title, longest), title, calls, has_one_name=True)
+    tool, title = mask_and_format_tool_name(name), mask_and_reveal_hidden(name)
+    return _CallRow(shorten_text(tool, longest), title if title.endswith(tool) else tool, calls, has_one_name=True)
 
 
 def _compute_lane_layout_and_next_y(

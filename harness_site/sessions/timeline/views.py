@@ -93,7 +93,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     )
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
-        timeframe_contents.add_contents_to_turns_if_few(frame)
+        timeframe_contents.add_contents_to_turns_if_few(pk, frame)
         runs = list_timeline_items.list_items_by_run(frame)
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         has_charts = len(growth.points) > 1
@@ -102,7 +102,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
             timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, runs, width, names_beside=names)
             for width in WIDTHS
         ]
-        rows = _build_table_page(frame, runs, parse_number_parameter_or_none(request, "row") or 0)
+        rows = _build_table_page(pk, frame, runs, parse_number_parameter_or_none(request, "row") or 0)
         records = _load_readable_calls(rows.items)
         context |= {
             "drawings": drawings,
@@ -150,13 +150,13 @@ def _build_query_string_until_cut_or_empty(cut: datetime | None) -> str:
     return build_time_range_query_string(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
 
 
-def _build_table_page(frame: Timeframe, runs: Sequence[RunItems], first: int) -> TimelineTablePage:
+def _build_table_page(session_pk: int, frame: Timeframe, runs: Sequence[RunItems], first: int) -> TimelineTablePage:
     total = list_timeline_items.count_listed_items(runs)
     first = first if first < total else 0
     entries = list_timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
     if frame.count_turns() > turn_contents.MAX_TURNS:
         turns = (entry for _run, entry in entries if isinstance(entry, Turn))
-        known = timeframe_contents.load_contents_of_turns(frame, turns)
+        known = timeframe_contents.load_contents_of_turns(session_pk, frame, turns)
         entries = [
             (run, known.get(entry.version, entry) if isinstance(entry, Turn) else entry) for run, entry in entries
         ]

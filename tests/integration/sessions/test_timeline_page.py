@@ -422,3 +422,24 @@ def test_messages_that_versions_added_are_known_for_the_newest_ones(
     pairs = zip([None, *versions[:-1]], versions, strict=True)
     ranges = turn_contents.list_added_message_ranges(pairs, most=12)
     assert [(added.version, added.first, added.upto) for added in ranges] == known
+
+
+def test_turn_that_got_a_stored_result_again_has_not_failed(session: Session, reader: Client) -> None:
+    """A framework refuses the call to give the stored result to the model, so that the result is an error there."""
+    logged = call(session, 12, call_id="first", tool="mcp__shop__refund", args={"order": 17})
+    ToolCall.objects.filter(pk=logged).update(replay_count=1)
+    ask = {"kind": "tool_call", "id": "again", "name": "mcp__shop__refund", "args": {"order": 17}}
+    result = {"kind": "tool_result", "call_id": "again", "content": "not made again: done", "is_error": True}
+    turns: list[dict[str, object]] = [{"role": "assistant", "blocks": [ask]}, {"role": "tool", "blocks": [result]}]
+    for number, body in enumerate(turns, 1):
+        make_message(session=session, body=body)
+        version = make_checkpoint(session=session)
+        Checkpoint.objects.filter(pk=version.pk).update(created_at=THEN + timedelta(seconds=20 * number))
+    html = page(reader, session)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "refund Tools of a turn stored result given again, version 2" in words
+    assert html.count("mcp__shop__refund") == html.count("<title>mcp__shop__refund</title>") == 2
+    assert "chip bad" not in html
+    ToolCall.objects.filter(pk=logged).update(replay_count=0)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "refund Tools of a turn refund failed, version 2" in words

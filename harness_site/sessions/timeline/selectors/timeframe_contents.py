@@ -197,8 +197,11 @@ def load_timeframe(
     return _build_timeframe(courses.values(), span, cuts, version_rows)
 
 
-def load_contents_of_turns(frame: Timeframe, turns: Iterable[Turn]) -> dict[int, Turn]:
-    """Load what happened in turns of a timeframe, in one query; return the turns with it by their version."""
+def load_contents_of_turns(session_pk: int, frame: Timeframe, turns: Iterable[Turn]) -> dict[int, Turn]:
+    """Load what happened in turns of a timeframe, in one query; return the turns with it by their version.
+
+    One more query if a result is an error.
+    """
     by_version = {turn.version: turn for turn in turns}
     versions = (
         (
@@ -208,7 +211,9 @@ def load_contents_of_turns(frame: Timeframe, turns: Iterable[Turn]) -> dict[int,
         for before, row in pairwise([None, *frame.version_rows])
         if row is not None and row[1] in by_version
     )
-    contents = turn_contents.load_turn_contents(turn_contents.list_added_message_ranges(versions))
+    contents = turn_contents.mark_stored_results_given_again(
+        session_pk, turn_contents.load_turn_contents(turn_contents.list_added_message_ranges(versions))
+    )
     stretches = [stretch for run_course in frame.courses for stretch in run_course.lane.stretches]
     # The tools of a group of calls are not known, so all tools of its session may be logged.
     logged = None if any(stretch.number > 1 for stretch in stretches) else {stretch.tool for stretch in stretches}
@@ -221,11 +226,13 @@ def load_contents_of_turns(frame: Timeframe, turns: Iterable[Turn]) -> dict[int,
     }
 
 
-def add_contents_to_turns_if_few(frame: Timeframe) -> None:
+def add_contents_to_turns_if_few(session_pk: int, frame: Timeframe) -> None:
     """Load what happened in the turns of a timeframe, if there are not too many, into the turns of its courses."""
     if frame.count_turns() > turn_contents.MAX_TURNS:
         return
-    known = load_contents_of_turns(frame, (turn for run_course in frame.courses for turn in run_course.turns))
+    known = load_contents_of_turns(
+        session_pk, frame, (turn for run_course in frame.courses for turn in run_course.turns)
+    )
     for run_course in frame.courses:
         run_course.turns = [known.get(turn.version, turn) for turn in run_course.turns]
 

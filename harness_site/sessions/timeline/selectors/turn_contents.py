@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -12,10 +12,12 @@ from django.db.models import Case, F, Q, When
 from django.db.models.functions import Length
 
 from checkpoints.db.decompressed_text_sql import DecompressedText, StoredSize
+from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json
+from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, list_message_parts
-from checkpoints.models import Message
-from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
+from checkpoints.models import Message, ToolCall
+from harness_site.sessions.selectors.conversation_window import AGENT_ROLES, canonicalize_arguments_or_empty
 
 #: Largest number of turns, and of their messages, that are read for one page. More turns are drawn in groups.
 MAX_TURNS: Final = 300
@@ -31,13 +33,16 @@ _MAX_RESULT_DISTANCE: Final = 8
 class TurnContents(NamedTuple):
     """What a turn added: the number of answers of the model, the names of the models, and the tools of the results.
 
-    The name of a tool is empty if its call is not known. The `failed` tools are those whose result is an error.
+    The name of a tool is empty if its call is not known. The `failed` tools are those whose result is an error, and
+    `failed_calls` their calls. The tools `given_again` got the stored results of earlier calls.
     """
 
     answers: int
     models: tuple[str, ...]
     tools: tuple[str, ...]
     failed: tuple[str, ...]
+    failed_calls: tuple[CallPart, ...] = ()
+    given_again: tuple[str, ...] = ()
 
 
 class MessageRange(NamedTuple):
@@ -62,7 +67,7 @@ class VersionMessages(NamedTuple):
 class _ReadMessage:
     is_answer: bool
     model: str
-    calls: list[tuple[str, str]]
+    calls: list[CallPart]
     results: list[tuple[str, bool]]
 
 
@@ -102,14 +107,16 @@ def load_turn_contents(ranges: Sequence[MessageRange]) -> dict[int, TurnContents
         .order_by("segment", "position")
     )
     messages: dict[tuple[int, int], _ReadMessage] = {}
-    names: dict[str, str] = {}
-    tools: dict[tuple[int, int], list[tuple[str, bool]]] = {}
+    calls: dict[str, CallPart] = {}
+    tools: dict[tuple[int, int], list[tuple[CallPart, bool]]] = {}
     for segment, position, role, text in rows.values_list("segment_id", "position", "role", body):
         message = _parse_calls_results_and_model(role, text)
-        names.update(message.calls)
+        calls.update((call.call_id, call) for call in message.calls)
         messages[segment, position] = message
         if message.results:
-            tools[segment, position] = [(names.get(call_id, ""), is_error) for call_id, is_error in message.results]
+            tools[segment, position] = [
+                (calls.get(call_id) or CallPart(call_id, "", None), is_error) for call_id, is_error in message.results
+            ]
     return {each.version: _build_turn_contents(each, messages, tools) for each in ranges}
 
 
@@ -138,7 +145,7 @@ def _parse_calls_results_and_model(role: str, body: str | None) -> _ReadMessage:
         if not _read_blocks_if_all_plain(message.get("blocks"), read):
             for part in list_message_parts(message):
                 if isinstance(part, CallPart):
-                    read.calls.append((part.call_id, _get_name_or_empty(part.name)))
+                    read.calls.append(CallPart(part.call_id, _get_name_or_empty(part.name), part.args))
                 elif isinstance(part, ResultPart):
                     read.results.append((part.call_id, part.is_error))
     return read
@@ -151,14 +158,14 @@ def _read_blocks_if_all_plain(blocks: Any, read: _ReadMessage) -> bool:
     """
     if not isinstance(blocks, list):
         return False
-    calls: list[tuple[str, str]] = []
+    calls: list[CallPart] = []
     results: list[tuple[str, bool]] = []
     for block in blocks:
         match block:
             case {"kind": "text" | "reasoning"}:
                 pass
             case {"kind": "tool_call", "id": str(call_id), "name": str(name)}:
-                calls.append((call_id, _get_name_or_empty(name)))
+                calls.append(CallPart(call_id, _get_name_or_empty(name), block.get("args")))
             case {"kind": "tool_result", "call_id": str(call_id)}:
                 results.append((call_id, bool(block.get("is_error"))))
             case _:
@@ -180,17 +187,55 @@ def _get_name_or_empty(value: Any) -> str:
 def _build_turn_contents(
     added: MessageRange,
     messages: dict[tuple[int, int], _ReadMessage],
-    tools: dict[tuple[int, int], list[tuple[str, bool]]],
+    tools: dict[tuple[int, int], list[tuple[CallPart, bool]]],
 ) -> TurnContents:
-    answers, models, names, failed = 0, [], [], []
+    answers, failed_calls = 0, []
+    models: list[str] = []
+    names: list[str] = []
     for position in range(added.first, added.upto):
         message = messages.get((added.segment, position))
         if message is not None and message.is_answer:
             answers += 1
             if message.model and message.model not in models:
                 models.append(message.model)
-        for name, is_error in tools.get((added.segment, position), ()):
-            names.append(name)
+        for call, is_error in tools.get((added.segment, position), ()):
+            names.append(call.name)
             if is_error:
-                failed.append(name)
-    return TurnContents(answers, tuple(models), tuple(names), tuple(failed))
+                failed_calls.append(call)
+    failed = tuple(call.name for call in failed_calls)
+    return TurnContents(answers, tuple(models), tuple(names), failed, tuple(failed_calls))
+
+
+def mark_stored_results_given_again(
+    session_pk: int, contents: Mapping[int, TurnContents]
+) -> Mapping[int, TurnContents]:
+    """Return what turns added, by version, with the calls that a framework refused to give the model a stored result.
+
+    Their results look like errors, although nothing failed. One query, and none if no result is an error.
+    """
+    failed_calls = [call for each in contents.values() for call in each.failed_calls]
+    if not failed_calls:
+        return contents
+    keys = {id(call): (call.name, digest_text(canonicalize_arguments_or_empty(call.args))) for call in failed_calls}
+    found = {digest for _name, digest in keys.values()}
+    rows = ToolCall.objects.filter(
+        Q(args_digest__in=found) | Q(asked_args_digest__in=found), session=session_pk, replay_count__gt=0
+    ).exclude(status=CallStatus.FAILED)
+    stored = [
+        (call_id, tool, {digest, asked_digest})
+        for call_id, tool, digest, asked_digest in rows.values_list(
+            "call_id", "tool", "args_digest", "asked_args_digest"
+        )
+    ]
+
+    def is_given_again(call: CallPart) -> bool:
+        name, digest = keys[id(call)]
+        return any(tool == name and digest in digests and call_id != call.call_id for call_id, tool, digests in stored)
+
+    return {
+        version: each._replace(
+            failed=tuple(call.name for call in each.failed_calls if not is_given_again(call)),
+            given_again=tuple(call.name for call in each.failed_calls if is_given_again(call)),
+        )
+        for version, each in contents.items()
+    }
