@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import CallStatus, DecisionKind, Risk, SideEffect
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
+from harness_site.core import formatting
+from harness_site.core.money_amounts_in_call_arguments import find_visible_amount
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review import decision_effect_texts, edited_and_original_arguments
@@ -142,13 +144,27 @@ def _adapt_edit_option_to_call(call: ToolCall, option: AnswerOption) -> AnswerOp
 
 
 def _adapt_rerun_option_to_tool(call: ToolCall, option: AnswerOption, *, has_unusual_amount: bool) -> AnswerOption:
-    """Return one more run without its warning if the tool only reads or declares a low risk; any other answer as it
-    is. A call whose amount stands out has no low risk, whatever its tool declares."""
+    """Return one more run without its warning if the tool only reads or declares a low risk, else with the amount of
+    the call; any other answer as it is. A call whose amount stands out has no low risk, whatever its tool declares."""
     if option.kind != DecisionKind.APPROVE_RERUN:
         return option
     if set(call.side_effects.split(",")) == {SideEffect.READ}:
         return RERUN_OF_READING
-    return RERUN_OF_LOW_RISK if call.risk == Risk.LOW and not call.is_imported and not has_unusual_amount else option
+    if call.risk == Risk.LOW and not call.is_imported and not has_unusual_amount:
+        return RERUN_OF_LOW_RISK
+    amount = find_visible_amount(formatting.parse_json_or_text(call.args))
+    if amount is None or not amount.currency:
+        return option
+    return replace(
+        option,
+        does=_(
+            "Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice, each "
+            "time for {amount}."
+        ).format(amount=amount),
+        warning=_("If the first run did happen, its effect happens twice, each time for {amount}.").format(
+            amount=amount
+        ),
+    )
 
 
 def _preview_effects_by_kind_or_error(

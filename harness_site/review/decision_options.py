@@ -183,9 +183,10 @@ _NO_ANSWER: Final = AnswerOption(
 #: One more run of a tool that declares a low risk, and of one that only reads.
 RERUN_OF_LOW_RISK: Final = replace(
     OUTCOMES[-1],
-    summary=_("Its tool declares a low risk."),
+    summary=_("It may happen twice (low risk)."),
     does=_(
-        "Exactly one more run, with exactly these arguments. Its tool declares that a mistake costs less than usual."
+        "Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice. Its tool "
+        "declares that a mistake costs less than usual, and nothing about whether a repeat is harmless."
     ),
     warning="",
 )

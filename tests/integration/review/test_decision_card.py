@@ -494,10 +494,21 @@ def test_preview_of_the_form_calls_the_library_once(reader: Client) -> None:
     assert len(counts) == 1
 
 
+def test_one_more_run_of_a_call_with_an_amount_says_it(reader: Client) -> None:
+    call = lost_call(args={"amount": "149.00", "currency": "EUR"})
+    text = page(reader, call)
+    assert "If the first one did happen, it happens twice, each time for 149.00 EUR." in text
+    assert "If the first run did happen, its effect happens twice, each time for 149.00 EUR." in text
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"risk": Risk.LOW}, "Its tool declares that a mistake costs less than usual."),
+        (
+            {"risk": Risk.LOW},
+            "If the first one did happen, it happens twice. Its tool declares that a mistake costs less than usual, "
+            "and nothing about whether a repeat is harmless.",
+        ),
         ({"side_effects": "read", "risk": Risk.LOW}, "Its tool only reads, so nothing happens twice."),
         ({"risk": Risk.MEDIUM}, "If the first one did happen, it happens twice."),
         ({"risk": Risk.LOW, "side_effects": "imported"}, "If the first one did happen, it happens twice."),
@@ -506,8 +517,8 @@ def test_preview_of_the_form_calls_the_library_once(reader: Client) -> None:
 def test_one_more_run_has_a_warning_unless_the_tool_declares_that_little_can_go_wrong(
     reader: Client, fields: dict[str, str], words: str
 ) -> None:
-    call = lost_call(**fields)
-    is_risky = "twice." in words and "reads" not in words
+    call = lost_call(args={"order": 17}, **fields)
+    is_risky = words.endswith("twice.") and "reads" not in words
     assert f"Exactly one more run, with exactly these arguments. {words}" in page(reader, call)
     assert ("If the first run did happen, its effect happens twice." in page(reader, call)) is is_risky
     assert ('class="opt risky"' in raw(reader, call)) is is_risky
