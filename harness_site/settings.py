@@ -217,7 +217,11 @@ LOGGING = {
             "style": "{",
         }
     },
+    "filters": {"without_form_errors": {"()": "harness_site.core.safe_log_formatter.FormErrorFilter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-    "loggers": {"django": {"handlers": [], "propagate": True}},
+    "loggers": {
+        "django": {"handlers": [], "propagate": True},
+        "django.request": {"filters": ["without_form_errors"]},
+    },
 }

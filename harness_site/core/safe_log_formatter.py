@@ -1,4 +1,4 @@
-"""Log entries that quoted text of agents cannot forge."""
+"""Log entries that quoted text of agents cannot forge, without the mistakes of people in forms."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ class OneEntryFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         entry = hide_secrets_in_one_time_links(super().format(record))
         return replace_hidden_characters_by_names(entry).replace("\n", _CONTINUED)
+
+
+class FormErrorFilter(logging.Filter):
+    """Filter that drops the entries of refused input: a form whose page says what is wrong is no event of the server.
+
+    Django logs each answer with such a status as a warning. Other refusals, as 403 and 404, stay.
+    """
+
+    STATUSES: Final = frozenset({409, 422})
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return getattr(record, "status_code", None) not in self.STATUSES

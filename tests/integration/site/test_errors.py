@@ -87,6 +87,15 @@ def test_not_found_page_has_links(client: Client) -> None:
     assert "Find a session" in visible_text(response)
 
 
+def test_log_has_refused_requests_and_no_mistakes_in_forms(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+
+    assert client.post("/accounts/display/", {"time_zone": "Mars/Olympus"}).status_code == 422
+    assert client.get("/sessions/999999/").status_code == 404
+
+    assert [record.getMessage() for record in caplog.records] == ["Not Found: /sessions/999999/"]
+
+
 def test_address_of_a_form_shows_an_error_page_to_browsers_only(client: Client) -> None:
     client.force_login(make_user(role=Role.ADMIN))
     browser, program = (
