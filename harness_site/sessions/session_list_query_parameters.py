@@ -19,6 +19,7 @@ from harness_site.search import passage_search, session_active_hour_facts
 from harness_site.search.add_call_and_decision_sums import DECIDING_PEOPLE
 from harness_site.search.models import Fact, Kind, Trait
 from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.selectors import session_list_pages
 
 #: Longest text parameter in characters; longer ones are cut.
 LONGEST: Final = 200
@@ -80,7 +81,7 @@ def parse_session_filter(workspace: int, query: QueryDict) -> SessionFilter:
     conditions += _build_decision_lost_run_and_activity_conditions(workspace, query, activity_times)
     if by_start and times:
         # The start of a session from a transcript without times is unknown.
-        conditions.append(Q(has_times=True))
+        conditions.append(Q(**session_list_pages.HAS_TIMES))
     return SessionFilter(
         display_status=DisplayStatus(status) if status in DisplayStatus.values else None,
         agent=read_and_decrypt_text_parameter(query, "agent"),
@@ -199,7 +200,11 @@ def _build_decision_lost_run_and_activity_conditions(workspace: int, query: Quer
         conditions.append(Q(pk__in=_query_session_keys_with_call_ever_interrupted(workspace, times)))
     elif times and not query.get("lost"):
         conditions.append(
-            Q(pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until))
+            # When a session from a transcript without times was active is unknown; that of its import is no activity.
+            Q(
+                pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until),
+                **session_list_pages.HAS_TIMES,
+            )
         )
     if query.get("lost"):
         lost_runs = Run.objects.filter(status=RunStatus.LOST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from django.db.models import Lookup, Q, QuerySet
 
@@ -17,12 +17,18 @@ from checkpoints.sessions.session_list_filters_and_sorting import (
     SessionFilter,
     Sort,
     get_order_fields,
+    select_sessions_by_filter,
     split_into_indexed_querysets,
 )
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
 
 #: Totals are exact up to this number; beyond it a page says "more than".
 LIMIT = 1000
+
+#: Condition of a filter by a time: sessions whose source has no times match none.
+HAS_TIMES: Final = {"has_times": True}
+#: Number of the newest sessions among which those without times are counted.
+_NEWEST_COUNTED: Final = 10_000
 
 _UNKNOWN_VALUE_MARK = "unknown~"
 
@@ -82,11 +88,17 @@ def load_partial_sessions_after_cursor(
     if not isinstance(after, UnknownValueCursor):
         known = [part.filter(is_known) for part in parts]
         sessions = _load_first_sessions_of_querysets(known, wanted, size, after)
-    if len(sessions) < size:
+    if len(sessions) < size and not (_requires_times(wanted) and not wanted.sort.is_by_cost):
         place = after.place if isinstance(after, UnknownValueCursor) else None
         unknown = [part.filter(~is_known) for part in parts]
         sessions += _load_first_sessions_of_querysets(unknown, wanted, size - len(sessions), place)
     return sessions
+
+
+def _requires_times(wanted: SessionFilter) -> bool:
+    """Return whether no session without times matches, so that none of them needs to be looked for."""
+    (required,) = HAS_TIMES.items()
+    return any(required in condition.children for condition in wanted.among)
 
 
 def _build_known_value_condition(sort: Sort) -> Q:
@@ -128,6 +140,15 @@ def count_sessions_up_to_limit(workspace_id: int, wanted: SessionFilter) -> int:
     else:
         parts = [*split_into_indexed_querysets(workspace_id, wanted or SessionFilter())]
     return sum(part.order_by()[: LIMIT + 1].count() for part in parts)
+
+
+def count_newest_sessions_without_times(workspace_id: int, wanted: SessionFilter) -> int:
+    """Count the matching sessions whose source has no times, among the newest ones of the workspace or the agent."""
+    matching = select_sessions_by_filter(workspace_id, wanted).filter(has_times=False).order_by()
+    return sum(
+        matching.filter(pk__in=part.order_by("-updated_at", "-pk").values("pk")[:_NEWEST_COUNTED]).count()
+        for part in split_into_indexed_querysets(workspace_id, SessionFilter(agent=wanted.agent))
+    )
 
 
 def _filter_querysets_after_cursor(

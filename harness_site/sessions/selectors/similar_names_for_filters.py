@@ -41,7 +41,9 @@ def load_similar_names_of_session_filters(
         if typed := given.get(parameter, ""):
             known = {*suggested.get(parameter, ()), *_load_agents_or_tools_of_newest_days(workspace, parameter)}
             near.append(NearNames(parameter, str(label), find_similar_names(typed, known)))
-    if (agent := given.get("agent", "")) and agent in suggested.get("label", ()):
+    agent = given.get("agent", "")
+    is_known_agent = agent in {*suggested.get("agent", ()), *_load_agents_or_tools_of_newest_days(workspace, "agent")}
+    if agent in suggested.get("label", ()) and not is_known_agent:
         near.append(NearNames("label", str(_SESSION_FILTERS["label"]), (agent,), typed_in="agent"))
     return [one for one in near if one.names]
 

@@ -27,6 +27,7 @@ from harness_site.sessions.selectors.workspace_call_log import (
     filter_calls_by_workspace_and_times,
     find_oldest_examined_call_if_more,
     leave_out_calls_before_oldest,
+    leave_out_calls_without_times,
     select_calls_newest_first,
 )
 
@@ -88,7 +89,7 @@ class ToolRates:
 class ToolRatesReport:
     """Rates over `counted` calls; `since` is the time from which they are counted if there may be older ones.
 
-    `has_more_than_total` says that there are; otherwise older ones of the chosen agent were not examined.
+    `has_more_than_total` says that there are; otherwise older ones of the chosen agent or time were not examined.
     """
 
     tools: tuple[ToolRates, ...]
@@ -135,7 +136,7 @@ def load_tool_success_rates(
     """
     rated = filter_calls_by_workspace_and_times(_select_rated_calls_newest_first(), workspace_pk, wanted.times)
     oldest: ToolCall | None = None
-    if wanted.agent:
+    if wanted.agent or wanted.times:
         oldest = (
             find_oldest_examined_call_if_more(
                 filter_calls_by_workspace_and_times(select_calls_newest_first(), workspace_pk, wanted.times)
@@ -143,7 +144,9 @@ def load_tool_success_rates(
             if first_page is None
             else first_page.oldest_examined
         )
-        rated = filter_calls_by_agent(leave_out_calls_before_oldest(rated, oldest), wanted)
+        rated = leave_out_calls_without_times(leave_out_calls_before_oldest(rated, oldest), wanted)
+    if wanted.agent:
+        rated = filter_calls_by_agent(rated, wanted)
     rows = list(map(_RatedCall._make, rated[: RATED + 1]))
     since = None if oldest is None else oldest.issued_at
     if len(rows) > RATED:

@@ -7,7 +7,7 @@ how far back that reaches and continues from there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
@@ -39,6 +39,8 @@ NEWEST_FIRST: Final = ("-issued_at", "-pk")
 @dataclass(frozen=True, slots=True)
 class CallLogFilter:
     """Filters of the call list: `calls` as for one session; `agent` is an exact name; `times` are of the calls.
+
+    Calls of sessions without times are in no time: they have that of their import.
 
     `session` is the id of a session, and `session_pk` its key, None if there is no such session.
 
@@ -112,14 +114,8 @@ def load_call_log_page(
     calls = _filter_calls_by_session_or_workspace_and_times(workspace_pk, wanted)
     if after is not None:
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
-    end = find_oldest_examined_call_if_more(calls) if wanted.has_filters_besides_times else None
-    matches = wanted.calls.filter_calls(leave_out_calls_before_oldest(calls, end))
-    if wanted.agent:
-        matches = filter_calls_by_agent(matches, wanted)
-    if wanted.interrupted:
-        matches = matches.filter(COUNTED_INTERRUPTIONS)
-    if wanted.found is not None:
-        matches = matches.filter(pk__in=wanted.found.pks)
+    end = find_oldest_examined_call_if_more(calls) if wanted else None
+    matches = _filter_matches(leave_out_calls_before_oldest(calls, end), wanted)
     call_rows = list(matches.only("pk")[: size + 1])
     rows = _load_logged_calls([call_row.pk for call_row in call_rows[:size]])
     total = _count_matches(matches, call_rows, size) if wanted.has_filters_ignored_by_rates and after is None else None
@@ -133,6 +129,36 @@ def load_call_log_page(
         is_total_of_newest=total is not None and end is not None,
         oldest_examined=end,
     )
+
+
+def _filter_matches(calls: QuerySet[ToolCall], wanted: CallLogFilter) -> QuerySet[ToolCall]:
+    """Filter the examined calls, whose session and times match already."""
+    matches = wanted.calls.filter_calls(calls)
+    if wanted.agent:
+        matches = filter_calls_by_agent(matches, wanted)
+    if wanted.interrupted:
+        matches = matches.filter(COUNTED_INTERRUPTIONS)
+    if wanted.found is not None:
+        matches = matches.filter(pk__in=wanted.found.pks)
+    return leave_out_calls_without_times(matches, wanted)
+
+
+def leave_out_calls_without_times(calls: QuerySet[Any, Any], wanted: CallLogFilter) -> QuerySet[Any, Any]:
+    """Leave out the calls of sessions without times if a time is chosen."""
+    return calls.filter(session__has_times=True) if wanted.times else calls
+
+
+def count_newest_calls_without_times(workspace_pk: int, wanted: CallLogFilter) -> int:
+    """Count the calls of sessions without times that match all filters but the times, among the newest calls.
+
+    The count ends at `COUNTED`. It is 0 for a search, which has found calls of the chosen time only.
+    """
+    if wanted.found is not None:
+        return 0
+    wanted = replace(wanted, times=TimeRange())
+    calls = _filter_calls_by_session_or_workspace_and_times(workspace_pk, wanted)
+    examined = leave_out_calls_before_oldest(calls, find_oldest_examined_call_if_more(calls))
+    return _filter_matches(examined, wanted).filter(session__has_times=False).order_by()[:COUNTED].count()
 
 
 def _count_matches(matches: QuerySet[ToolCall], found: Sequence[ToolCall], size: int) -> int:

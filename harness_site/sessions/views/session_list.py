@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -91,6 +91,8 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         since="" if times.since is None else format_time_parameter(times.since),
         query=request.GET,
     )
+    is_empty = not rows and after is None
+    untimed = _count_newest_sessions_left_out_by_times(workspace, request.GET) if is_empty and times else 0
     model = read_and_decrypt_text_parameter(request.GET, "model")
     context = common | {
         "model": model,
@@ -102,7 +104,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "fresh": _count_first_page_sessions_not_displayed(page, displayed_pks)
         if displayed_pks and after is None and not filters.sort.is_ascending
         else 0,
-        "first_time": not rows and not filters and after is None,
+        "first_time": is_empty and not filters,
         "heads": {
             "cost": _build_sortable_heading(request, filters.sort, Sort.COST, _("Cost"), "number"),
             "time": _build_sortable_heading(request, filters.sort, Sort.STARTED, _("Started"))
@@ -113,7 +115,10 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "again": _build_list_url_with_changes(request, rows=",".join(str(row.pk) for row in rows)),
         "links": build_first_previous_and_next_links(request, "after", page.after, without=("rows",)),
         "after": after,
-        "near_names": [] if rows or after else _load_near_names_of_filters(request, common["suggested"], page.known),
+        "untimed": untimed,
+        "near_names": _load_near_names_of_filters(request, common["suggested"], page.known)
+        if is_empty and not untimed
+        else [],
         "may_label": request.membership.has_role(Role.APPROVER),
     }
     return render(request, "sessions/list.html", context)
@@ -149,6 +154,15 @@ def redirect_to_session_by_id(request: MemberRequest) -> HttpResponse:
             _("Ids have to match exactly, including case, spaces and slashes. The list finds parts of an id."),
         )
     return redirect("harness_sessions:session", pk)
+
+
+def _count_newest_sessions_left_out_by_times(workspace: int, query: QueryDict) -> int:
+    """Count the sessions without times that match all filters of an empty list but its times."""
+    without_times = query.copy()
+    for name in ("first", "last"):
+        without_times.pop(name, None)
+    filters = parse_session_filter(workspace, without_times)
+    return session_list_pages.count_newest_sessions_without_times(workspace, filters)
 
 
 def _load_near_names_of_filters(

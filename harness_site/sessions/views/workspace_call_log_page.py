@@ -46,7 +46,12 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     rows = build_workspace_call_lines(page.rows, secrets)
     examined = None if filters.session else page
     rates = tool_success_rates.load_tool_success_rates(workspace, filters, examined) if after is None else None
+    is_empty = not rows and rates is not None
+    untimed = (
+        workspace_call_log.count_newest_calls_without_times(workspace, filters) if is_empty and filters.times else 0
+    )
     context = {
+        "untimed": untimed,
         "page": page,
         "rows": rows,
         "secrets": secrets,
@@ -57,11 +62,11 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "agents": sorted({row.agent for row in page.rows if isinstance(row, LoggedCall)} - {""}, key=str),
         "statuses": session_formatting.list_call_status_choices(),
         "links": build_first_previous_and_next_links(request, "after", page.after),
-        "near_names": []
-        if rows or rates is None
-        else load_similar_names_of_call_filters(
+        "near_names": load_similar_names_of_call_filters(
             workspace, tool=filters.calls.tool, agent=filters.agent, newest_tools=rates.tool_names
-        ),
+        )
+        if rates is not None and is_empty and not untimed
+        else [],
         "later": after is not None,
         "looked_at": workspace_call_log.LOOKED_AT,
         "most_found": passage_search.MOST_CALLS,

@@ -107,6 +107,48 @@ def test_a_session_without_times_is_in_no_list_of_started_sessions(reader: Clien
     assert re.findall(r'dir="auto">(\w+)</a>', listed) == ["known"]
 
 
+def test_sessions_and_calls_without_times_are_in_no_period(reader: Client) -> None:
+    """The time of an import is no time of what was imported; empty lists lead to it."""
+    now = datetime.now(UTC)
+    known, imported = make_session(title="known", agent="desk"), make_session(agent="swe", labels='["swe"]')
+    for session, tool in ((known, "edit"), (imported, "edit"), (imported, "bash")):
+        make_call(
+            session=session,
+            call_id=tool,
+            tool=tool,
+            status=CallStatus.FAILED,
+            issued_at=now,
+            settled_at=now,
+            interrupted_at=None,
+        )
+    Session.objects.filter(pk=imported.pk).update(has_times=False, title="imported")
+    complete()
+    recount_session_sums_by_day.recount_changed_days_and_record_models(None)
+    assert [(tool.name, tool.failed) for tool in load_totals().tools] == [("edit", 1)]
+    today = f"first={now:%Y-%m-%d}&last={now:%Y-%m-%d}"
+    for sort in ("", "&sort=started", "&sort=cost"):
+        assert set(re.findall(r">(known|imported)<", reader.get(f"/sessions/?{today}{sort}").content.decode())) == {
+            "known"
+        }, sort
+        response = reader.get(f"/sessions/?agent=swe&{today}{sort}")
+        words = visible_text(response)
+        assert "1 session that matches the other filters has no times, because its source has none" in words, sort
+        assert "Did you mean" not in words, sort
+        (link,) = re.findall(r'<a class="btn" href="([^"]*)">Show them without', response.content.decode())
+        assert ">imported<" in reader.get("/sessions/" + link.replace("&amp;", "&")).content.decode()
+    page = visible_text(reader.get(f"/calls/?{today}"))
+    assert "imported" not in page
+    assert "edit 1 0 1 (100 %)" in page
+    assert "in the last column. 1 call What it does" in page
+    response = reader.get(f"/calls/?agent=swe&tool=bash&{today}")
+    assert "1 call that matches the other filters has no time, because its source has none" in visible_text(response)
+    (link,) = re.findall(r'<a class="btn" href="([^"]*)">Show them without', response.content.decode())
+    assert "imported" in visible_text(reader.get("/calls/" + link.replace("&amp;", "&")))
+    yesterday = (now - timedelta(days=1)).date()
+    nothing = visible_text(reader.get(f"/sessions/?agent=swe&label=none&first={yesterday}&last={yesterday}"))
+    assert "no times, because" not in nothing
+
+
 def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: Client) -> None:
     """Votes, withdrawals and verify hooks have no waiting time; several decisions of one session count one by one."""
     now = datetime.now(UTC)
