@@ -16,7 +16,13 @@ from typing import Final
 from harness_site.core.similar_words import get_max_edits, list_nearest_words
 from harness_site.search import passage_search
 from harness_site.search.models import Passage
-from harness_site.search.query_terms import MisspeltWord, SearchQuery, SearchTerm, fold_case
+from harness_site.search.query_terms import (
+    MisspeltWord,
+    SearchQuery,
+    SearchTerm,
+    do_terms_occur_outside_of_ids,
+    fold_case,
+)
 
 #: Most queries that are suggested, if their words are equally near.
 MAX_SUGGESTIONS: Final = 3
@@ -37,7 +43,9 @@ _SEPARATOR: Final = re.compile(r"[./\\@:+-]+")
 def suggest_corrected_queries(workspace: int, query: SearchQuery) -> tuple[SearchQuery, ...]:
     """Find the queries with the nearest known words instead of those that occur nowhere, the most likely one first.
 
-    There are several if words are equally near, and none if there is no near word. `query` finds nothing as a whole.
+    There are several if words are equally near, and none if there is no near word. `query` finds nothing as a whole, or
+    only parts of longer words. One of several words that is only a part of longer ones is exchanged too, if there is a
+    near word.
 
     Quoted phrases are searched as they are, and so are words with digits, as an invoice with nearly the same number is
     another invoice, and words after a minus, which a reader may want to leave out. Reads at most a few pages of
@@ -46,13 +54,10 @@ def suggest_corrected_queries(workspace: int, query: SearchQuery) -> tuple[Searc
     limits = passage_search.load_sequential_read_limits(number=passage_search.READ_FOR_PARTS)
     choices = [
         (term,)
-        if " " in term.text
-        or index >= _MAX_TERMS
-        or (
-            len(query.terms) > 1
-            and passage_search.search_sessions(workspace, SearchQuery((term,)), limits=limits).passages
-        )
+        if " " in term.text or index >= _MAX_TERMS
         else _find_nearest_indexed_terms(workspace, term, limits)
+        if len(query.terms) == 1
+        else _list_choices_for_one_of_several_terms(workspace, term, limits)
         for index, term in enumerate(query.terms)
     ]
     if not all(choices):
@@ -62,6 +67,17 @@ def suggest_corrected_queries(workspace: int, query: SearchQuery) -> tuple[Searc
     others = ((*best[:index], term, *best[index + 1 :]) for index, terms in enumerate(choices) for term in terms[1:])
     suggested = (SearchQuery(terms) for terms in (best, *others) if terms != query.terms)
     return tuple(islice(suggested, MAX_SUGGESTIONS))
+
+
+def _list_choices_for_one_of_several_terms(
+    workspace: int, term: SearchTerm, limits: passage_search.ReadLimits
+) -> tuple[SearchTerm, ...]:
+    """List a known word itself, and else the nearest ones; a part of longer words comes after those that are near."""
+    word = SearchQuery((term,))
+    passages = passage_search.search_sessions(workspace, word, limits=limits).passages
+    if any(do_terms_occur_outside_of_ids(word, passage.text) for passage in passages):
+        return (term,)
+    return (*_find_nearest_indexed_terms(workspace, term, limits), *((term,) if passages else ()))
 
 
 def _find_nearest_indexed_terms(

@@ -105,6 +105,21 @@ def test_word_that_is_only_a_part_of_longer_ones_has_the_nearest_word_beside_its
     assert "Did you mean" not in visible_text(reader.get("/sessions/", {"q": "oder"}))
 
 
+@pytest.mark.parametrize(("typed", "near"), [("brass lmap", "brass lamp"), ("oder 17", "order 17")])
+def test_one_of_several_words_that_is_only_a_part_of_longer_ones_is_corrected(
+    reader: Client, typed: str, near: str
+) -> None:
+    """The same rule as for one word: a part of a longer word is no known word."""
+    for text in ("A brass lamp for order 17", "The helmlmaps and coders of 2017"):
+        make_message(session=make_session(), text=text)
+    complete()
+    text = visible_text(reader.get("/sessions/", {"q": typed}, follow=True))
+    assert f"“{near}”" in text or f"Did you mean: {near}" in text
+    # A part of words that nothing is near to stays, and so does a word that begins one.
+    assert "Did you mean" not in visible_text(reader.get("/sessions/", {"q": "lamp orde"}, follow=True))
+    assert "elml" in visible_text(reader.get("/sessions/", {"q": "elml coders"}, follow=True))
+
+
 def test_part_of_words_without_a_similar_word_has_no_other_query(reader: Client) -> None:
     make_message(session=make_session(), text="A modernist building, moderately high.")
     complete()
