@@ -289,6 +289,19 @@ def test_every_session_of_a_chain_shows_who_asked_whom(cp: SyncCheckpointer, rea
     assert '#chain">Who asked whom</a>' in page_of(reader, "17.weight.items", "").content.decode()
 
 
+def test_long_name_in_a_chain_is_shown_without_its_middle(cp: SyncCheckpointer, reader: Client) -> None:
+    """The end tells names apart that begin with the same id; the whole name is shown on hover."""
+    name = "c5379bb8bbfc46dcb99d794f7b4ea3f1"
+    ask_from(cp, f"desk: {name}", "desk", Asked(f"{name}.weight", "stock"))
+    ask_from(cp, f"stock: {name}.weight", "stock", Asked(f"{name}.weight.items", "desk"))
+    page = page_of(reader, f"desk: {name}")
+    assert [text.partition("…")[2].split()[0] for _, text in chain_rows(page)][1:] == [
+        "d794f7b4ea3f1.weight",
+        "ea3f1.weight.items",
+    ]
+    assert f'title="stock: {name}.weight"' in page.content.decode()
+
+
 def test_chain_has_time_question_answer_and_duration_of_each_request(cp: SyncCheckpointer, reader: Client) -> None:
     long = "x" * agent_request_chain.MAX_TEXT_CHARS
     ask_from(cp, "s", "desk", Asked("w-1", "stock", {"order": 18, "to": "Oslo"}), Asked("w-2", "stock", {"text": long}))
