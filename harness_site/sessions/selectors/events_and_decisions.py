@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -90,7 +91,7 @@ class HistoryItem:
 
 @dataclass(frozen=True, slots=True)
 class ReadEventGroup:
-    """Consecutive entries of several people who read the session, newest first."""
+    """Consecutive entries of several people who read the session, or who saw excerpts of it, newest first."""
 
     rows: tuple[HistoryItem, ...]
 
@@ -101,6 +102,10 @@ class ReadEventGroup:
     @property
     def at(self) -> datetime:
         return self.rows[0].at
+
+    @property
+    def label(self) -> str:
+        return self.rows[0].label
 
     @property
     def first_entry_at(self) -> datetime:
@@ -213,13 +218,20 @@ def merge_repeated_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryI
 
 
 def group_read_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | ReadEventGroup]:
-    """Yield the rows; consecutive ones about reading become one group, equal ones in it one row."""
+    """Yield the rows; consecutive ones about reading become one group of each kind, equal ones in it one row.
+
+    Who has seen excerpts, such as hits of a search, has not read the session.
+    """
     for is_reading, consecutive in groupby(rows, key=_is_session_read_event):
         if not is_reading:
             yield from consecutive
             continue
-        merged = tuple(merge_repeated_read_events(consecutive))
-        yield merged[0] if len(merged) == 1 else ReadEventGroup(merged)
+        rows_by_kind: defaultdict[str, list[HistoryItem]] = defaultdict(list)
+        for row in consecutive:
+            rows_by_kind[row.kind].append(row)
+        for of_kind in rows_by_kind.values():
+            merged = tuple(merge_repeated_read_events(of_kind))
+            yield merged[0] if len(merged) == 1 else ReadEventGroup(merged)
 
 
 def _is_session_read_event(row: HistoryItem) -> bool:
