@@ -12,6 +12,7 @@ from checkpoints.models import Session
 from harness_site.core.unreadable_rows_and_quarantine import filter_out_unreadable_records
 from harness_site.sessions.selectors import session_rows_and_page_head
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionRow
+from harness_site.sessions.session_formatting import count_common_decimal_places
 
 #: Levels above and below a session, and sessions of one tree, that are loaded.
 MAX_LEVELS: Final = 12
@@ -40,7 +41,10 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class SessionTree:
-    """The nodes from the root down, each before its subagents. `is_complete` is False if there are more."""
+    """The nodes from the root down, each before its subagents, which are in order of their start.
+
+    Those whose start is unknown come last. `is_complete` is False if there are more subagents.
+    """
 
     nodes: tuple[TreeNode, ...]
     is_complete: bool
@@ -49,6 +53,11 @@ class SessionTree:
     def has_costs(self) -> bool:
         """Return whether the cost of any session is known."""
         return any(node.row.cost is not None for node in self.nodes)
+
+    @property
+    def cost_decimal_places(self) -> int:
+        """Return the number of decimal places that all costs have, so that they align."""
+        return count_common_decimal_places(cost for node in self.nodes for cost in (node.row.cost, node.cost))
 
 
 def find_parent_session(session: Session) -> Session | None:
@@ -111,6 +120,13 @@ def _find_root_session(session: Session) -> Session:
     return session
 
 
+def _get_sort_key_of_start(row: SessionRow | None) -> tuple[bool, float, int]:
+    """Return the key that sorts by start, those with an unknown one last."""
+    if row is None or not row.has_times:
+        return True, 0.0, 0 if row is None else row.pk
+    return False, row.created_at.timestamp(), row.pk
+
+
 def _iterate_subtree_nodes(
     pk: int, depth: int, known: dict[int, SessionRow], children: dict[str, list[int]]
 ) -> Iterator[TreeNode]:
@@ -119,7 +135,9 @@ def _iterate_subtree_nodes(
         return
     below = [
         node
-        for child in children.get(row.session_id, ())
+        for child in sorted(
+            children.get(row.session_id, ()), key=lambda child: _get_sort_key_of_start(known.get(child))
+        )
         for node in _iterate_subtree_nodes(child, depth + 1, known, children)
     ]
     rows = [row, *(node.row for node in below)]

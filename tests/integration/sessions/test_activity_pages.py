@@ -252,8 +252,22 @@ def test_subagents_of_the_same_title_are_told_apart(reader: Client, session: Ses
         Session.objects.filter(pk=child.pk).update(**fields)
     tree = show(reader, session, "subagents/")[1]
     assert re.search(r"Curry refund-desk · a-1 · started \d\d", tree)
-    assert re.search(r"Curry refund-desk · a-2 (?!· started)", tree)
-    assert ("Soup" in tree, "a-3" in tree) == (True, False)
+    assert "Curry refund-desk · a-2 · start unknown" in tree
+    assert re.search(r"Soup refund-desk · started \d\d", tree)
+    assert "a-3" not in tree
+
+
+def test_subagents_are_in_order_of_start_and_their_costs_have_the_same_digits(reader: Client, session: Session) -> None:
+    for name, minutes, cost in (("late", 9, "0.0129"), ("unknown", None, "0.012675"), ("early", 3, "1")):
+        child = make_session(session_id=f"{session.session_id}/{name}", title=name, workspace=session.workspace)
+        Session.objects.filter(pk=child.pk).update(
+            parent_session_id=session.session_id,
+            created_at=THEN + timedelta(minutes=minutes or 0),
+            has_times=minutes is not None,
+            budget_spent_usd=cost,
+        )
+    tree = show(reader, session, "subagents/")[1]
+    assert re.search("early .*\\$1\\.000000 .*late .*\\$0\\.012900 .*unknown .* start unknown .*\\$0\\.012675 ", tree)
 
 
 def test_newest_todo_list_replaces_a_missing_plan(reader: Client, session: Session) -> None:
