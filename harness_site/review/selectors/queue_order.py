@@ -37,7 +37,7 @@ WAITING_SINCE: Final = Coalesce("interrupted_at", "issued_at")
 class QueueSort(TextChoices):
     OLDEST = "oldest", _("Due within a day, then longest waiting")
     DEADLINE = "deadline", _("Nearest deadline")
-    RISK = "risk", _("Highest risk, then longest waiting")
+    RISK = "risk", _("Highest risk, then nearest deadline")
 
 
 def build_deadline_expression() -> Any:
@@ -101,13 +101,14 @@ def _build_key_of_due_calls(before: datetime | None) -> dict[str, Any]:
 def _build_sort_keys(sort: QueueSort) -> dict[str, Any]:
     """Build the sort keys of calls that wait."""
     waiting_since = {"place_since": WAITING_SINCE}
-    if sort == QueueSort.RISK:
-        ranks = [When(risk=risk, then=Value(rank)) for rank, risk in enumerate(reversed(Risk))]
-        return {"place_risk": Case(*ranks, default=Value(0), output_field=IntegerField()), **waiting_since}
+    if sort == QueueSort.OLDEST:
+        return waiting_since
+    never = Value(_NEVER, output_field=DateTimeField())
+    by_deadline = {"place_deadline": Coalesce(build_deadline_expression(), never), **waiting_since}
     if sort == QueueSort.DEADLINE:
-        never = Value(_NEVER, output_field=DateTimeField())
-        return {"place_deadline": Coalesce(build_deadline_expression(), never), **waiting_since}
-    return waiting_since
+        return by_deadline
+    ranks = [When(risk=risk, then=Value(rank)) for rank, risk in enumerate(reversed(Risk))]
+    return {"place_risk": Case(*ranks, default=Value(0), output_field=IntegerField()), **by_deadline}
 
 
 def _build_after_row_condition(last_row: QuerySet[ToolCall], keys: list[str]) -> Q:

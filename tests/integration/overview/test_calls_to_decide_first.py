@@ -99,7 +99,7 @@ def test_calls_to_decide_first_begin_with_what_was_handed_over_before_the_longes
     links = re.findall(r'<a href="([^"]*)" dir="auto">', listed)
     assert links.pop(1).startswith("/review/outages/?tool=charge&amp;")
     assert links == [f"/review/calls/{call.pk}/" for call in (handed, asked, later, third)]
-    assert "Handed to you first. Interrupted together first, then longest waiting." in listed
+    assert "Handed to you, then interrupted together, then longest waiting." in listed
     assert "handed to you" in listed.partition("</li>")[0]
 
 

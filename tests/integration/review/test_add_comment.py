@@ -98,7 +98,7 @@ def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     assert ["1 for you" in visible_text(people[name].get("/review/")) for name in ("bob", "dora")] == [True, False]
     assert "Handed to you by alice" in visible_text(people["bob"].get("/review/?claimed=me"))
     assert "Handed to bob by alice" in visible_text(people["dora"].get("/review/"))
-    assert "Handed to you first." not in visible_text(people["dora"].get("/review/"))
+    assert "Handed to you, then" not in visible_text(people["dora"].get("/review/"))
     event = AuditEvent.objects.get(kind=AuditKind.HANDED_OVER)
     assert (event.actor, '"to_member":"bob"' in event.details.replace(" ", "")) == ("alice", True)
 
@@ -149,7 +149,7 @@ def test_calls_handed_to_the_reader_come_first(people: dict[str, Client]) -> Non
         return re.findall(r'href="(/review/calls/\d+/)"', page.partition('class="rows pending"')[2])
 
     assert list_calls("bob")[:2] == [url(handed), url(other)]
-    assert "Handed to you first. Longest waiting first." in visible_text(people["bob"].get("/review/"))
+    assert "Handed to you, then longest waiting." in visible_text(people["bob"].get("/review/"))
     assert list_calls("dora")[0] != url(handed)
     people["bob"].post(f"{url(handed)}release/")
     assert list_calls("bob")[0] != url(handed)

@@ -96,7 +96,7 @@ def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> Non
     assert "3 calls of refund_card interrupted in the same second" in visible_text(page)
     filtered = visible_text(people["carol"].get("/review/?tool=refund_card"))
     assert filtered.count("Part of a group: 3 calls of refund_card interrupted in the same second") == 3
-    assert "Interrupted together first, then longest waiting." in visible_text(page)
+    assert "Interrupted together, then longest waiting." in visible_text(page)
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 

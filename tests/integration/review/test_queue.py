@@ -182,12 +182,12 @@ def test_calls_due_within_a_day_come_before_longer_waiting_ones_and_on_the_first
     later = interrupted(pending_calls.PAGE + 6, decide_within=passed + timedelta(days=3))
     due = interrupted(pending_calls.PAGE + 7, decide_within=passed + timedelta(hours=20))
     first = reader.get("/review/")
-    assert "Due within a day first, then longest waiting." in visible_text(first)
+    assert "Due within a day, then longest waiting." in visible_text(first)
     assert "1 urgent" in visible_text(first)
     assert _listed(first) == [overdue.pk, due.pk, *(call.pk for call in waiting[: pending_calls.PAGE])]
     ToolCall.objects.filter(pk__in=[due.pk, later.pk]).delete()
     assert _listed(reader.get(f"/review/{first.context['more']}")) == [waiting[-1].pk]
-    assert _listed(reader.get("/review/?sort=risk"))[0] == waiting[0].pk
+    assert _listed(reader.get("/review/?sort=risk"))[0] == due.pk
     sign_in(reader, make_user(name="bob", role=Role.APPROVER))  # who may not decide the overdue one
     page = reader.get("/review/")
     assert _listed(page)[0] == waiting[0].pk
@@ -210,7 +210,7 @@ def test_calls_that_the_reader_cannot_decide_come_after_those_of_all_pages(reade
     assert [page.context["following"] for page in pages] == [pending_calls.PAGE, 1, 0]
     texts = [visible_text(page) for page in pages]
     assert ["You cannot decide these now" in text for text in texts] == [False, True, True]
-    assert all("Due within a day first, then longest waiting." in text for text in texts)
+    assert all("Due within a day, then longest waiting." in text for text in texts)
     assert _listed(reader.get("/review/?tool=refund_card&deadline=overdue")) == [call.pk for call in overdue]
 
 

@@ -63,6 +63,18 @@ def test_order_by_risk(people: dict[str, Client], lost: Lost) -> None:
     ToolCall.objects.filter(pk=asked.pk).delete()
     assert listed(people["carol"], "risk=enormous") == [low.pk, high.pk, medium.pk]
     assert "Filtered by: high risk Clear filters" in visible_text(people["carol"].get("/review/?risk=high"))
+    declared = "The developer of a tool declares its risk."
+    assert declared not in visible_text(people["carol"].get("/review/?risk=high"))
+    ToolCall.objects.filter(pk=high.pk).update(risk=Risk.MEDIUM)
+    assert declared in visible_text(people["carol"].get("/review/?risk=high"))
+
+
+def test_near_deadlines_are_the_first_of_their_risk(people: dict[str, Client], lost: Lost) -> None:
+    medium, high = lost(risk=Risk.MEDIUM), lost(1, risk=Risk.HIGH)
+    due, soon = (lost(n, risk=Risk.MEDIUM, decide_within=timedelta(hours=hours)) for n, hours in ((2, 2), (3, 1)))
+    assert listed(people["carol"], "sort=risk") == [high.pk, soon.pk, due.pk, medium.pk]
+    words = "Highest risk, then nearest deadline, then longest waiting."
+    assert words in visible_text(people["carol"].get("/review/?sort=risk"))
 
 
 def test_order_by_age(people: dict[str, Client], lost: Lost) -> None:
