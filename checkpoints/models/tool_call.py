@@ -44,6 +44,11 @@ IS_QUESTION = models.Q(
 #: Calls that a fork has copied from its original, where they are counted and listed. An attempt that replaces one has
 #: run in the fork. `ToolCall.is_copied` says the same about one that is loaded.
 COPIED_CALLS: Final = models.Q(step__lt=0, supersedes=None)
+#: Completed calls that the original of a fork made after the forked version. If the fork makes the same calls, it gets
+#: their stored results, and then they have a version with the answer.
+COPIED_CALLS_AFTER_FORK: Final = (
+    COPIED_CALLS & models.Q(status=CallStatus.COMPLETED, answered_version=None) & ~models.Q(side_effects=IMPORTED_MARK)
+)
 #: Calls with a side effect, which are logged before they run; `ToolCall.mutates` says the same about one.
 MUTATING_CALLS: Final = reduce(or_, (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS)))
 #: Calls that returned the output of a shell command which failed; `is_failed_command` tells the same about one.

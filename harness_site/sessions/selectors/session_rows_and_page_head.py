@@ -30,7 +30,7 @@ from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, Session, ToolCall, Workflow
 from checkpoints.models.run import FORK_RUN_NUMBER
 from checkpoints.models.session import deserialize_labels
-from checkpoints.models.tool_call import COPIED_CALLS, IS_QUESTION
+from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK, IS_QUESTION
 from checkpoints.seals import row_seals
 from checkpoints.sessions.agent_and_label_suggestions import (
     SessionFacets,
@@ -199,8 +199,7 @@ class SessionHead:
 
     def count_copied_calls_after_fork_version(self) -> int:
         """Count the completed calls of a fork that its original made after the forked version, in one query."""
-        copied = ToolCall.objects.filter(COPIED_CALLS, session=self.row.pk, status=CallStatus.COMPLETED)
-        return copied.filter(answered_version=None).count()
+        return ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=self.row.pk).count() if self.row.is_fork else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from django.db.models import BooleanField, Case, When
+
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json_or_return_text
 from checkpoints.formats.shell_command_exit_codes import is_shell_command_tool
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import is_failed_command
+from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK, is_failed_command
 from harness_site.core.shell_commands_in_call_arguments import (
     get_command_without_shell_wrapper_or_empty,
     get_working_directory_or_empty,
@@ -98,9 +100,14 @@ class TouchedFile:
 
 @dataclass(frozen=True, slots=True)
 class TouchedFiles:
-    """The changed files first, each in the order of its first call. `is_complete` is False if there are more calls."""
+    """The changed files first, each in the order of its first call. `is_complete` is False if there are more calls.
+
+    `changed_after_fork` are those that the original of a fork changed after the forked version. In the fork, these
+    calls have not happened, so that `files` leave them out.
+    """
 
     files: tuple[TouchedFile, ...]
+    changed_after_fork: tuple[TouchedFile, ...]
     is_complete: bool
 
 
@@ -112,24 +119,29 @@ def load_touched_files(session_pk: int, directory: str) -> TouchedFiles:
     calls = ToolCall.objects.filter(session=session_pk)
     tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _may_tool_touch_files(name)]
     columns = "pk", "tool", "issued_at", "args", "status", "exit_code", "step", "supersedes"
-    rows = calls.filter(tool__in=tools).order_by("pk").values_list(*columns)[: MAX_CALLS + 1]
+    is_after_fork = Case(When(COPIED_CALLS_AFTER_FORK, then=True), default=False, output_field=BooleanField())
+    rows = calls.filter(tool__in=tools).order_by("pk").values_list(*columns, is_after_fork)[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
+    files_after_fork: dict[str, TouchedFile] = {}
     open_path = ""
     characters = count = 0
-    for pk, tool, issued_at, args, status, exit_code, step, supersedes in (
+    is_complete = True
+    for pk, tool, issued_at, args, status, exit_code, step, supersedes, is_later in (
         rows.iterator(chunk_size=100) if tools else ()
     ):
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
-            return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
+            is_complete = False
+            break
         open_path = _add_call_to_files_and_get_open_path(
-            files,
+            files_after_fork if is_later else files,
             (pk, tool, issued_at),
             parse_json_or_return_text(args),
             (status, exit_code, step < 0 and supersedes is None),
             (directory, open_path),
         )
-    return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
+    changed_after_fork = tuple(file for file in files_after_fork.values() if file.is_changed)
+    return TouchedFiles(_sort_changed_files_first(files.values()), changed_after_fork, is_complete)
 
 
 def _may_tool_touch_files(tool: str) -> bool:

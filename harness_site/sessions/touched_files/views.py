@@ -25,7 +25,7 @@ from harness_site.sessions.tool_views.file_edits import ShownFile
 from harness_site.sessions.tool_views.resolve_and_relativize_paths import make_path_relative
 from harness_site.sessions.tool_views.tool_view_types import ToolUse
 from harness_site.sessions.touched_files import touched_files
-from harness_site.sessions.touched_files.touched_files import FileCall, TouchedFile
+from harness_site.sessions.touched_files.touched_files import FileCall, TouchedFile, TouchedFiles
 
 #: Files whose difference is displayed in the list, passages of each, and calls that are named.
 _FILES: Final = 25
@@ -127,6 +127,9 @@ def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
         "changed_by_own_calls": sum(file.is_changed_by_own_call for file in touched.files),
         "changed_only_by_copies": sum(file.is_changed and not file.is_changed_by_own_call for file in touched.files),
         "has_copied_calls": any(call.is_copied for file in touched.files for call in file.calls),
+        "after_fork": _build_rows_of_files_changed_after_fork(touched, folders, budget)
+        if wanted is None and not search
+        else [],
         "matching": len(matching),
         "is_complete": touched.is_complete and len(matching) <= _ROWS,
         "wanted": wanted,
@@ -136,6 +139,25 @@ def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
         "limit": touched_files.MAX_CALLS,
     }
     return render(request, "sessions/files.html", context)
+
+
+def _build_rows_of_files_changed_after_fork(
+    touched: TouchedFiles, folders: tuple[str, ...], budget: _CharacterBudget
+) -> list[FileRow]:
+    """Build the rows of the files that the original of a fork changed later, without differences."""
+    use, budget = ToolUse("", {}, None), _CharacterBudget(budget.remaining_chars)
+    return [
+        _build_file_row(
+            number,
+            use.mask_line_for_display(make_path_relative(file.path, folders)),
+            file,
+            budget,
+            is_shown=False,
+            is_whole=False,
+            is_folded=True,
+        )
+        for number, file in enumerate(touched.changed_after_fork[:_ROWS])
+    ]
 
 
 @dataclass

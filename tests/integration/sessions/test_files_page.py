@@ -7,7 +7,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import Session
+from checkpoints.models import Session, ToolCall
 from tests.support.factories import make_call, make_session
 from tests.support.page_text import visible_text
 
@@ -48,7 +48,15 @@ def test_files_of_a_fork_tell_copied_changes_from_its_own(reader: Client) -> Non
 
     def write(call_id: str, path: str, step: int) -> None:
         args = {"file_path": path, "content": "1\n"}
-        make_call(session=fork, call_id=call_id, tool="Write", args=args, status=CallStatus.COMPLETED, step=step)
+        make_call(
+            session=fork,
+            call_id=call_id,
+            tool="Write",
+            args=args,
+            status=CallStatus.COMPLETED,
+            step=step,
+            answered_version=1,
+        )
 
     write("c1", "a.py", -1)
     write("c2", "b.py", -2)
@@ -64,6 +72,31 @@ def test_files_of_a_fork_tell_copied_changes_from_its_own(reader: Client) -> Non
     assert "a.py +1 −0 copied from the original Write" in words
     # a.py as a whole, and one of the two calls of b.py
     assert response.content.decode().count(">copied from the original</") == 4
+
+
+def test_files_of_a_fork_leave_out_what_the_original_changed_after_its_version(reader: Client) -> None:
+    origin = make_session()
+    fork = make_session(forked_from=origin, forked_version=9)
+    args = {"file_path": "a.py", "content": "1\n"}
+    later = {"file_path": "a.py", "old_string": "1", "new_string": "2"}
+    other = {"file_path": "b.py", "content": "1\n2\n"}
+    values = {"session": fork, "status": CallStatus.COMPLETED}
+    make_call(call_id="c1", tool="Write", args=args, step=-3, answered_version=1, **values)
+    make_call(call_id="c2", tool="Edit", args=later, step=-2, answered_version=None, **values)
+    make_call(call_id="c3", tool="Write", args=other, step=-1, answered_version=None, **values)
+    words = visible_text(reader.get(f"/sessions/{fork.pk}/files/"))
+    assert "1 file, 0 changed by this session." in words
+    state, _title, after = words.partition("Changed by the original after version 9")
+    assert "a.py" in state
+    assert "b.py" not in state
+    assert "a.py +1 −1 Edit" in after
+    assert "b.py +2 −0 Write" in after
+    calls = visible_text(reader.get(f"/sessions/{fork.pk}/calls/"))
+    assert "2 of 3 calls were copied from the original, which made them after the forked version" in calls
+    ToolCall.objects.filter(call_id="c2").update(answered_version=3)  # the fork has made the same call
+    words = visible_text(reader.get(f"/sessions/{fork.pk}/files/"))
+    assert "b.py +2 −0 Write" in words.partition("Changed by the original after version 9")[2]
+    assert "a.py +1 −1" not in words
 
 
 def test_files_of_a_session_without_copied_calls_have_no_mark(session: Session, reader: Client) -> None:
