@@ -20,6 +20,7 @@ from checkpoints.formats import parse_message_parts, shell_command_exit_codes
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.core import formatting
 from harness_site.core.masking import masker
+from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.json_tree import RenderedTree
@@ -49,6 +50,9 @@ _CONTEXT = 160
 #: Longer objects and lists are indented, and have at most so many lines.
 _LINE_LENGTH = 100
 _INDENTED_LINES = 30
+#: Largest number of characters and of lines of the prose of a message.
+_PROSE = 1_600
+_PROSE_LINES = 16
 #: A text without a further line that is not folded.
 _SHORT_LINE = 140
 #: HTML of the characters of a text of Markdown.
@@ -479,9 +483,30 @@ def _clip_runs(runs: Iterable[ProseRun], first: int, last: int) -> Iterator[Pros
         at += len(text)
 
 
-@register.filter
-def render_beginning_as_markdown(content: str) -> SafeString:
-    return markdown.mask_and_render_markdown(session_formatting.mask_and_format_text_beginning(content))
+@register.simple_tag
+def render_beginning_as_markdown(content: str, address: str) -> SafeString:
+    """Render the beginning of a text as Markdown, with a link to the whole one at `address` if it is longer."""
+    beginning = mask_and_shorten_text.cut_text_to_preview(content, _PROSE, _PROSE_LINES)
+    if beginning.whole:
+        return markdown.mask_and_render_markdown(mask_text(content))
+    head = _remove_table_without_rows_at_end(beginning.text)
+    masked = get_masked_text_beginning(content, len(head))
+    return build_html(
+        '{}<p class="fold"><a href="{}">{}</a> · {}</p>',
+        markdown.mask_and_render_markdown(masked),
+        address,
+        gettext("Show all"),
+        mask_and_shorten_text.format_byte_size(beginning.size),
+    )
+
+
+def _remove_table_without_rows_at_end(text: str) -> str:
+    """Remove the head of a table of which a cut has left no row: it would be displayed as it is written."""
+    lines = text.split("\n")
+    start = len(lines)
+    while start and lines[start - 1].lstrip().startswith("|"):
+        start -= 1
+    return "\n".join(lines[:start]) if start > 0 and len(lines) - start in {1, 2} else text
 
 
 @register.simple_tag

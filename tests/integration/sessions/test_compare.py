@@ -16,7 +16,15 @@ from harness_site.sessions.compare.message_alignment import Edited
 from harness_site.sessions.compare.message_part_differences import EditedField
 from harness_site.sessions.selectors import message_windows
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
-from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_message,
+    make_messages,
+    make_run,
+    make_session,
+)
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -405,3 +413,23 @@ def test_prompt_of_an_editor_is_shown_without_its_state(session: Session, reader
     html = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2").content.decode()
     state_end = html.index("</details>", html.index("State of the editor"))
     assert html.index("Open tabs") < state_end < html.index("Repair the lamp.")
+
+
+def test_table_of_an_added_message_is_a_table_and_a_longer_text_leads_to_the_whole(
+    session: Session, reader: Client
+) -> None:
+    make_messages(session=session, texts=["before"])
+    make_checkpoint(session=session)
+    table = "| | before | after |\n|---|---|---|\n| total | 19.889999 | 19.89 |\n| tests | 47 | 52 |"
+    make_messages(session=session, texts=["One line.\n" * 9 + "\n" + table])
+    make_checkpoint(session=session)
+    address = f"/sessions/{session.pk}/compare/?a=1&b=2"
+    html = reader.get(address).content.decode()
+    assert "<table" in html
+    assert "19.889999</td>" in html
+    assert "Show all" not in html
+    make_messages(session=session, texts=["One line.\n" * 14 + "\n" + table + "\n| more | 1 | 2 |" * 20])
+    make_checkpoint(session=session)
+    html = reader.get(f"/sessions/{session.pk}/compare/?a=2&b=3").content.decode()
+    assert f'<a href="/sessions/{session.pk}/?v=3&amp;at=2#m-2">Show all</a>' in html
+    assert "| before" not in html
