@@ -58,7 +58,7 @@ EXHAUSTIVE_MATTERS := $(addprefix tests/,concurrency crash mutations property \
 	$(addprefix integration/checkpoints/,importers/test_import_workers.py versions/test_concurrent_modification.py $(addprefix integrity/test_, \
 	mistyped_values.py sessions_verified_together.py signed_decisions.py session_name_reuse_prevention.py missing_sessions.py)))
 # On SQLite alone.
-EXHAUSTIVE_ON_SQLITE := $(addprefix tests/,$(addprefix unit/core/test_,linear_growth.py masking_of_long_texts.py) integration/embedding/test_site.py \
+EXHAUSTIVE_ON_SQLITE := $(addprefix tests/,$(addprefix unit/core/test_,linear_growth.py masking_of_long_texts.py) integration/embedding/test_site.py integration/api/remote/test_contract.py \
 	$(addprefix integration/hostile/test_,broken_records.py extreme_values.py hostile_text.py read_audit_of_every_url.py))
 
 # All modules with more cases in an exhaustive run.

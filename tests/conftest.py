@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -36,6 +36,8 @@ StartChild = Callable[..., Child]
 
 #: Folders with the tests that take longest.
 LONG = {"mutations", "property", "crash", "concurrency", "packaging", "serving", "embedding", "demo", "docs"}
+#: Beginning of the tests that repeat those of the library over HTTP. An ordinary run has a sample of their cases.
+REPEATING = "tests/integration/api/remote/test_contract.py::"
 #: Number of tests that are left out, for the end of the run.
 LEFT_OUT = pytest.StashKey[int]()
 
@@ -74,16 +76,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not EXHAUSTIVE:
         _leave_out(config, items, lambda item: item.get_closest_marker("exhaustive") is not None)
     if SAMPLED:
-        _leave_out_cases_beyond_sample(config, items)
+        _leave_out_cases_beyond_sample(config, items, items)
+    elif not EXHAUSTIVE:
+        _leave_out_cases_beyond_sample(config, items, [item for item in items if item.nodeid.startswith(REPEATING)])
     _spread_long_tests(items)
 
 
-def _leave_out_cases_beyond_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+def _leave_out_cases_beyond_sample(
+    config: pytest.Config, items: list[pytest.Item], sampled: Sequence[pytest.Item]
+) -> None:
+    """Of the parametrized tests among the `sampled` ones, leave out the cases that are not in the sample."""
     names: dict[str, list[str]] = defaultdict(list)
-    for item in items:
+    for item in sampled:
         names[item.nodeid.partition("[")[0]].append(item.nodeid)
-    sample = set[str]().union(*map(choose_sample, names.values()))
-    _leave_out(config, items, lambda item: item.nodeid not in sample)
+    left_out = set(chain.from_iterable(names.values())).difference(*map(choose_sample, names.values()))
+    _leave_out(config, items, lambda item: item.nodeid in left_out)
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], condition: Callable[[pytest.Item], bool]) -> None:
