@@ -23,4 +23,4 @@ def test_faults_at_every_boundary(fresh_session: Fresh) -> None:
         assert {place for place in places if place.startswith("peers.")} == WRITING
         assert points.expected["result"] == {"weight": "early", "price": "answer of courier", "mood": "expired"}
         points.check_each_boundary(Fault.KILL, choose_boundaries(points.boundaries))
-        points.check_each_boundary(Fault.DISCONNECT, choose_each(2, choose_boundaries(points.boundaries)))
+        points.check_each_boundary(Fault.DISCONNECT, choose_each(4, choose_boundaries(points.boundaries)))

@@ -286,12 +286,17 @@ def create_tables_in_child(database: str) -> None:
     call_command("migrate", verbosity=0, interactive=False)
 
 
-def create_tables_and_accounts(database: str) -> None:
-    """Create the tables and accounts, in a process that then leaves the database alone."""
-    subprocess.run([sys.executable, "-m", "tests.support.site_process"], env=_build_environment(database), check=True)
+def create_tables_and_accounts(database: str, *commands: str) -> str:
+    """Create the tables and accounts and run commands, in a process that then leaves the database alone.
+
+    Returns what the commands print.
+    """
+    program = [sys.executable, "-m", "tests.support.site_process", *commands]
+    done = subprocess.run(program, env=_build_environment(database), check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
 
 
-def main() -> None:
+def main(*commands: str) -> None:
     import django
     from django.core.management import call_command
 
@@ -302,7 +307,9 @@ def main() -> None:
 
     for name, role in CAST.items():
         create_or_reset_account(name, role, PASSWORD)
+    for command in commands:
+        call_command(command)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

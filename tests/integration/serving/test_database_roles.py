@@ -36,8 +36,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """URLs of one database by role; `owner` is the superuser who created it. All processes have a key of seals."""
     with pytest.MonkeyPatch.context() as environment, Cluster() as server:
         environment.setenv("HARNESS_SEAL_KEY", "5e" * 32)
-        create_tables_and_accounts(server.url)
-        script = manage(server.url, "database_roles")
+        script = create_tables_and_accounts(server.url, "database_roles")
         for _ in range(2):  # it may run again
             with psycopg.connect(server.url, autocommit=True) as admin:
                 admin.execute(script.encode())
