@@ -222,7 +222,7 @@ MUTATIONS = [
         "if self.kind in {ActorKind.PERSON, ActorKind.TOKEN} and self.role not in _DECIDING_ROLES:",
         "if self.kind == ActorKind.PERSON and self.role not in _DECIDING_ROLES:",
         f"{TESTS}/decisions/test_refused_decisions.py"
-        "::test_invalid_decision_is_refused[token without a role-approve_rerun]",
+        "::test_invalid_decision_of_each_kind_is_refused[token without a role]",
     ),
     Mutation(
         "a deadline never approves",
