@@ -125,7 +125,11 @@ class ToolRatesReport:
 
 
 def load_tool_success_rates(
-    workspace_pk: int, wanted: CallLogFilter, first_page: CallLogPage | None = None
+    workspace_pk: int,
+    wanted: CallLogFilter,
+    first_page: CallLogPage | None = None,
+    *,
+    has_most_failed_first: bool = False,
 ) -> ToolRatesReport:
     """Load the rates of each tool over the newest calls of the chosen agent and time; other filters are ignored.
 
@@ -133,6 +137,8 @@ def load_tool_success_rates(
         workspace_pk: Key of the workspace.
         wanted: Filters of the list.
         first_page: First page of the list with these filters, if it is loaded, whose calls were examined already.
+        has_most_failed_first: Whether the tools with the most failed calls come first, instead of those with the most
+            calls.
     """
     rated = filter_calls_by_workspace_and_times(_select_rated_calls_newest_first(), workspace_pk, wanted.times)
     oldest: ToolCall | None = None
@@ -155,7 +161,7 @@ def load_tool_success_rates(
     for row in rows[:RATED]:
         by_tool[row.tool, row.is_question].append(row)
     tools = [_build_tool_rates(*key, of_tool) for key, of_tool in by_tool.items()]
-    tools.sort(key=lambda rates: (-rates.calls, rates.tool))
+    tools.sort(key=lambda rates: (-rates.failed if has_most_failed_first else 0, -rates.calls, rates.tool))
     return ToolRatesReport(tuple(tools[:_TOOLS]), len(rows[:RATED]), since, has_more_than_total=len(rows) > RATED)
 
 

@@ -29,6 +29,7 @@ from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_call_filters
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from harness_site.sessions.session_lookup_masking_and_404 import require_member_and_handle_page_not_found
+from harness_site.sessions.sortable_heading import SortableHeading
 
 _MAX_FILTER_LENGTH = 255
 
@@ -45,7 +46,14 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     rows = build_workspace_call_lines(page.rows, secrets)
     examined = None if filters.session else page
-    rates = tool_success_rates.load_tool_success_rates(workspace, filters, examined) if after is None else None
+    has_most_failed_first = request.GET.get("tools") == "failed"
+    rates = (
+        tool_success_rates.load_tool_success_rates(
+            workspace, filters, examined, has_most_failed_first=has_most_failed_first
+        )
+        if after is None
+        else None
+    )
     is_empty = not rows and rates is not None
     untimed = (
         workspace_call_log.count_newest_calls_without_times(workspace, filters) if is_empty and filters.times else 0
@@ -56,6 +64,11 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "rows": rows,
         "secrets": secrets,
         "rates": rates,
+        "has_most_failed_first": has_most_failed_first,
+        "rates_heads": {
+            "calls": _build_heading_of_rates(request, gettext("Calls"), "", is_sorted=not has_most_failed_first),
+            "failed": _build_heading_of_rates(request, gettext("Failed"), "failed", is_sorted=has_most_failed_first),
+        },
         "counted": page if filters.has_filters_ignored_by_rates else rates,
         "wanted": filters,
         "filter_errors": _describe_invalid_filters_by_parameter(request.GET, filters),
@@ -104,6 +117,15 @@ def parse_call_filter(query: QueryDict) -> CallFilter:
         tool=decrypt_name_if_encrypted(query.get("tool", ""))[:_MAX_FILTER_LENGTH],
         key=decrypt_name_if_encrypted(query.get("key", "").strip())[:_MAX_FILTER_LENGTH],
     )
+
+
+def _build_heading_of_rates(request: HttpRequest, words: str, order: str, *, is_sorted: bool) -> SortableHeading:
+    """Build the heading of a column of the table by tool; its link sorts by it, the highest number first."""
+    query = request.GET.copy()
+    query["tools"] = order
+    if not order:
+        del query["tools"]
+    return SortableHeading(words, f"?{query.urlencode()}", "descending" if is_sorted else "", words, "number")
 
 
 def _parse_log_filter_and_search_words(workspace: int, query: QueryDict) -> CallLogFilter:

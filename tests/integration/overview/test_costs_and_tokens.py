@@ -176,7 +176,7 @@ def test_what_a_fork_has_copied_is_not_spent_twice(cp: SyncCheckpointer, reader:
     page = visible_text(reader.get("/overview/"))
     assert "Sessions started6" in page
     assert "Cost$7.75" in page
-    assert "Slowest tools Tool Finished calls Failed Mean mail 1 " in page
+    assert "Slowest tools Tool Finished Failed Mean mail 1 " in page
     assert "Cost by model Model Sessions Tokens Cost large-1 5 1.6 M $6.75 several models 1 500 $1.00" in page
     ModelSums.objects.update(cost=0)
     page = visible_text(reader.get("/overview/"))

@@ -97,6 +97,10 @@ def test_failed_calls_of_a_rarely_called_tool_are_counted_where_it_has_no_share(
     link = re.search(r'<a href="([^"]*)">Show all failed calls', table)
     assert link is not None
     assert ">deploy<" in reader.get(unescape(link[1])).content.decode()
+    costs = re.findall(
+        r'<a href="/sessions/\?sort=started&amp;[^"]*&amp;tool=(tool-\d)" title="Cost of the whole', table
+    )
+    assert len(costs) == table.count('<tr><th scope="row">')
     slowest = html.partition("Slowest tools</h2>")[2].partition("</section>")[0]
     assert "deploy 2 1 of 2" in visible_text(HttpResponse(slowest))
 

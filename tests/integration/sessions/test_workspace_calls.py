@@ -26,6 +26,7 @@ from harness_site.sessions.selectors import tool_success_rates, workspace_call_l
 from harness_site.sessions.selectors.call_records import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage, LoggedCall
 from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.search.conftest import complete
 from tests.support.factories import (
     THEN,
     make_call,
@@ -367,6 +368,32 @@ def test_rates_are_those_of_the_chosen_agent_and_time(
     assert "the newest 2 matching calls, since" in words
     assert " More than 2 calls What it does" in words
     assert "apply to this table" not in words
+
+
+def test_table_by_tool_is_sorted_by_failed_calls_and_leads_to_the_sessions_of_a_tool(
+    session: Session, reader: Client
+) -> None:
+    for number, (tool, failed) in enumerate([("pay", 1), ("pay", 0), ("pay", 0), ("mail", 1), ("mail", 1)]):
+        status = CallStatus.FAILED if failed else CallStatus.COMPLETED
+        make_call(session=session, call_id=f"c{number}", tool=tool, status=status)
+    Session.objects.update(budget_spent_usd=2, agent="desk")
+    complete()
+
+    def list_tools(html: str) -> list[str]:
+        return re.findall(r'<th scope="row"><a class="mono" href="[^"]*">(\w+)<', html)
+
+    html = reader.get("/calls/?agent=desk").content.decode()
+    assert list_tools(html) == ["pay", "mail"]
+    (by_failed,) = re.findall(r'<a class="sort" href="([^"]*)" title="Sort by: Failed">', html)
+    html = reader.get("/calls/" + unescape(by_failed)).content.decode()
+    assert list_tools(html) == ["mail", "pay"]
+    assert '<details class="rates" open>' in html
+    assert 'aria-sort="descending"><a class="sort" href="?agent=desk&amp;tools=failed"' in html
+    (address, *_others) = re.findall(
+        r'<a href="([^"]*)" title="Cost of the whole sessions that called this tool"', html
+    )
+    assert address == "/sessions/?tool=mail&amp;agent=desk"
+    assert "1 session Cost $2.00" in visible_text(reader.get(unescape(address)))
 
 
 def test_failed_and_interrupted_calls_of_a_tool_link_to_their_list(session: Session, reader: Client) -> None:
