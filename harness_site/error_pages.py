@@ -18,6 +18,7 @@ from checkpoints.exceptions import StorageUnavailable
 from checkpoints.models.translated_enum_choices import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_active_usernames_with_role_or_higher
 from harness_site.accounts.refuse_page_of_other_reader import refuse_page_of_other_reader
+from harness_site.accounts.sign_in_required_middleware import refuse_fragment_of_signed_out_reader
 from harness_site.core import formatting
 from harness_site.core.distinguish_site_from_project_requests import is_site_request
 from harness_site.core.redact_secrets_in_one_time_links import hide_secrets_in_one_time_links
@@ -96,11 +97,13 @@ def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     # A sign-in as another user replaces the token, too.
     if (refusal := refuse_page_of_other_reader(request)) is not None:
         return refusal
+    # People without an account use the pages below /accounts/, so there a missing sign-in explains nothing.
+    is_signed_out = not request.user.is_authenticated and not request.path.startswith(
+        reverse("harness_accounts:account")
+    )
+    if is_signed_out and request.headers.get("HX-Request"):
+        return refuse_fragment_of_signed_out_reader()
     if not request.headers.get("HX-Request"):
-        # People without an account use the pages below /accounts/, so there a missing sign-in explains nothing.
-        is_signed_out = not request.user.is_authenticated and not request.path.startswith(
-            reverse("harness_accounts:account")
-        )
         return render(request, "errors/403_csrf.html", {"signed_out": is_signed_out}, status=403)
     if request.resolver_match is not None and request.resolver_match.url_name == _BY_ITSELF:
         # An automatic request: the page fetches a fresh token and continues.

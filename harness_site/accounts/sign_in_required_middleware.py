@@ -10,6 +10,11 @@ from harness_site.accounts.refuse_page_of_other_reader import refuse_page_of_oth
 from harness_site.core.distinguish_site_from_project_requests import is_site_request
 
 
+def refuse_fragment_of_signed_out_reader() -> HttpResponse:
+    """Return the response to an HTMX request without a sign-in, by which the page says so and keeps what was typed."""
+    return HttpResponse(_("You are signed out."), status=401, content_type="text/plain; charset=utf-8")
+
+
 class SignInRequired(LoginRequiredMiddleware):
     """Middleware that requires a login for the site's views, but not for those of a host project.
 
@@ -33,11 +38,7 @@ class SignInRequired(LoginRequiredMiddleware):
             return None
         login_response = super().process_view(request, view_func, view_args, view_kwargs)
         if login_response is not None and request.headers.get("HX-Request"):
-            return HttpResponse(
-                _("You are signed out."),
-                status=401,
-                content_type="text/plain; charset=utf-8",
-            )
+            return refuse_fragment_of_signed_out_reader()
         if isinstance(login_response, HttpResponseRedirect) and request.method == "POST":
             return HttpResponseRedirect(f"{login_response.url}&not-saved")
         return login_response or refuse_page_of_other_reader(request)

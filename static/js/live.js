@@ -157,7 +157,7 @@ function createRemedyLink() {
   } else if (state.signedOut) {
     link.href = live.dataset.login;
     link.target = "_blank";
-    link.textContent = gettext("Sign in in another tab");
+    link.textContent = gettext("Open the sign-in page in another tab");
   } else return null;
   return link;
 }

@@ -187,7 +187,7 @@ def test_calls_due_within_a_day_come_before_longer_waiting_ones_and_on_the_first
     assert _listed(first) == [overdue.pk, due.pk, *(call.pk for call in waiting[: pending_calls.PAGE])]
     ToolCall.objects.filter(pk__in=[due.pk, later.pk]).delete()
     assert _listed(reader.get(f"/review/{first.context['more']}")) == [waiting[-1].pk]
-    assert _listed(reader.get("/review/?sort=risk"))[0] == due.pk
+    assert _listed(reader.get("/review/?sort=risk"))[0] == overdue.pk
     sign_in(reader, make_user(name="bob", role=Role.APPROVER))  # who may not decide the overdue one
     page = reader.get("/review/")
     assert _listed(page)[0] == waiting[0].pk

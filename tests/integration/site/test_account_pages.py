@@ -91,6 +91,12 @@ def test_fragment_keeps_its_form_when_the_csrf_token_is_old(alice: User) -> None
     assert response.headers["HX-Trigger"] == "live:any"
 
 
+def test_signed_out_fragment_without_a_csrf_token_says_only_that_its_reader_is_signed_out() -> None:
+    response = Client(enforce_csrf_checks=True).post("/review/calls/1/", headers={"HX-Request": "true"})
+    assert (response.status_code, response.content) == (401, b"You are signed out.")
+    assert "HX-Retarget" not in response.headers
+
+
 def test_fetched_csrf_token_is_accepted(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
