@@ -47,6 +47,8 @@ def _build_required_message(name: str, field: Field) -> str:
         return _("Enter the password.")
     if name in _NAME_FIELDS:
         return _("Enter a name.")
+    if name == "address":
+        return _("Enter an address.")
     return _("Enter a value for “%(label)s”.") % {"label": field.label}
 
 

@@ -63,6 +63,7 @@ class TestWebhooks:
             ({"address": "https://127.0.0.1:9/hook"}, "127.0.0.1 is inside this network. Enter an address on the"),
             ({"address": "https://localhost/"}, "localhost leads to "),
             ({"name": ""}, "Enter a name."),
+            ({"address": ""}, "Enter an address."),
             ({"events": []}, "Enter a value for “Events”."),
         ],
     )
