@@ -51,6 +51,8 @@ _MAX_COLUMNS: Final = 12
 #: Maximum number of rows that a form may send.
 _MAX_SENT_ROWS: Final = 100
 _LINE: Final = 45
+#: Maximum length of a text whose field is one line, which fits the width of a phone.
+_MAX_ONE_LINE: Final = 34
 #: Maximum lengths of values in the columns of a list.
 _NARROW: Final = 7
 _MIDDLE: Final = 13
@@ -164,7 +166,7 @@ class ArgumentField:
     @property
     def is_one_line(self) -> bool:
         """Whether the field is of one line: for a text that is short, both as it is and as it was typed."""
-        length = _LINE if self.column is None or self.column.size != "wide" else 0
+        length = _MAX_ONE_LINE if self.column is None or self.column.size != "wide" else 0
         return self.kind in _LITERAL_KINDS | {"secret"} and not any(
             "\n" in text or (self.kind == "text" and len(text) > length) for text in (self.stored, self.typed)
         )

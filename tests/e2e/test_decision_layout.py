@@ -424,7 +424,7 @@ def test_way_from_a_field_to_the_button_of_an_edit_is_one_tap_on_a_phone(
     memo.focus()
     assert memo.evaluate(get_height) == height
     page.locator("[data-argument='amount']").fill("1230.00")
-    count, link = page.locator("#change-count"), page.get_by_role("link", name=page_actions.RECORD_BUTTONS["Edit"])
+    count, link = page.locator("#change-count"), page.get_by_role("link", name="Next: reason")
     expect(count).to_have_text("1 change")
     page.locator("[data-argument='invoice']").fill("17a")
     expect(count).to_have_text("1 value to correct")
@@ -531,7 +531,7 @@ def test_offline_and_sign_out_are_reported_beside_the_button(
     second_tab.get_by_role("button", name="Sign out").click()
     expect(second_tab.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
     expect(problem).to_contain_text("You are signed out. Your text stays here.")
-    expect(problem.get_by_role("link", name="Sign in in another tab")).to_be_visible()
+    expect(problem.get_by_role("link", name="Open the sign-in page in another tab")).to_be_visible()
     expect(page_actions.reason_field(page)).to_have_value("Seen in the ledger.")
 
 

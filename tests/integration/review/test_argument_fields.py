@@ -257,6 +257,12 @@ def test_amount_in_another_form_than_before_is_listed_as_it_is(people: dict[str,
     assert "total_amount before 1829.00 → now 1,644.00" in page
 
 
+@pytest.mark.parametrize(("length", "is_one_line"), [(34, True), (37, False)])
+def test_text_that_is_wider_than_a_phone_has_a_field_that_wraps(length: int, is_one_line: bool) -> None:
+    [field] = build_argument_fields(to_canonical_json({"subject": "a" * length}), {})
+    assert (field.is_one_line, field.text_area_line_count) == (is_one_line, 1)
+
+
 def test_each_invalid_field_has_its_error_and_the_first_is_focused(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     form = sent(call, people["alice"], order="seventeen", lines="[1,") | {"reason": ""}
