@@ -228,7 +228,7 @@ _CHANGED: Final = _("{actor} changed {call_before} to {call} in {session}")
 _RESTORED: Final = _("{actor} restored the original arguments of {call} in {session}")
 _WITHDREW: Final = _("{actor} withdrew the decision about {call} in {session}")
 _WITHDREW_SEVERAL: Final = _("{actor} withdrew decisions about {number} calls")
-_VOTED: Final = _("{actor} voted on {call} in {session}: {decision}")
+_VOTED: Final = _("{actor} decided {call} in {session}: {decision}")
 #: Decisions that need the same one of somebody else if a call needs several approvals.
 _VOTES: Final = DECIDING_KINDS - {DecisionKind.EDIT}
 _OTHER_KIND_IN_SEVERAL_SESSIONS: Final = _("{actor}: {label} in {number} sessions")

@@ -17,9 +17,11 @@ from checkpoints.enums import (
     DecisionKind,
     InterruptReason,
     Role,
+    RunStatus,
     SessionStatus,
 )
-from checkpoints.models import Decision, ToolCall
+from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.sessions.display_status import derive_session_display_status
 from harness_site.accounts.models import Membership
 from harness_site.accounts.voter_eligibility import build_eligible_vote_mapper
 from harness_site.core import formatting
@@ -27,6 +29,7 @@ from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masked_json_value_differences import list_value_differences
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.money_amounts_in_call_arguments import find_visible_amount, format_amounts_among_arguments
+from harness_site.core.status_and_decision_labels import get_status_shape_and_label
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review import decision_effect_texts, edited_and_original_arguments
 from harness_site.review.bulk_decision_storage_and_withdrawal import load_keys_of_bulk_decisions
@@ -64,7 +67,7 @@ from harness_site.sessions.selectors.multi_person_approvals import (
     list_earlier_agreeing_votes_of_others,
     list_overruled_votes,
 )
-from harness_site.sessions.session_formatting import mask_safe_link_or_return_empty
+from harness_site.sessions.session_formatting import get_session_status_shape_and_label, mask_safe_link_or_return_empty
 from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
 from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest, RunEvents
 
@@ -150,8 +153,29 @@ def _build_status_context(seen: _CallSeenByReader) -> dict[str, Any]:
         "was_interrupted": call.status == CallStatus.INTERRUPTED
         or (call.interrupted_at is not None and call.reason != InterruptReason.NO_RESULT),
         "driver": decision_effect_texts.find_live_owner_run(call.session),
+        "session_state": _get_session_state_shape_and_label(call.session),
         "waiting_run": decision_effect_texts.find_run_waiting_for_decision(call.session),
     }
+
+
+def _get_session_state_shape_and_label(session: Session) -> tuple[str, str]:
+    """Return the chip shape and label of the session: of an active one those of its page, which say if a run is alive.
+
+    One query for an active session that no run owns.
+    """
+    if session.status != SessionStatus.ACTIVE:
+        return get_status_shape_and_label(session.status)
+    alive = decision_effect_texts.find_live_owner_run(session) is not None
+    orphaned = not alive and (session.owner_id is not None or _was_last_run_lost(session))
+    status = derive_session_display_status(
+        session.status, alive=alive, orphaned=orphaned, quarantined=session.quarantined_at is not None
+    )
+    return get_session_status_shape_and_label(status, 0)
+
+
+def _was_last_run_lost(session: Session) -> bool:
+    statuses = Run.objects.filter(session=session.pk).order_by("-number").values_list("status", flat=True)
+    return statuses.first() == RunStatus.LOST
 
 
 def _build_final_decision_context(seen: _CallSeenByReader) -> dict[str, Any]:

@@ -89,7 +89,7 @@ _SENTENCES: Final[dict[str, str | Promise]] = {
     "waited": _("Wait for a decision about %(tool)s"),
     "verified": "%(tool)s",
     "decision": _("%(person)s decided about %(tool)s"),
-    "vote": _("%(person)s voted on %(tool)s"),
+    "vote": _("%(person)s decided about %(tool)s"),
     "run": _("Run %(number)s"),
     "exit": _("exit %(code)d"),
     "calls": _("%(number)s calls"),
@@ -438,9 +438,8 @@ def format_copied_lane_title(lane: Lane) -> str:
 
 
 def list_wait_label_candidates(duration: str) -> tuple[str, ...]:
-    """List the possible labels of a bar of waiting, the longest first."""
-    labels = _("waiting for a person, %(duration)s"), _("waiting, %(duration)s")
-    return (*(str(label) % {"duration": duration} for label in labels), duration)
+    """List the possible labels of a bar of waiting: a single one, so that the same state has the same words."""
+    return (gettext("waiting, %(duration)s") % {"duration": duration},)
 
 
 def _get_last_message_position_or_none(length: int) -> int | None:

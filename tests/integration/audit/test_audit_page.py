@@ -169,7 +169,7 @@ def test_entry_about_a_call_says_what_the_call_does_and_leads_to_it(reader: Clie
     page = visible_text(response)
     assert "alice decided “Refund 40.00 EUR with ‹masked›” in order-17: One more run approved" in page
     assert f'href="/review/calls/{call.pk}/"' in response.content.decode()
-    assert "alice voted on “Wire 9.00 EUR for ‘lamps’” in order-17: Approved" in page
+    assert "alice decided “Wire 9.00 EUR for ‘lamps’” in order-17: Approved" in page
     assert f'href="/review/calls/{votes.pk}/"' in response.content.decode()
     assert re.search(r"alice decided “.*Which port\?” in order-17: Answered Details", page)
     assert re.search(r"alice asked a question in order-17: “.*Which port\?”", page)
@@ -212,8 +212,8 @@ def test_entry_of_a_vote_says_that_the_call_still_waits(reader: Client) -> None:
         make_decision(call=call, kind=DecisionKind.APPROVE, actor=actor, final=final, revision=int(final))
         happened(session=call.session, actor=actor, decision="approve", call_id="pay")
     page = visible_text(reader.get("/audit/"))
-    assert re.search("alice voted on .* Approved\\. It still waited: another person had to decide the same.", page)
-    assert re.search("bob voted on “Pay 5 EUR” in order-17: Approved\\. It ran\\.", page)
+    assert re.search("alice decided .* Approved\\. It still waited: another person had to decide the same.", page)
+    assert re.search("bob decided “Pay 5 EUR” in order-17: Approved\\. It ran\\.", page)
 
 
 def test_session_is_found_by_its_number_and_nearly_right_ids_are_suggested(reader: Client) -> None:
@@ -641,7 +641,7 @@ def test_events_of_runs_are_hidden_and_counted_unless_wanted(reader: Client) -> 
     words = visible_text(page)
     assert "9 events of runs are hidden on this page." in words
     assert "9 hidden · #Not verified, number 11" in words
-    assert "Numbers that are left out below are those of hidden entries." in words
+    assert "Some numbers are missing below because their entries are hidden." in words
     shown = reader.get(f"/audit/{get_link(page, SHOW_RUNS)}")
     assert shown_rows(shown) == [taken, keys[-1], decided]
     words = visible_text(shown)
@@ -910,7 +910,7 @@ class TestExport:
         signed_in, ready, of_bob, of_alice = (dict(zip(head[10:], row[10:], strict=True)) for row in rows[1:])
         address = build_absolute_url(f"/sessions/{session.pk}/")
         assert of_alice == {
-            "sentence": "alice voted on “Pay ‘77120’” in invoice-77120: Approved",
+            "sentence": "alice decided “Pay ‘77120’” in invoice-77120: Approved",
             "decision": "Approved",
             "reason": "The goods arrived & are <complete>.",
             "tool": "pay",

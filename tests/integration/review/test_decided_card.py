@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Risk, Role, RunStatus, SessionStatus
-from checkpoints.models import AuditEvent, Decision, Session, ToolCall
+from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review.models import Claim
 from tests.integration.review.interrupted_calls import lost_call, page, raw
@@ -113,6 +113,18 @@ def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
     shown = page(reader, call).partition("What happens now")[0].rpartition("Decision ")[2]
     assert "Message to the agent This call did not happen. The bank has none." in shown
     assert shown.count("The bank has none.") == 1
+
+
+def test_active_session_without_a_process_has_the_words_of_its_page(reader: Client) -> None:
+    call = decided(status=SessionStatus.ACTIVE)
+    make_decision(call=call)
+    Session.objects.update(owner=None, title="Please refund order 17.")
+    Run.objects.update(status=RunStatus.RELEASED)
+    shown = page(reader, call)
+    assert "What happens now Idle" in shown
+    assert "Review / Please refund order 17." in shown
+    Run.objects.update(status=RunStatus.LOST)
+    assert "What happens now Orphaned" in page(reader, call)
 
 
 def test_approved_call_whose_agent_runs_does_not_wait_for_its_start(reader: Client) -> None:

@@ -83,7 +83,7 @@ def test_list_has_the_same_items(session: Session, reader: Client) -> None:
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "alice decided about refund_card Decision It happened – 1" in words
     assert "refund_card amount 40.00, currency EUR, order 17 Tool call failed 500 ms 1" in words
-    assert "alice voted on drop_rows Vote Approved · one of 2 – 1" in words
+    assert "alice decided about drop_rows Vote Approved · one of 2 – 1" in words
     assert "Wait for a decision about drop_rows Waits for a person waiting for a person " in words
 
 
