@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from harness_site.core import formatting
 from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask_text
-from harness_site.core.rendering.json_tree import MAX_TREE_DEPTH
 
 #: Names of arguments that hold the amount of a call, the most telling first.
 _NAMES: Final = ("amount", "total_amount", "total_price", "price")
@@ -94,26 +93,6 @@ def parse_amount_argument(name: str, value: Any) -> Decimal | None:
     """Return the number of an argument without its currency; None if the argument is no amount."""
     match = _match_amount(value) if _is_amount_name(name) else None
     return None if match is None else _parse_number(match)
-
-
-def format_amounts_among_arguments(args: Any) -> Any:
-    """Return arguments with their amounts in the form that is displayed, also inside of lists and objects.
-
-    Values that pages write as JSON text, because they are nested deeply, are returned as they are.
-    """
-    return _format_nested_amounts(args, MAX_TREE_DEPTH)
-
-
-def _format_nested_amounts(value: Any, levels: int) -> Any:
-    if not levels:
-        return value
-    if isinstance(value, list):
-        return [_format_nested_amounts(each, levels - 1) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: _format_nested_amounts(format_amount_argument(name, each), levels - 1) for name, each in value.items()
-    }
 
 
 def format_two_amounts(name: str, before: Any, after: Any) -> tuple[str, str] | None:

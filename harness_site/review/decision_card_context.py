@@ -28,7 +28,7 @@ from harness_site.core import formatting
 from harness_site.core.call_sentences import remove_sentence_from_question_args
 from harness_site.core.masked_json_value_differences import list_value_differences
 from harness_site.core.masking.masker import is_masking_active
-from harness_site.core.money_amounts_in_call_arguments import find_visible_amount, format_amounts_among_arguments
+from harness_site.core.money_amounts_in_call_arguments import find_visible_amount
 from harness_site.core.status_and_decision_labels import get_status_shape_and_label
 from harness_site.core.unreadable_rows_and_quarantine import call_or_use_fallback
 from harness_site.review import decision_effect_texts, edited_and_original_arguments
@@ -281,7 +281,7 @@ def _find_request_of_final_decision(seen: _CallSeenByReader, events_of_runs: Run
 
 
 def _format_arguments_not_shown_elsewhere(call: ToolCall, decision: Decision | None) -> Any:
-    """Return the arguments that the page lists, with separators in amounts, as the sentence has them.
+    """Return the arguments that the page lists.
 
     Of a question this is its value, without the text that the sentence shows. Its options are left out while they are
     answers to choose from, and listed by their labels afterwards, of which the `decision` has chosen one.
@@ -290,7 +290,7 @@ def _format_arguments_not_shown_elsewhere(call: ToolCall, decision: Decision | N
     if not isinstance(args, dict):
         return args
     if not call.is_question or args.keys() != {"value"}:
-        return format_amounts_among_arguments(args)
+        return args
     value = args["value"]
     chosen = find_question_choice_of_decision(call, decision)
     shown = (

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
+from harness_site.core.call_arguments_html import mask_and_render_call_arguments
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering import ansi_colors, json_tree, markdown, mask_and_shorten_text
 from harness_site.core.rendering.fast_format_html import build_html
@@ -58,6 +59,11 @@ def build_json_tree_context(value: Any, more_url: str, whole: Extent = False) ->
     return _build_tree_context(value, json_tree.PREVIEW, more_url, whole)
 
 
+def build_call_arguments_context(args: Any, more_url: str, whole: Extent = False) -> dict[str, Any]:
+    """Build the variables of the arguments of a call, with a link to all of them if they are truncated."""
+    return _build_tree_context(args, json_tree.PREVIEW, more_url, whole, are_arguments=True)
+
+
 def build_tool_result_context(content: str, more_url: str, whole: Extent = False) -> dict[str, Any]:
     """Build the variables of the text result of a tool: a JSON object or list as a labelled list, or else as text."""
     value = session_formatting.parse_json_container(content)
@@ -75,11 +81,15 @@ def build_tool_result_context(content: str, more_url: str, whole: Extent = False
 
 
 def _build_tree_context(
-    value: Any, preview: int, more_url: str, whole: Extent, *, text: str | None = None
+    value: Any, preview: int, more_url: str, whole: Extent, *, text: str | None = None, are_arguments: bool = False
 ) -> dict[str, Any]:
     """Build the context of a tree; `text` is the text that contains the value, if it is not the value itself."""
     limit = long_text_pagination.MAX_UNPAGED_LENGTH if whole == "page" else None if whole else preview
-    tree = json_tree.mask_and_render_json_tree(value, limit=limit)
+    tree = (
+        mask_and_render_call_arguments(value, limit=limit, fold=not whole)
+        if are_arguments
+        else json_tree.mask_and_render_json_tree(value, limit=limit)
+    )
     page = None
     if whole == "page" and not tree.whole:
         page = long_text_pagination.build_masked_text_page(

@@ -28,7 +28,7 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
-from harness_site.core import call_sentences, formatting, status_and_decision_labels
+from harness_site.core import call_arguments_html, call_sentences, formatting, status_and_decision_labels
 from harness_site.core.cached_urls import (
     UrlContext,
     build_page_path,
@@ -458,6 +458,12 @@ def put_in_quotation_marks(text: str) -> str:
 def mask_and_render_unfolded_json_tree(content: Any) -> SafeString:
     """Render a JSON value as a labelled list, complete and unfolded."""
     return json_tree.mask_and_render_json_tree(content, limit=None, fold=False).html
+
+
+@register.simple_tag(name="call_arguments")
+def mask_and_render_all_call_arguments(args: Any) -> SafeString:
+    """Render the arguments of a call, complete and unfolded."""
+    return call_arguments_html.mask_and_render_call_arguments(args).html
 
 
 @register.simple_tag(name="current", takes_context=True)

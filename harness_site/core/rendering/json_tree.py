@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
@@ -19,6 +20,7 @@ from harness_site.core.masking.masker import (
     is_secret_number,
     mask_field_names_and_list_all_fields,
     mask_json_value,
+    mask_text,
 )
 from harness_site.core.rendering import markdown
 from harness_site.core.rendering.fast_format_html import build_html, join_html
@@ -85,13 +87,26 @@ class RenderedTree:
     size: int
 
 
-def mask_and_render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = True) -> RenderedTree:
+def mask_and_render_json_tree(
+    value: Any,
+    *,
+    limit: int | None = PREVIEW,
+    fold: bool = True,
+    for_people: bool | None = None,
+    format_field: Callable[[str, Any], Any] | None = None,
+) -> RenderedTree:
     """Render a JSON value as HTML.
 
-    With `limit`, content beyond that many characters or `MAX_NODES` values is omitted with a note. Without `fold`,
-    nothing is folded, and of a text or list of more than 40 lines the beginning is in sight until the reader shows all
-    of it; values are written for people, not as JSON, and a text in Markdown is formatted, with a control for its
-    source.
+    Args:
+        value: The value.
+        limit: Number of characters beyond which content is omitted with a note, as it is beyond `MAX_NODES` values.
+            None for all of it.
+        fold: Whether long texts and lists are folded. Otherwise, of those of more than 40 lines the beginning is in
+            sight until the reader shows all of it.
+        for_people: Whether values are written for people, not as JSON: texts without quotes, short lists of objects as
+            tables, and texts in Markdown formatted, with a control for their source. None for the opposite of `fold`.
+        format_field: Function that returns what is displayed of a field of an object, from its name and its value. It
+            is called for fields that are displayed only, and not for secret ones.
     """
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
@@ -101,7 +116,7 @@ def mask_and_render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: 
             else _render_clamped_text(_mask_and_render_preformatted_text(text), len(text))
         )
         return RenderedTree(build_html("{}{}", _NOTE, html), True, get_byte_size(text))
-    writer = _Writer(limit, fold)
+    writer = _Writer(limit, fold, not fold if for_people is None else for_people, format_field)
     html = writer.render_value(value, 0)
     return RenderedTree(html, writer.whole, get_byte_size(json.dumps(value, ensure_ascii=False)))
 
@@ -153,9 +168,13 @@ def _mask_and_render_preformatted_text(text: str) -> SafeString:
 class _Writer:
     """Writer of a tree. Values are masked one by one, so that omitted ones take no time."""
 
-    def __init__(self, limit: int | None, fold: bool) -> None:
+    def __init__(
+        self, limit: int | None, fold: bool, for_people: bool, format_field: Callable[[str, Any], Any] | None
+    ) -> None:
         self.left = limit
         self.fold = fold
+        self.for_people = for_people
+        self.format_field = format_field
         self.nodes = MAX_NODES
         self.whole = True
         #: True while values are rendered of which only the beginning is in sight.
@@ -164,7 +183,7 @@ class _Writer:
     def render_value(self, value: Any, depth: int) -> SafeString:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
-        if not self.fold and not is_secret_number(value):
+        if self.for_people and not is_secret_number(value):
             return self._render_value_for_people(value)
         if isinstance(value, str):
             return self._render_text_value(quote_ambiguous_text_except_amount(value))
@@ -173,7 +192,8 @@ class _Writer:
     def _render_value_for_people(self, value: Any) -> SafeString:
         """Render a value as sentences say it: “yes” for true, “–” for null, and a text without quotes."""
         if isinstance(value, str):
-            if not self.is_clamping and _is_markdown(value):
+            if self._has_room_formatted(value) and _is_markdown(value):
+                self._subtract_from_size_budget(len(value))
                 return _render_markdown_with_source(value, is_long=_has_too_many_lines(value))
             return self._render_text_value(value if value.strip() else _describe_blank_text(value))
         if value is None:
@@ -184,6 +204,11 @@ class _Writer:
             return build_html("({})", gettext("none"))
         return self._render_text_value(mask_and_dump_json(value))
 
+    def _has_room_formatted(self, text: str) -> bool:
+        """Return whether a text may be formatted: one that is cut or folded may end within a mark."""
+        is_folded = self.fold and len(text) > _FOLD_TEXT_LENGTH
+        return not self.is_clamping and not is_folded and (self.left is None or len(text) <= self.left)
+
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= MAX_TREE_DEPTH:
             return self._render_text_value(mask_and_dump_json(value))
@@ -191,7 +216,7 @@ class _Writer:
         self.is_clamping = self.is_clamping or is_clamped
         listing = (
             self._render_table(value, depth)
-            if not self.fold and self.left is None and _has_room_as_table(value)
+            if self.for_people and self._has_budget_for_table(value) and _has_room_as_table(value)
             else self._render_list(value, depth)
         )
         if is_clamped:
@@ -200,6 +225,12 @@ class _Writer:
             show_all = ngettext("Show all %(number)s value", "Show all %(number)s values", count)
             return _render_clamped(listing, show_all, count, gettext("Show fewer values"))
         return listing
+
+    def _has_budget_for_table(self, value: dict[str, Any] | list[Any]) -> bool:
+        """Return whether nothing of a value is omitted or folded, which a table has no place for."""
+        if self.fold and len(value) > _FOLD_LIST_LENGTH:
+            return False
+        return self.left is None or _is_shorter_than(value, self.left)
 
     def _render_table(self, items: list[dict[str, Any]], depth: int) -> SafeString:
         """Render a list of objects with a row for each, which is lines of names and values where it has no room."""
@@ -224,13 +255,27 @@ class _Writer:
     def _render_cell(self, name: str, field: MaskedField | None, depth: int) -> SafeString:
         if field is None:
             return SafeString("<td></td>")
-        value = self._render_text_value(MASK) if field.hidden else self.render_value(field.value, depth + 2)
+        value = (
+            self._render_text_value(MASK)
+            if field.hidden
+            else self.render_value(self._format_visible_field(field.key, field.value), depth + 2)
+        )
         return build_html('<td data-name="{}" dir="auto">{}</td>', name, value)
 
+    def _format_visible_field(self, key: Any, value: Any) -> Any:
+        """Return what is displayed of a field; one whose value is a secret keeps it, so that it is masked."""
+        if self.format_field is None or not isinstance(key, str):
+            return value
+        formatted = self.format_field(key, value)
+        is_secret = formatted is not value and (
+            is_secret_number(value) or (isinstance(value, str) and mask_text(value) != value)
+        )
+        return value if is_secret else formatted
+
     def _render_list(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
-        pairs = _list_named_values_with_secrecy(value)
+        pairs = _list_keyed_values_with_secrecy(value)
         rows: list[tuple[str, SafeString]] = []
-        for name, inner, is_secret in pairs:
+        for key, name, inner, is_secret in pairs:
             if self.left is not None and (self.left <= 0 or self.nodes <= 0):
                 break
             self.nodes -= 1
@@ -238,7 +283,9 @@ class _Writer:
             rows.append(
                 (
                     mask_and_reveal_hidden(name),
-                    self._render_text_value(MASK) if is_secret else self.render_value(inner, depth + 1),
+                    self._render_text_value(MASK)
+                    if is_secret
+                    else self.render_value(self._format_visible_field(key, inner), depth + 1),
                 )
             )
         columns = "" if self.fold or isinstance(value, dict) else _choose_css_classes_of_multi_column_list(value)
@@ -330,6 +377,11 @@ def _render_markdown_with_source(text: str, *, is_long: bool) -> SafeString:
     )
 
 
+def _is_shorter_than(value: Any, limit: int) -> bool:
+    """Return whether the JSON text of a value has fewer characters than `limit`, without writing a long one."""
+    return not _has_more_nodes_than(value, limit) and len(json.dumps(value, ensure_ascii=False)) < limit
+
+
 def _has_room_as_table(value: Any) -> TypeGuard[list[dict[str, Any]]]:
     """Return whether a value is a list of objects with short values, each of which has room as a row."""
     if not isinstance(value, list) or not all(isinstance(item, dict) and item for item in value):
@@ -385,12 +437,15 @@ def _render_clamped(content: str, show_all: str, number: int, show_fewer: str) -
     )
 
 
-def _list_named_values_with_secrecy(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:
-    """List the displayed names, the values, and whether they are secret."""
+def _list_keyed_values_with_secrecy(value: dict[str, Any] | list[Any]) -> list[tuple[Any, str, Any, bool]]:
+    """List the keys, which are None for the items of a list, the displayed names, the values, and whether they are
+    secret."""
     if isinstance(value, dict):
-        return [(field.name, field.value, field.hidden) for field in mask_field_names_and_list_all_fields(value)]
+        return [
+            (field.key, field.name, field.value, field.hidden) for field in mask_field_names_and_list_all_fields(value)
+        ]
     secret_places = find_list_item_indexes_secret_to_reader(value)
-    return [(str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
+    return [(None, str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
 
 
 def _render_item_count(value: dict[str, Any] | list[Any]) -> SafeString:

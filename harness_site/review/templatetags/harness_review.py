@@ -19,7 +19,7 @@ from harness_site.core.cached_urls import get_static_url
 from harness_site.core.call_sentences import does_sentence_describe_call, put_tool_in_words
 from harness_site.core.formatting import format_date_with_weekday_and_year
 from harness_site.core.masking.masker import MASK
-from harness_site.core.money_amounts_in_call_arguments import format_amounts_among_arguments, is_amount_in_sentence
+from harness_site.core.money_amounts_in_call_arguments import is_amount_in_sentence
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.json_tree import has_clamped_value
 from harness_site.core.status_and_decision_labels import (
@@ -111,7 +111,6 @@ register.filter("is_amount_in_sentence", is_amount_in_sentence)
 register.filter("unusual_risk", find_unusual_risk)
 register.filter("explained_risk", explain_declared_risk)
 register.filter("tool_effect", describe_tool_effect)
-register.filter("with_displayed_amounts", format_amounts_among_arguments)
 register.filter("tool_in_words", put_tool_in_words)
 register.filter("format_date", format_date_with_weekday_and_year)
 register.filter("render_call_sentence", render_sentence_with_bold_values)

@@ -19,6 +19,7 @@ from django.utils.translation import gettext, ngettext
 from checkpoints.formats import parse_message_parts, shell_command_exit_codes
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from harness_site.core import formatting
+from harness_site.core.call_arguments_html import mask_and_render_call_arguments
 from harness_site.core.masking import masker
 from harness_site.core.masking.masker import get_masked_text_beginning, mask_text
 from harness_site.core.rendering import json_tree, markdown, mask_and_shorten_text
@@ -510,9 +511,9 @@ def _remove_table_without_rows_at_end(text: str) -> str:
 
 
 @register.simple_tag
-def render_json_excerpt_as_tree(value: Any) -> RenderedTree:
-    """Build the beginning of a JSON value as a labelled list."""
-    return json_tree.mask_and_render_json_tree(value, limit=json_tree.PREVIEW)
+def render_beginning_of_call_arguments(args: Any) -> RenderedTree:
+    """Build the beginning of the arguments of a call."""
+    return mask_and_render_call_arguments(args, limit=json_tree.PREVIEW, fold=True)
 
 
 @register.simple_tag
@@ -525,7 +526,7 @@ def build_result_excerpt_context(result: ResultPart, calls: ComparedCalls) -> di
         text, code = shell_command_exit_codes.split_output_and_exit_code(text)
     value = session_formatting.parse_json_container(text) if code is None else None
     if value is not None:
-        return {"tree": render_json_excerpt_as_tree(value)}
+        return {"tree": json_tree.mask_and_render_json_tree(value, limit=json_tree.PREVIEW)}
     return {
         "tree": None,
         "is_silent_command": code is not None and not text.strip(),

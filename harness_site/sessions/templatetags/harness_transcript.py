@@ -84,6 +84,9 @@ register.simple_tag(previewed_text_and_json_html.render_foldable_message_text)
 register.inclusion_tag("sessions/parts/json_tree.html", name="render_json_tree_or_link")(
     previewed_text_and_json_html.build_json_tree_context
 )
+register.inclusion_tag("sessions/parts/json_tree.html", name="render_call_arguments_or_link")(
+    previewed_text_and_json_html.build_call_arguments_context
+)
 register.inclusion_tag("sessions/parts/tool_result.html", name="render_tool_result")(
     previewed_text_and_json_html.build_tool_result_context
 )

@@ -55,6 +55,37 @@ def event(session: Session, kind: AuditKind, **fields: object) -> AuditEvent:
     )
 
 
+def test_arguments_and_sentence_have_one_form_on_the_pages_of_a_session_on_paper_and_on_the_decision_page(
+    session: Session, reader: Client
+) -> None:
+    items = [
+        {"sku": "E27", "quantity": 400, "unit_price": 1649.0},
+        {"sku": "SHD", "quantity": 60, "unit_price": "11.40"},
+    ]
+    args = {"total_amount": "2309.60", "items": items, "address": {"postcode": "5011"}, "express": False}
+    asks(session, args=args, tool="order_goods")
+    make_checkpoint(session=session)
+    call = logged(session, step=1, args=args, tool="order_goods", sentence="Order goods for 2309.60 EUR")
+    lists = []
+    for address in ("", "export/print/", f"calls/{call.pk}/", None):
+        page = reader.get(f"/review/calls/{call.pk}/" if address is None else f"/sessions/{session.pk}/{address}")
+        content = b"".join(page).decode() if page.streaming else page.content.decode()
+        assert "Order goods for 2,309.60 EUR" in re.sub("<[^>]*>", "", content), address
+        lists += [
+            set(
+                re.findall(
+                    r'<dl class="kv"><dt><bdi>total_amount</bdi></dt>.*?</table></div></dd>.*?</dl></dd>.*?</dl>',
+                    content,
+                )
+            )
+        ]
+    [shown] = set.union(*lists)
+    assert all(len(each) == 1 for each in lists)
+    text = " ".join(re.sub("<[^>]*>", " ", shown).split())
+    rows = "sku quantity unit_price 1 E27 400 1,649.00 2 SHD 60 11.40"
+    assert text == f"total_amount 2,309.60 items {rows} address postcode 5011 express no"
+
+
 def test_call_list_shows_all_fields(session: Session, reader: Client) -> None:
     call = make_call(
         session=session, status=CallStatus.COMPLETED, settled_at=THEN + timedelta(milliseconds=210), replay_count=2

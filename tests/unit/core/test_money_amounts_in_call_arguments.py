@@ -1,7 +1,6 @@
 """Amounts in the arguments of calls."""
 
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from django.utils import translation
@@ -11,12 +10,10 @@ from harness_site.core.money_amounts_in_call_arguments import (
     Amount,
     find_visible_amount,
     format_amount_argument,
-    format_amounts_among_arguments,
     format_amounts_in_sentence,
     is_amount_in_sentence,
     sum_amounts_in_one_currency,
 )
-from harness_site.core.rendering.json_tree import MAX_TREE_DEPTH
 
 
 @pytest.mark.parametrize(
@@ -64,37 +61,24 @@ def test_amount_is_found_in_a_sentence_however_it_separates_thousands() -> None:
     assert not is_amount_in_sentence(None, "Pay 1 EUR")
 
 
-def test_amounts_inside_of_lists_and_objects_are_formatted() -> None:
-    payments: list[dict[str, Any]] = [{"invoice": 8841, "amount": "9420.00"}, {"invoice": 8842, "amount": 9000.0}]
-    shown = format_amounts_among_arguments({"total_amount": 18420.0, "payments": payments, "fee": {"price": "1250.5"}})
-    assert shown == {
-        "total_amount": "18,420.00",
-        "payments": [{"invoice": 8841, "amount": "9,420.00"}, {"invoice": 8842, "amount": "9,000.00"}],
-        "fee": {"price": "1,250.50"},
-    }
-    assert payments[0]["amount"] == "9420.00"
-    with translation.override("de"):
-        assert format_amounts_among_arguments({"payments": payments})["payments"][0]["amount"] == "9.420,00"
-
-
 def test_amounts_of_any_usual_name_are_formatted_in_arguments_and_sentence() -> None:
     args = {"total": "93840.00", "approved_budget": "100000.00", "unitPrice": 1649.0, "totality": "1000.00", "n": 9384}
     shown = ["93,840.00", "100,000.00", "1,649.00", "1000.00", 9384]
-    assert list(format_amounts_among_arguments(args).values()) == shown
+    assert [format_amount_argument(name, value) for name, value in args.items()] == shown
     assert format_amounts_in_sentence("Order for 93840.00 EUR of 100000.00, number 1000.00", args) == (
         "Order for 93,840.00 EUR of 100,000.00, number 1000.00"
     )
 
 
-def test_values_that_are_written_as_json_keep_their_amounts() -> None:
-    value: Any = {"amount": "9420.00"}
-    for _level in range(MAX_TREE_DEPTH):
-        value = [value]
-    assert format_amounts_among_arguments(value) == value
-
-
 def test_numbers_of_things_have_separators_and_other_whole_numbers_have_none() -> None:
     args = {"estimated_rows": 1901877, "maxTokens": 4096, "rows": 999, "order": 4410, "invoice": 20981, "users": "1200"}
-    assert list(format_amounts_among_arguments(args).values()) == ["1,901,877", "4,096", 999, 4410, 20981, "1200"]
+    assert [format_amount_argument(name, value) for name, value in args.items()] == [
+        "1,901,877",
+        "4,096",
+        999,
+        4410,
+        20981,
+        "1200",
+    ]
     with translation.override("de"):
         assert format_amount_argument("estimated_rows", 1901877) == "1.901.877"
