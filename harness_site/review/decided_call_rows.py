@@ -169,9 +169,21 @@ def group_equal_decisions(rows: Sequence[DecidedRow]) -> list[DecidedRow | Decid
     return grouped
 
 
-def is_group_continued(rows: Sequence[DecidedRow], following: DecidedRow) -> bool:
-    """Return whether a page that ends with these rows cuts a batch, to which the row that follows belongs."""
-    return bool(rows) and _is_of_same_batch(rows[-1], following)
+def find_end_of_page_of_joined_rows(rows: Sequence[DecidedRow], size: int) -> int | None:
+    """Return how many rows, which `group_equal_decisions` makes at least `size` rows of, a page has.
+
+    The page ends with a whole batch.
+
+    Returns:
+        None if rows that follow may belong to the page.
+    """
+    joined = group_equal_decisions(rows)
+    if len(joined) <= size:
+        return None
+    end = sum(len(row.rows) if row.is_batch else 1 for row in joined[:size])
+    while end < len(rows) and _is_of_same_batch(rows[end - 1], rows[end]):
+        end += 1
+    return end if end < len(rows) else None
 
 
 def find_times_of_neighbours_in_one_minute(rows: Sequence[DecidedRow | DecidedBatch]) -> set[datetime]:

@@ -1,9 +1,9 @@
 """Review queue over all sessions, and the list of decided calls."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
@@ -38,9 +38,9 @@ from harness_site.review.decided_call_rows import (
     DecidedRow,
     build_decided_row,
     find_decision_or_withdrawn_decision,
+    find_end_of_page_of_joined_rows,
     find_times_of_neighbours_in_one_minute,
     group_equal_decisions,
-    is_group_continued,
 )
 from harness_site.review.find_rows_with_visible_words import MOST_FOUND, FoundRows
 from harness_site.review.load_claims_and_record_presence import NOBODY
@@ -80,8 +80,10 @@ from harness_site.review.verification_requests_and_hook_answers import load_answ
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
 
-#: Number of rows from which a page of decisions cuts a batch.
-_MAX_DECIDED_ROWS: Final = 100
+#: Number of calls from which a page of decisions ends before it has all its rows, or within a batch.
+_MAX_DECIDED_ROWS: Final = 300
+#: Number of calls that are loaded at once while batches leave room on a page of decisions.
+_FURTHER_DECIDED_CALLS: Final = 60
 
 
 @require_GET
@@ -411,30 +413,45 @@ def _build_decided_rows(decided: Sequence[DecisionsAboutCall]) -> list[DecidedRo
     return [build_decided_row(each, bulk_pks, requests, next_statuses) for each in decided]
 
 
+def _load_rows_of_decided_page(
+    load_page: Callable[..., tuple[list[DecisionsAboutCall], int | None, int]],
+    before: int | None,
+    *,
+    are_batches_joined: bool,
+) -> tuple[list[DecisionsAboutCall], list[DecidedRow], int | None, int]:
+    """Load the calls of a page of the list.
+
+    With `are_batches_joined`, a batch of equal decisions counts as the one row that it is, and none is cut.
+
+    Returns:
+        The decisions about each call, their rows before they are joined, the key to continue before (None at the end),
+        and the number of calls on the next page, up to `PAGE`.
+    """
+    decided, next_key, following = load_page(before=before)
+    rows = _build_decided_rows(decided)
+    if not are_batches_joined:
+        return decided, rows, next_key, following
+    end = find_end_of_page_of_joined_rows(rows, pending_calls.PAGE)
+    while end is None and next_key is not None and len(rows) < _MAX_DECIDED_ROWS:
+        more, next_key, following = load_page(before=next_key, limit=_FURTHER_DECIDED_CALLS)
+        decided, rows = [*decided, *more], [*rows, *_build_decided_rows(more)]
+        end = find_end_of_page_of_joined_rows(rows, pending_calls.PAGE)
+    if end is None:
+        return decided, rows, next_key, min(following, pending_calls.PAGE)
+    return decided[:end], rows[:end], rows[end - 1].pk, min(len(rows) - end + following, pending_calls.PAGE)
+
+
 def _load_decided_context(
     request: MemberRequest, filters: CallFilters, query_filters: QueueFilters, wanted: DecisionFilters
 ) -> dict[str, Any]:
     workspace = request.membership.workspace
-    decided, next_key, following = decided_calls.load_page_of_decisions_by_call(
-        workspace, filters, wanted, before=_parse_page_start_key(request.GET)
-    )
     is_filtered = query_filters.is_decision_list_filtered
+    decided, rows, next_key, following = _load_rows_of_decided_page(
+        partial(decided_calls.load_page_of_decisions_by_call, workspace, filters, wanted),
+        _parse_page_start_key(request.GET),
+        are_batches_joined=not is_filtered,
+    )
     counted = (workspace, filters, wanted)
-    rows = _build_decided_rows(decided)
-    # A batch that the edge of the page would cut is shown whole, with its number of calls.
-    while not is_filtered and next_key is not None and len(rows) < _MAX_DECIDED_ROWS:
-        more, key_after_more, following_more = decided_calls.load_page_of_decisions_by_call(
-            workspace, filters, wanted, before=next_key
-        )
-        rows_of_batch = list(takewhile(partial(is_group_continued, rows), _build_decided_rows(more)))
-        if not rows_of_batch:
-            break
-        decided, rows = [*decided, *more[: len(rows_of_batch)]], [*rows, *rows_of_batch]
-        left = len(more) - len(rows_of_batch)
-        following = min(left + following_more, pending_calls.PAGE)
-        next_key = rows_of_batch[-1].pk if left else key_after_more
-        if left:
-            break
     calls = [each.matching_decision.tool_call for each in decided]
     shown_rows = rows if is_filtered else group_equal_decisions(rows)
     return {

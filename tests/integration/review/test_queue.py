@@ -778,20 +778,34 @@ def test_equal_decisions_of_a_batch_are_one_row_that_opens(reader: Client) -> No
     assert (each.content.decode().count("data-row"), "bob decided" in visible_text(each)) == (5, False)
 
 
-def test_batch_at_the_edge_of_a_page_is_shown_whole(reader: Client) -> None:
-    for number in range(3):
+def test_page_of_decisions_has_a_number_of_rows_and_cuts_no_batch(reader: Client) -> None:
+    for number in range(4):
         make_decision(call=interrupted(number, status=CallStatus.FAILED), reason=f"Older {number}")
     for number in range(18):
         make_decision(call=interrupted(number, status=CallStatus.FAILED), actor="bob", reason="Not in the export.")
-    for number in range(pending_calls.PAGE - 15):
+    for number in range(pending_calls.PAGE - 2):
         make_decision(call=interrupted(number, status=CallStatus.FAILED), reason=f"Newer {number}")
     page = reader.get("/review/?tab=decided")
+    content = page.content.decode()
     assert "bob decided 18 calls of refund_card" in visible_text(page)
-    assert "Next 3" in visible_text(page)
-    [following] = re.findall(r'href="([^"]*)">Next 3', page.content.decode())
+    assert (content.count("data-row"), visible_text(page).count("“Older")) == (pending_calls.PAGE, 1)
+    [following] = re.findall(r'href="([^"]*)">Earlier decisions', content)
     rest = visible_text(reader.get(f"/review/{following.replace('&amp;', '&')}"))
     assert "bob decided" not in rest
     assert rest.count("“Older") == 3
+
+
+def test_batch_in_the_last_row_of_a_page_of_decisions_is_shown_whole(reader: Client) -> None:
+    make_decision(call=interrupted(0, status=CallStatus.FAILED), reason="The first.")
+    for number in range(pending_calls.PAGE * 2):
+        make_decision(call=interrupted(number, status=CallStatus.FAILED), actor="bob", reason="Not in the export.")
+    for number in range(pending_calls.PAGE - 1):
+        make_decision(call=interrupted(number, status=CallStatus.FAILED), reason=f"Newer {number}")
+    page = reader.get("/review/?tab=decided")
+    assert f"bob decided {pending_calls.PAGE * 2} calls of refund_card" in visible_text(page)
+    [following] = re.findall(r'href="([^"]*)">Earlier decisions', page.content.decode())
+    rest = visible_text(reader.get(f"/review/{following.replace('&amp;', '&')}"))
+    assert ("The first." in rest, "bob decided" in rest) == (True, False)
 
 
 def test_decisions_that_differ_or_lie_apart_are_rows_of_their_own(reader: Client) -> None:
