@@ -73,6 +73,7 @@ def verify_session_and_generate_print_page(
     head: SessionHead,
     place: TranscriptVersion,
     *,
+    address: str,
     printed_by: str,
     workspace: str,
     theme: str,
@@ -89,6 +90,7 @@ def verify_session_and_generate_print_page(
     verify_session_rows.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
     context = {
         "printed": True,
+        "address": address,
         "printed_by": printed_by,
         "workspace": workspace,
         "theme": theme,

@@ -496,6 +496,11 @@ def get_reader_unmasking_state(context: Context) -> masking_state.UnmaskingState
     return None if member is None else masking_state.get_unmasking_state(request, member)
 
 
+@register.simple_tag(name="current_time")
+def get_current_time() -> datetime:
+    return clock.now()
+
+
 @register.simple_tag
 def format_now_iso() -> str:
     return formatting.format_iso_time(clock.now())

@@ -9,6 +9,7 @@ from typing import Final
 from django.http import FileResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
@@ -115,9 +116,11 @@ def _record_and_build_print_page(request: MemberRequest, head: SessionHead) -> H
     """
     place = get_requested_transcript_version_or_404(request, head, head.stored)
     _record_export_event(request, head, "print", version=place.version)
+    version = "" if place.newest else f"?v={place.version}"
     pieces = html_export.verify_session_and_generate_print_page(
         head,
         place,
+        address=f"{request.build_absolute_uri(reverse('harness_sessions:session', args=[head.row.pk]))}{version}",
         printed_by=request.membership.user.get_username(),
         workspace=request.membership.workspace.name,
         theme=get_chosen_theme_or_empty(request),

@@ -33,6 +33,8 @@ def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> Non
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
     shown = page(reader, call)
     printed = f"http://testserver/review/calls/{call.pk}/ · Printed by alice, as of "
+    sheet = f"Session {call.session.session_id} · http://testserver/review/calls/{call.pk}/"
+    assert f' data-printed-as="{sheet}">' in raw(reader, call)
     assert f"Decided: it happened Pay back order 17 {printed}" in shown
     assert "What was about to happen Pay back order 17" in shown
     assert "Decision It happened bob · " in shown

@@ -214,7 +214,9 @@ def test_print_page_says_what_the_session_is_with_exact_times(reader: Client) ->
     response = reader.get(f"/sessions/{session.pk}/export/print/")
     html = body(response)
     text = re.sub(r"<[^>]+>", "", html)
-    assert '<html lang="en" data-theme="dark">' in html
+    address = f"http://testserver/sessions/{session.pk}/"
+    assert f'<html lang="en" data-theme="dark" data-printed-as="Session {session.session_id} · {address}">' in html
+    assert f"<dt>Address</dt><dd>{address}</dd>" in html
     for words in (
         "order 17/ä",
         "refund-desk",
@@ -239,6 +241,7 @@ def test_print_page_of_an_older_version_has_its_messages_and_its_plan(reader: Cl
     assert "Plan of version 1" in text
     assert "The page has every message of version 1 and its plan; the newest version is 2." in text
     assert f'href="/sessions/{session.pk}/?v=1"' in html
+    assert f' · http://testserver/sessions/{session.pk}/?v=1">' in html
     assert json.loads(AuditEvent.objects.get(kind="exported").details)["version"] == 1
     assert reader.get(f"/sessions/{session.pk}/export/print/?v=9").status_code == 404
     assert AuditEvent.objects.filter(kind="exported").count() == 1
