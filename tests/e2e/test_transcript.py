@@ -574,6 +574,13 @@ def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_sessio
     is_laid_out = "each => getComputedStyle(each).contentVisibility === 'visible'"
     assert page.evaluate(f"[...document.querySelectorAll('.transcript .msg')].every({is_laid_out})")
     expect(page.locator(".transcript .msg").last).to_be_visible()
+    named = "getComputedStyle(document.documentElement).getPropertyValue('--printed-as')"
+    assert page.evaluate(named) == f'"Session long · {page.url}"'
+    expect(page.get_by_text("Printed by carol, as of")).to_be_visible()
+    switched_off = page.locator("[data-hidden-on-paper]").filter(visible=True)
+    expect(switched_off).to_have_count(0)
+    page.evaluate("document.querySelector('.transcript').dataset.hide = 'results tokens'")
+    expect(switched_off).to_have_text(re.compile("^Tool results are not printed: they are switched off. “Print or save"))
     print_page = "window.dispatchEvent(new Event('beforeprint'))"
     note = page.locator("[data-folded-on-paper]")
     page.evaluate(print_page)
@@ -582,6 +589,7 @@ def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_sessio
     expect(note).to_contain_text(f"Messages that are folded and not printed: {sum(folded):,}.")
     page.emulate_media(media="screen")
     expect(note).to_be_hidden()
+    expect(switched_off).to_have_count(0)
     fold = page.locator(".more.between")
     opened = int(fold.get_attribute("data-folded") or 0)
     page.get_by_role("link", name=re.compile("^Show the next")).first.click()
