@@ -31,8 +31,8 @@ class CallHistoryLine:
     folded: Sequence[CallHistoryLine] = ()
 
     @property
-    def summary(self) -> str:
-        """How often what has happened among the folded events."""
+    def summaries(self) -> list[str]:
+        """How often what has happened among the folded events, with a text for each kind of event."""
         kinds = [line.event.kind for line in self.folded]
         checks, losses, starts = (
             kinds.count("probe"),
@@ -56,7 +56,7 @@ class CallHistoryLine:
             if losses
             else "",
         ]
-        return " · ".join(filter(None, texts))
+        return list(filter(None, texts))
 
 
 def list_call_history_lines(events: Sequence[CallHistoryEvent]) -> list[CallHistoryLine]:

@@ -26,9 +26,9 @@ _DECIDED: Final[dict[str, Promise]] = {
     DecisionKind.REJECT: gettext_lazy("Rejected: it does not run"),
     DecisionKind.RESPOND: gettext_lazy("Responded instead: it does not run"),
     DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
-    DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
+    DecisionKind.PROBE_LANDED: gettext_lazy("It happened, as the tool’s own check found"),
     DecisionKind.MARK_FAILED: gettext_lazy("Decided: it did not happen"),
-    DecisionKind.PROBE_NOT_LANDED: gettext_lazy("Decided: it did not happen"),
+    DecisionKind.PROBE_NOT_LANDED: gettext_lazy("It did not happen, as the tool’s own check found"),
 }
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final[dict[str, Promise]] = {

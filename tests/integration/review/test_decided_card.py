@@ -36,7 +36,7 @@ def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> Non
     sheet = f"Session {call.session.session_id} · http://testserver/review/calls/{call.pk}/"
     assert f' data-printed-as="{sheet}">' in raw(reader, call)
     assert f"Decided: it happened Pay back order 17 {printed}" in shown
-    assert "What was about to happen Pay back order 17" in shown
+    assert "What was requested Pay back order 17" in shown
     assert "Decision It happened bob · " in shown
     assert "Seen in the export. Evidence: https://bank.example/exports#re_81f3 Result for the agent re_81f3" in shown
     assert 'href="https://bank.example/exports#re_81f3" rel="noopener noreferrer nofollow"' in raw(reader, call)
@@ -106,6 +106,10 @@ def test_decision_of_a_verify_hook_is_one_of_the_tools_own_check(reader: Client)
     shown = page(reader, call)
     assert "The tool’s own check · " in shown
     assert "verify hook" not in shown
+    assert "It happened, as the tool’s own check found" in shown
+    assert "What was requested" in shown
+    for words in ("Decided", "about to happen", "Did it happen?"):
+        assert words not in shown
 
 
 def test_message_that_contains_the_reason_stands_alone(reader: Client) -> None:
@@ -175,7 +179,7 @@ def test_rerun_links_to_its_attempt(reader: Client) -> None:
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
     make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
     assert page(reader, call).count("One more run approved") == 3  # in the heading, its chip and the events
-    assert "The call has not run once more yet." in page(reader, call)
+    assert "The approved run has not started yet." in page(reader, call)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.SUPERSEDED)
     again = make_call(
         session=call.session,
