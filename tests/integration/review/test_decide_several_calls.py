@@ -69,6 +69,7 @@ def test_page_says_what_each_answer_causes(people: dict[str, Client], lost: Lost
     assert (text.count(for_all), text.count(for_one)) == (1, 2)
     assert "people give the same answer" not in text
     assert "Evidence for all required" in text
+    assert text.count("An answer for several calls needs evidence.") == 2  # of two answers
     assert f'id="answer-{first.pk}" data-amount="40.000000" data-currency="EUR"' in page.content.decode()
 
     ToolCall.objects.filter(pk=second.pk).update(approvals=2)
@@ -79,6 +80,7 @@ def test_page_says_what_each_answer_causes(people: dict[str, Client], lost: Lost
     text = visible_text(people["alice"].get(PAGE))
     assert (text.count(for_all), text.count(for_one)) == (0, 1)
     assert "Evidence optional" in text  # one answer decides one call
+    assert "needs evidence" not in text
 
 
 def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Client], lost: Lost) -> None:
