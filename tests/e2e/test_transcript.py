@@ -580,7 +580,7 @@ def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_sessio
     switched_off = page.locator("[data-hidden-on-paper]").filter(visible=True)
     expect(switched_off).to_have_count(0)
     page.evaluate("document.querySelector('.transcript').dataset.hide = 'results tokens'")
-    expect(switched_off).to_have_text(re.compile("^Tool results are not printed: they are switched off. “Print or save"))
+    expect(switched_off).to_have_text(re.compile("^Tool results are not printed: they are switched off."))
     print_page = "window.dispatchEvent(new Event('beforeprint'))"
     note = page.locator("[data-folded-on-paper]")
     page.evaluate(print_page)
