@@ -131,6 +131,23 @@ def test_required_field_and_button_are_visible_together(
         page.evaluate("sessionStorage.clear()")
 
 
+def test_answer_stays_in_sight_when_the_fields_of_the_one_before_fold(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    page = open_page("alice", viewport={"width": 390, "height": 844})
+    page_actions.open_payment_card(page, start_payer("--with-memo").session_id)
+    page.evaluate("document.documentElement.style.overflowAnchor = document.body.style.overflowAnchor = 'none'")
+    page_actions.choose_answer(page, "Edit")
+    reject = page.get_by_role("radio", name=re.compile("^Reject"))
+    reject.evaluate("e => e.scrollIntoView({ block: 'start', behavior: 'instant' })")
+    assert page.evaluate("scrollY") > 1000
+
+    reject.check()
+
+    assert is_visible_in_viewport(reject)
+    assert is_visible_in_viewport(page.get_by_role("textbox", name="Why"))
+
+
 def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     site: Site, start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:

@@ -4,7 +4,7 @@ import { findUnfoldedText, isFoldOfText } from "../unfolded_texts.js";
 import { addAmounts } from "./amounts.js";
 import { listChangesOfDraft, markChangedArguments } from "./argument_changes.js";
 import { labelButton, labelDecisions } from "./button_labels.js";
-import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible } from "./focus.js";
+import { findOwnField, focusInvalid, focusNeededField, focusWhatFollows, isInSight, isLinkToFormVisible, keepInView } from "./focus.js";
 import { markInvalidArguments, removeMendedErrors, reportMissingFields, showReportedErrorsAgain } from "./form_errors.js";
 import { findForm } from "./forms.js";
 import { continueWithNewState } from "./live_card.js";
@@ -22,7 +22,10 @@ for (const type of ["change", "input"]) {
     selectCalls(decide, event.target);
     labelDecisions(decide);
     addAmounts(decide);
-    if (type === "change" && event.target.name === "kind" && event.isTrusted) moveReason(decide);
+    if (type === "change" && event.target.name === "kind" && event.isTrusted) {
+      moveReason(decide);
+      keepInView(event.target);
+    }
     // The server has read an edited argument before its reader leaves the field, so its error stays.
     if (type === "input" || !event.target.closest(".arguments")) removeMendedErrors(decide, event.target);
   });

@@ -15,6 +15,12 @@ export function focusNeededField(option) {
   needed.focus();
 }
 
+/** Scroll back to an answer that has left the window: the fields of the one chosen before, which fold, stood above it. */
+export function keepInView(option) {
+  const row = option.closest(".opt");
+  if (row && row.getBoundingClientRect().top < 0) row.scrollIntoView({ block: "nearest", behavior: "instant" });
+}
+
 export function isLinkToFormVisible() {
   return document.querySelector(".to-decision")?.checkVisibility() ?? false;
 }
