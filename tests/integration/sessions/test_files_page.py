@@ -1,6 +1,7 @@
 """Page of the files that the calls of a session touched."""
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -80,7 +81,7 @@ def test_files_of_a_fork_leave_out_what_the_original_changed_after_its_version(r
     args = {"file_path": "a.py", "content": "1\n"}
     later = {"file_path": "a.py", "old_string": "1", "new_string": "2"}
     other = {"file_path": "b.py", "content": "1\n2\n"}
-    values = {"session": fork, "status": CallStatus.COMPLETED}
+    values: dict[str, Any] = {"session": fork, "status": CallStatus.COMPLETED}
     make_call(call_id="c1", tool="Write", args=args, step=-3, answered_version=1, **values)
     make_call(call_id="c2", tool="Edit", args=later, step=-2, answered_version=None, **values)
     make_call(call_id="c3", tool="Write", args=other, step=-1, answered_version=None, **values)
