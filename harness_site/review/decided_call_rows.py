@@ -180,7 +180,7 @@ def find_end_of_page_of_joined_rows(rows: Sequence[DecidedRow], size: int) -> in
     joined = group_equal_decisions(rows)
     if len(joined) <= size:
         return None
-    end = sum(len(row.rows) if row.is_batch else 1 for row in joined[:size])
+    end = sum(len(row.rows) if isinstance(row, DecidedBatch) else 1 for row in joined[:size])
     while end < len(rows) and _is_of_same_batch(rows[end - 1], rows[end]):
         end += 1
     return end if end < len(rows) else None
