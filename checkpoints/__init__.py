@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult as ToolResult
     from checkpoints.calls.tool_result_and_verify_answer_types import Unknown as Unknown
     from checkpoints.calls.tool_result_and_verify_answer_types import ValueCodec as ValueCodec
-    from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.decisions.actors import Actor as Actor
     from checkpoints.loop_state.resumable_loop_snapshot import RuntimeSnapshot as RuntimeSnapshot
     from checkpoints.resume.resume_point import ResumePoint as ResumePoint
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
     from checkpoints.store.version_state_types import UNCHANGED as UNCHANGED
+    from checkpoints.sync_client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.tools.foreign_tool_guard import ToolPolicies as ToolPolicies
     from checkpoints.tools.foreign_tool_guard import aguard as aguard
     from checkpoints.tools.foreign_tool_guard import guard as guard
@@ -51,7 +51,7 @@ _HOME = {
     "RuntimeSnapshot": "checkpoints.loop_state.resumable_loop_snapshot",
     "SessionFiles": "checkpoints.archive.folder_of_session_files",
     "SessionHandle": "checkpoints.session_handle",
-    "SyncCheckpointer": "checkpoints.client",
+    "SyncCheckpointer": "checkpoints.sync_client",
     "SyncSessionFiles": "checkpoints.archive.folder_of_session_files",
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.versions.write_behind",

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, T
 from uuid import UUID
 
 from checkpoints import constants, sansio
-from checkpoints.client import SyncCheckpointer, build_client_of_backend
 from checkpoints.client_backend import ClientOptions, Closable
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.call_reference_and_seen_revision import DecisionTarget
@@ -31,6 +30,7 @@ from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.client_state import ClientState
 from checkpoints.store.owning_run_protocol import OwningRun
+from checkpoints.sync_client import SyncCheckpointer, build_client_of_backend
 from checkpoints.tools.registry_and_dispatch import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
 
@@ -368,7 +368,7 @@ class Checkpointer:
     @copy_docstring_from(SyncCheckpointer.cancel_paused)
     async def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
         return await sansio.run_flow_async(
-            self.backend.cancel_paused_session_flow(session_id, tell=tell, reason=reason),
+            self.backend.cancel_paused_session_and_notify_agents_flow(session_id, tell=tell, reason=reason),
             self.run_blocking,
         )
 

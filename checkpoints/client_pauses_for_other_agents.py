@@ -147,7 +147,9 @@ class PeerMethods(ClientOfBackend):
             SessionBusy: A run owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        return sansio.run_flow(self.backend.cancel_paused_session_flow(session_id, tell=tell, reason=reason))
+        return sansio.run_flow(
+            self.backend.cancel_paused_session_and_notify_agents_flow(session_id, tell=tell, reason=reason)
+        )
 
     def tell_peers(self, tell: SendNotice, *, limit: int = constants.BATCH_LIMIT) -> Told:
         """Send the notices to other agents that are due, each at least once.

@@ -12,8 +12,8 @@ from typing import TypeVar
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
-from checkpoints.client import SyncCheckpointer
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sync_client import SyncCheckpointer
 
 T = TypeVar("T")
 

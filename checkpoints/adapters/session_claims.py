@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from checkpoints import sansio
-from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.sessions import mark_or_require_session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
+from checkpoints.sync_client import SyncCheckpointer
 
 #: Largest number of released sessions whose pairings are kept.
 _MAX_PAIRINGS = 1000

@@ -10,12 +10,12 @@ from django.db import connections
 
 from checkpoints import sansio
 from checkpoints.aio import Checkpointer
-from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store.client_state import ClientState
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_client import SyncCheckpointer
 
 T = TypeVar("T")
 

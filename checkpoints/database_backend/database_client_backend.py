@@ -424,8 +424,12 @@ class DatabaseBackend:
         with quarantine.quarantine_on_error_of_any_session(self.client_state):
             return extend_and_sweep_agent_deadlines.extend_deadline(self.client_state, peer_call_id, deadline)
 
-    def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
-        return cancel_paused_session.cancel_paused_session_flow(self.client_state, session_id, tell=tell, reason=reason)
+    def cancel_paused_session_and_notify_agents_flow(
+        self, session_id: str, *, tell: SendNotice | None, reason: str
+    ) -> Flow[Told]:
+        return cancel_paused_session.cancel_paused_session_and_notify_agents_flow(
+            self.client_state, session_id, tell=tell, reason=reason
+        )
 
     def deliver_agent_notices_flow(self, tell: SendNotice, *, limit: int) -> Flow[Told]:
         return deliver_notices.deliver_due_notices_and_collect_errors_flow(

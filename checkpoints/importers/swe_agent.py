@@ -95,7 +95,9 @@ class SweAgentReader:
             body = {"role": "tool", "blocks": [_build_tool_result_block(actions.pop(), entry.get("content"))]}
         elif is_demo:
             body["role"] = "system"
-        if body["role"] == "user" and (issue := _ISSUE_BEGINNING.search(_get_text_or_empty(entry.get("content")))):
+        if body["role"] == "user" and (
+            issue := _ISSUE_BEGINNING.search(_get_text_or_first_block_or_empty(entry.get("content")))
+        ):
             builder.note_title_candidate(issue[1])
         source = {**_get_dict_or_empty(body.get("source")), **source}
         response = _get_dict_or_empty(_get_dict_or_empty(entry.get("extra")).get("response"))
@@ -154,7 +156,7 @@ def _get_list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _get_text_or_empty(content: object) -> str:
+def _get_text_or_first_block_or_empty(content: object) -> str:
     """Return the text of a message's content, which newer versions write as a list of blocks."""
     if isinstance(content, list) and content:
         content = get_text_field_or_empty(content[0], "text")

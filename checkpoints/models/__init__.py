@@ -7,7 +7,7 @@ from checkpoints.models.decision import Decision
 from checkpoints.models.framework_state import Blob, FrameworkState, FrameworkWrite
 from checkpoints.models.imported_file import ImportedFile
 from checkpoints.models.latest_integrity_check import IntegrityCheck
-from checkpoints.models.paused_task import Join, PausedTask
+from checkpoints.models.pauses_for_other_agents import Join, PausedTask
 from checkpoints.models.run import Run
 from checkpoints.models.segment_and_message import Message, Segment
 from checkpoints.models.session import Session

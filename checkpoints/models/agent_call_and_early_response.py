@@ -5,7 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import NoticeKind, PeerCallStatus
-from checkpoints.models.paused_task import Join
+from checkpoints.models.pauses_for_other_agents import Join
 from checkpoints.models.session import Session
 from checkpoints.models.translated_enum_choices import build_choices
 from checkpoints.models.workspace import Workspace

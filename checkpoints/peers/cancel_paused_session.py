@@ -21,7 +21,7 @@ from checkpoints.store import look_up_and_lock_rows, run_liveness_check
 from checkpoints.store.database_client_state import Store
 
 
-def cancel_paused_session_flow(
+def cancel_paused_session_and_notify_agents_flow(
     store: Store, session_id: str, *, tell: SendNotice | None = None, reason: str = ""
 ) -> Flow[Told]:
     """End the session as cancelled and, with `tell`, notify the agents that were asked.

@@ -137,7 +137,9 @@ class RemoteBackend(SingleRequests):
                 waits = tuple(task.pop("open"))
                 return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
 
-    def cancel_paused_session_flow(self, session_id: str, *, tell: SendNotice | None, reason: str) -> Flow[Told]:
+    def cancel_paused_session_and_notify_agents_flow(
+        self, session_id: str, *, tell: SendNotice | None, reason: str
+    ) -> Flow[Told]:
         path = f"/sessions/{escape_identifier(validate_id('session id', session_id))}/cancel"
         yield Transact(lambda: self.client_state.send_write_request("POST", path, {"reason": reason}))
         if tell is None:

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, Role, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Session, ToolCall
+from checkpoints.sync_client import SyncCheckpointer
 from examples.demo.demo_session_folder import DemoSession
 from examples.demo.event_narration import is_waiting_for_person
 

@@ -12,11 +12,11 @@ from threading import Lock
 from typing import Final
 
 from checkpoints import SyncCheckpointer
-from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.process_identity_and_liveness import ProcessIdentity
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_client import build_client_of_backend
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.

@@ -155,7 +155,7 @@ def build_typescript_example_blocks() -> list[Block]:
     ]
 
 
-def build_mcp_example_blocks() -> list[Block]:
+def build_mcp_guard_example_blocks() -> list[Block]:
     """Build the blocks for an MCP server behind the guard."""
     sentence = _("Install the library and the command, and put the token in the place of TOKEN:")
     lines = f'pip install "{_get_pip_requirement("mcp")}"\n{_build_token_export_lines()}'
@@ -267,7 +267,7 @@ _OTHERS: Final = (
     Connection(
         "mcp",
         gettext_lazy("MCP server"),
-        build_mcp_example_blocks,
+        build_mcp_guard_example_blocks,
         "first-mcp-session",
         example_agent_sources.MCP_APPROVAL,
         needs_token=True,

@@ -15,7 +15,10 @@ from harness_site.review.selectors.decision_card_queries import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import list_earlier_agreeing_votes_of_others
 from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver, filter_handovers_of_attempt
 from harness_site.sessions.timeline.selectors.run_lanes import compute_end_of_unknown_call_outcome
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ApprovalQuestion, RunEvents
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
+    ApprovalQuestion,
+    RunEvents,
+)
 
 
 @dataclass(frozen=True, slots=True)

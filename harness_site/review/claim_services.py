@@ -11,11 +11,11 @@ from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from checkpoints.models import ToolCall
 from checkpoints.store import look_up_and_lock_rows
+from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications import notices_between_members

@@ -15,7 +15,7 @@ from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.time_range_parameters import format_time_parameter
 from harness_site.review.selectors.decided_calls import DecisionsAboutCall
 from harness_site.review.verification_requests_and_hook_answers import are_requested_together
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import ProbeRequest
 
 #: Equal decisions of a person are one row if there are so many, each recorded soon after the other.
 _LEAST_CALLS_OF_BATCH: Final = 3

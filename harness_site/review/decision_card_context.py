@@ -68,8 +68,11 @@ from harness_site.sessions.selectors.multi_person_approvals import (
     list_overruled_votes,
 )
 from harness_site.sessions.session_formatting import get_session_status_shape_and_label, mask_safe_link_or_return_empty
-from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest, RunEvents
+from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
+    ProbeRequest,
+    RunEvents,
+)
 
 #: Where something starts agents, a decision is used within this time.
 _USUALLY_USED_WITHIN: Final = timedelta(minutes=5)
@@ -237,7 +240,9 @@ def _find_bulk_decision_pk(seen: _CallSeenByReader, own: Decision | None) -> int
 def _build_history_context(seen: _CallSeenByReader) -> dict[str, Any]:
     """Build what happened to the call, what people changed and wrote, and the conversation around it."""
     call, decision = seen.call, seen.decision
-    events_of_runs = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(call.session_id)
+    events_of_runs = takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(
+        call.session_id
+    )
     no_events: list[CallHistoryEvent] = []
     return {
         "edit": call_or_use_fallback(
@@ -268,7 +273,9 @@ def _list_events_with_runs_before_start(seen: _CallSeenByReader, events_of_runs:
     call, evidence = seen.call, seen.evidence
     question = find_approval_request_of_decided_call_before_start(call, evidence, events_of_runs)
     runs = [] if question is None else decision_card_queries.load_runs_before_start(call, question.run_number)
-    handovers = takeovers_and_requests_from_audit_trail.load_handovers_of_call(call.session_id, call.call_id, call.step)
+    handovers = takeover_approval_verification_and_handover_events.load_handovers_of_call(
+        call.session_id, call.call_id, call.step
+    )
     return list_call_history_events(call, evidence, events_of_runs, seen.votes, handovers, runs)
 
 

@@ -32,7 +32,7 @@ from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.review.decision_effect_texts import advise_after_used_decision
 from harness_site.review.decision_options import APPROVALS
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import ProbeRequest
 
 #: Decisions that are the same without a look at the text for the agent.
 _SAME_WITHOUT_RESULT: Final = frozenset(

@@ -10,7 +10,7 @@ from typing import Final
 from checkpoints.enums import ActorKind, DecisionKind
 from checkpoints.models import Decision, ToolCall
 from harness_site.review.verification_requests_and_hook_answers import are_requested_together
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import ProbeRequest
 
 
 class VerificationState(StrEnum):

@@ -7,8 +7,8 @@ from typing import Final
 
 from checkpoints.enums import ActorKind
 from checkpoints.models import Decision
-from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
+from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import ProbeRequest
 
 #: Requests of one person belong together if each was made so soon after the other.
 _TIME_BETWEEN_REQUESTS: Final = timedelta(seconds=10)
@@ -25,7 +25,7 @@ def load_answered_requests(decisions: Sequence[Decision]) -> dict[int, ProbeRequ
     if not by_hooks:
         return {}
     sessions = {each.session_id for each in by_hooks.values()}
-    requests = takeovers_and_requests_from_audit_trail.load_probe_requests(sessions)
+    requests = takeover_approval_verification_and_handover_events.load_probe_requests(sessions)
     decisions_of_calls: defaultdict[int, list[Decision]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=by_hooks).select_related("tool_call").order_by("pk"):
         if decision.pk <= by_hooks[decision.tool_call_id].pk:

@@ -119,7 +119,7 @@ def divide_cost_by_model_and_undivided_rest(
     return (costs, max(rest, Decimal())) if rest > -Decimal("0.001") else ({}, cost)
 
 
-def divide_tokens_by_model_with_rest(total: int, usage: str | None) -> tuple[dict[str, int], int]:
+def read_stated_tokens_by_model_and_rest(total: int, usage: str | None) -> tuple[dict[str, int], int]:
     """Divide the tokens of a session with several models.
 
     Args:

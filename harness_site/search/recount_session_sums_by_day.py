@@ -357,7 +357,7 @@ def _iterate_model_shares_of_session(session: Mapping[str, Any]) -> Iterable[tup
     costs, cost_rest = record_models_and_divide_cost.divide_cost_by_model_and_undivided_rest(
         session["budget_spent_usd"], session["usage"], session["metadata"]
     )
-    tokens, token_rest = record_models_and_divide_cost.divide_tokens_by_model_with_rest(
+    tokens, token_rest = record_models_and_divide_cost.read_stated_tokens_by_model_and_rest(
         session["total_tokens"], session["usage"]
     )
     for model in dict.fromkeys([*costs, *tokens]):

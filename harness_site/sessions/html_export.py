@@ -22,7 +22,7 @@ from harness_site.sessions.selectors import conversation_window, events_and_deci
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.events_and_decisions import HistoryPage
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
+from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
 
 _STYLES: Final = (
     "tokens",
@@ -133,7 +133,7 @@ def _generate_html_of_session(
     context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_utc_offset(context["now"])}
     yield render_to_string(start_template, context)
     shared |= {
-        "takeovers": takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(
+        "takeovers": takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(
             session.pk
         ).takeovers
     }

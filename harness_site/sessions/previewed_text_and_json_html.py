@@ -34,7 +34,7 @@ def render_foldable_message_text(
     `"instructions"` fewer."""
     if page := _build_first_page_if_several(content, whole):
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
-        return _render_already_masked_prose(page.text) + further
+        return _render_masked_markdown_as_prose(page.text) + further
     length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
     if brief == "instructions":
         length, lines = _INSTRUCTIONS, _INSTRUCTION_LINES
@@ -43,14 +43,14 @@ def render_foldable_message_text(
         if whole
         else mask_and_shorten_text.cut_and_mask_text_to_preview(content, length, lines)
     )
-    prose = _render_already_masked_prose(beginning.text)
+    prose = _render_masked_markdown_as_prose(beginning.text)
     if beginning.whole:
         return prose
     folded = {"size": beginning.size, "target": ".msg", "more_url": more_url}
     return prose + render_to_string("sessions/parts/more.html", folded)
 
 
-def _render_already_masked_prose(masked: str) -> SafeString:
+def _render_masked_markdown_as_prose(masked: str) -> SafeString:
     return build_html('<div class="prose" dir="auto">{}</div>', markdown.mask_and_render_markdown(masked))
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
+from checkpoints.sync_client import SyncCheckpointer
 from harness_site.sessions.compare import compare_versions, message_alignment
 from harness_site.sessions.compare.message_alignment import (
     Added,

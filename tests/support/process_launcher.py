@@ -29,7 +29,7 @@ ORDER_BYTES = 65_536
 #: Modules that each child would otherwise import when it opens its database.
 EARLY = (
     "checkpoints.aio",
-    "checkpoints.client",
+    "checkpoints.sync_client",
     "checkpoints.database_backend.database_client_backend",
     "django.core.management.commands.migrate",
     "django.db.backends.postgresql.base",

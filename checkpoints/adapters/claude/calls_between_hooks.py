@@ -18,9 +18,9 @@ from typing import Any
 
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
-from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_client import SyncCheckpointer
 
 logger = logging.getLogger(__name__)
 

@@ -41,7 +41,6 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.calls import framework_interrupt_calls
-from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import read_database_time
@@ -64,6 +63,7 @@ from checkpoints.framework_states.opaque_line_log import LineLog
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")

@@ -14,7 +14,6 @@ from typing import Any
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import SessionFinished
@@ -25,6 +24,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.replayed_call_matching import CallFingerprint, get_call_fingerprint
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 #: Calls of dead subagents by fingerprint, each with the session and the id under which it is logged.

@@ -39,11 +39,11 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.exceptions import ApprovalRequired, CheckpointerClosed, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.models import Session
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.tool import ToolOptions
 

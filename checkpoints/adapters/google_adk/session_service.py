@@ -26,7 +26,6 @@ from checkpoints.adapters.google_adk import event_conversion
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
-from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import (
@@ -41,6 +40,7 @@ from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
 from checkpoints.sessions import create_finish_release
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.versions import load_version
 
 logger = logging.getLogger(__name__)

@@ -36,10 +36,10 @@ from checkpoints.adapters.google_adk.session_service import (
 from checkpoints.adapters.google_adk.unanswered_confirmation_requests import find_open_requests
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: Fields of a waiting call that the payload of a confirmation has.

@@ -45,7 +45,6 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.calls import framework_interrupt_calls
-from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, OwnershipLost
 from checkpoints.formats.canonical_json import parse_json
@@ -62,6 +61,7 @@ from checkpoints.sessions import mark_or_require_session_framework, take_and_rel
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.call_intent_and_outcome_types import CallIntent
 from checkpoints.store.database_client_state import Store
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.framework_value_blobs import (
     Encoded,

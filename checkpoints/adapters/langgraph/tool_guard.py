@@ -24,10 +24,10 @@ from checkpoints.adapters.langgraph import message_conversion
 from checkpoints.adapters.langgraph.saver import FRAMEWORK, HarnessSaver
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.framework_states import find_decisions_or_discard_interrupt_calls
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, guard
 
 Result: TypeAlias = ToolMessage | Command[Any]

@@ -20,10 +20,10 @@ from checkpoints.adapters.openai_agents.open_run_and_answer_storage import Conti
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
-from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import durable_message_list
 from checkpoints.sessions.new_session_fields import OPENAI_AGENTS_SDK, NewSessionFields
+from checkpoints.sync_client import SyncCheckpointer
 
 T = TypeVar("T")
 Item = dict[str, Any]

@@ -23,13 +23,13 @@ from checkpoints.adapters.pydantic_ai import message_conversion
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
-from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
 from checkpoints.framework_states.conversation_log import LogConflict, NewRecord, StoredRecord
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store.version_state_types import UNCHANGED, Unchanged
+from checkpoints.sync_client import SyncCheckpointer
 
 T = TypeVar("T")
 #: Name of the framework in errors and in the metadata of its sessions.

@@ -27,7 +27,6 @@ from checkpoints.adapters.pydantic_ai.tool_result_codec import Deferral, Returne
 from checkpoints.aio import Checkpointer
 from checkpoints.calls import call_queries
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidInput, OwnershipLost, ReviewRequired
@@ -35,6 +34,7 @@ from checkpoints.formats import parse_json
 from checkpoints.sessions import mark_or_require_session_framework
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: What a run does at the gate: end with the requests, wait for the decision, or fail with the error of this library.

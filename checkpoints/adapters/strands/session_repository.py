@@ -19,7 +19,6 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.strands import message_conversion
 from checkpoints.adapters.sync_or_async_client import AdapterClient, run_on_thread
 from checkpoints.aio import Checkpointer
-from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import parse_message_parts
 from checkpoints.framework_states import (
@@ -33,6 +32,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
 from checkpoints.sessions.new_session_fields import NewSessionFields
+from checkpoints.sync_client import SyncCheckpointer
 
 T = TypeVar("T")
 _FRAMEWORK: Final = "strands"

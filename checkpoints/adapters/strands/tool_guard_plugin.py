@@ -25,7 +25,6 @@ from checkpoints.adapters.strands.session_repository import (
 )
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.tool_result_and_verify_answer_types import ToolResult, ValueCodec
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db.database_operation_context import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
@@ -34,6 +33,7 @@ from checkpoints.framework_states import durable_message_list
 from checkpoints.models import ToolCall
 from checkpoints.sessions.new_session_fields import NewSessionFields
 from checkpoints.store import look_up_and_lock_rows
+from checkpoints.sync_client import SyncCheckpointer
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: Name of the interrupts of this plugin; a further one of the same call has a number behind it.

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.price_table import load_price_table
 from checkpoints.importers.reestimate_costs import reestimate_costs_of_imported_sessions
+from checkpoints.sync_client import SyncCheckpointer
 
 
 class Command(BaseCommand):

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
+from checkpoints.sync_client import SyncCheckpointer
 
 
 class Command(BaseCommand):

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers import detect_format
@@ -23,6 +22,7 @@ from checkpoints.importers.import_progress_bar_and_summary import ProgressBar, i
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.price_table import load_price_table
 from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
+from checkpoints.sync_client import SyncCheckpointer
 
 #: Exit status if lines were left out as damaged, and if a file was refused or a folder not read.
 DAMAGED_STATUS: Final = 3

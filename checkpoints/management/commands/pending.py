@@ -11,11 +11,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import ToolCall
+from checkpoints.sync_client import SyncCheckpointer
 
 
 class Command(BaseCommand):

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity import quarantine
 from checkpoints.models import Session
+from checkpoints.sync_client import SyncCheckpointer
 
 #: Number of sessions that are read at once, and after which progress is reported.
 BATCH_SIZE = 100

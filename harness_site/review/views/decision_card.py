@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import record_decision
@@ -21,6 +20,7 @@ from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import AlreadyDecided, CheckpointsError, NotFound, StaleRevision
 from checkpoints.models import Decision, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
+from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts import record_user_audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.mark_sessions_shown_in_response import (
     mark_excerpts_shown_in_response,

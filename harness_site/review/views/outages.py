@@ -16,11 +16,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
+from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.models import Membership
@@ -56,8 +56,8 @@ from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary
 from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.review.why_reader_cannot_decide import explain_why_reader_cannot_decide
 from harness_site.sessions.selectors import multi_person_approvals
-from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import ProbeRequest
+from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import ProbeRequest
 
 #: Decisions after which the status of a call says nothing more about its outcome.
 _OUTCOME_DECISIONS: Final = OUTCOME_KINDS | {
@@ -388,7 +388,9 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     """
     calls, reader = page.calls, request.membership
     people = load_claims_and_record_presence.load_claims_and_presence_of_calls([call.pk for call in calls], reader)
-    probe_requests = takeovers_and_requests_from_audit_trail.load_probe_requests({call.session_id for call in calls})
+    probe_requests = takeover_approval_verification_and_handover_events.load_probe_requests(
+        {call.session_id for call in calls}
+    )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=calls).order_by(*Decision.IN_ORDER):

@@ -29,8 +29,8 @@ from harness_site.core.rendering.terminal_sequence_removal import remove_termina
 from harness_site.core.word_diff import DiffPiece
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.call_pairs import CallPair
+from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
-from harness_site.sessions.compare.compared_calls import ComparedCalls
 from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.markdown_marks_in_differences import ProseKind, ProseRun, split_pieces_at_marks
 from harness_site.sessions.compare.message_alignment import ComparedMessage, Edited, Fold, Line, Moved
@@ -182,7 +182,7 @@ def _format_messages_change(comparison: Comparison, two: bool) -> str:
     added, removed = (
         (comparison.added_count, comparison.removed_count)
         if not comparison.rest_a + comparison.rest_b
-        else _compute_net_added_and_removed(comparison)
+        else _compute_net_added_and_removed_messages(comparison)
     )
     changes = [" ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number)]
     for number, sentence in (
@@ -198,7 +198,7 @@ def _format_messages_change(comparison: Comparison, two: bool) -> str:
     return ", ".join(filter(None, changes)) or _get_word_for_no_difference(two)
 
 
-def _compute_net_added_and_removed(comparison: Comparison) -> tuple[int, int]:
+def _compute_net_added_and_removed_messages(comparison: Comparison) -> tuple[int, int]:
     """Return the net numbers of added and of removed messages, for an incomplete comparison: one of them is 0."""
     difference = comparison.b.length - comparison.a.length
     return max(difference, 0), max(-difference, 0)

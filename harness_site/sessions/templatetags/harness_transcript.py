@@ -58,7 +58,7 @@ from harness_site.sessions.selectors.workflow_steps import StepRow
 from harness_site.sessions.session_list_query_parameters import KNOWN_MODELS, list_search_order_choices
 from harness_site.sessions.session_row_html import render_session_rows
 from harness_site.sessions.sortable_heading import render_sortable_heading
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import Takeover
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import Takeover
 from harness_site.templatetags.harness_tags import build_filter_url
 
 register = template.Library()

@@ -157,7 +157,7 @@ def list_message_drops(growth: RunningTotals) -> tuple[MessageDrop, ...]:
     )
 
 
-def list_names_beside_time_charts(growth: RunningTotals) -> tuple[str, ...]:
+def list_headings_and_newest_values_beside_time_charts(growth: RunningTotals) -> tuple[str, ...]:
     """List the names and the numbers that stand to the left of the charts on an axis of time."""
     names: list[str] = []
     for heading, _name, format_value, points in _iterate_series(growth, tuple(_SHOWN)):

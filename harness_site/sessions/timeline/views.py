@@ -97,7 +97,9 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
         runs = list_timeline_items.list_items_by_run(frame)
         growth = running_totals_by_version.load_sampled_running_totals(pk, since=since, until=until)
         has_charts = len(growth.points) > 1
-        names = running_totals_chart_layout.list_names_beside_time_charts(growth) if has_charts else ()
+        names = (
+            running_totals_chart_layout.list_headings_and_newest_values_beside_time_charts(growth) if has_charts else ()
+        )
         drawings = [
             timeframe_lane_and_bar_layout.compute_timeframe_layout(frame, runs, width, names_beside=names)
             for width in WIDTHS

@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import parse_quarantine_of_row
+from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts import record_user_audit_events
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.mark_sessions_shown_in_response import mark_session_shown_in_response

@@ -52,7 +52,7 @@ from harness_site.sessions.session_lookup_masking_and_404 import (
     require_member_and_handle_page_not_found,
 )
 from harness_site.sessions.subagent_tree import subagent_tree
-from harness_site.sessions.timeline.selectors import run_lanes, takeovers_and_requests_from_audit_trail
+from harness_site.sessions.timeline.selectors import run_lanes, takeover_approval_verification_and_handover_events
 
 #: Number of new messages that an open page appends before it asks for a reload.
 _FOLLOWED = 500
@@ -98,7 +98,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     masker.mask_values_until_response(
         masker.collect_secret_values(*chain(*map(_list_arguments_of_calls_in_window, displayed)))
     )
-    events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(pk)
+    events = takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(pk)
     missed = request.GET.get("none")
     if missed not in _NOT_FOUND or (at is None and missed in _NAMED_BY_POSITION):
         missed = None

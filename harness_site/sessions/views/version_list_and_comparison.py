@@ -16,7 +16,7 @@ from harness_site.core.number_parameters import parse_number_parameter_or_none
 from harness_site.core.word_diff import StepBudget
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.call_pairs import pair_calls_of_two_sessions
-from harness_site.sessions.compare.compared_calls import ComparedCalls
+from harness_site.sessions.compare.calls_of_compared_messages import ComparedCalls
 from harness_site.sessions.compare.session_choices import load_session_choices
 from harness_site.sessions.selectors import (
     prompt_outline_and_version_summaries,

@@ -127,4 +127,4 @@ def test_types_of_a_client_are_known_without_django(programs: Path, tmp_path: Pa
     assert 'typed.py:5: error: Argument 2 to "load" of "SyncCheckpointer" has incompatible type "str"' in checked.stdout
     assert 'Revealed type is "int"' in checked.stdout
     assert 'Revealed type is "dict[str, Any]"' in checked.stdout
-    assert run(programs / "python", "-c", "import checkpoints.client", cwd=tmp_path) == ""
+    assert run(programs / "python", "-c", "import checkpoints.sync_client", cwd=tmp_path) == ""

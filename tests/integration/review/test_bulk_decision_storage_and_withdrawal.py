@@ -9,13 +9,13 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.decisions import decision_withdrawal
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
+from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts.models import Membership
 from harness_site.review import bulk_decision_storage_and_withdrawal
 from harness_site.review.models import BulkDecision, BulkDecisionEntry

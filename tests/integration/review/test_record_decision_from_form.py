@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import Client
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.enums import ActorKind, CallStatus, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import AuditEvent, Decision, ToolCall
+from checkpoints.sync_client import SyncCheckpointer
 from harness_site.accounts.models import TokenRole
 from tests.integration.review.payment_agents import awaiting
 from tests.support.api_client import ApiClient, make_token

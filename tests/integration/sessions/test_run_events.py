@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Session
-from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
+from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
 from harness_site.sessions.timeline.selectors.handovers_of_calls import HandOver
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import (
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
     LIMIT,
     ApprovalQuestion,
     ProbeRequest,
@@ -41,7 +41,7 @@ def test_takeovers_and_approval_requests_are_found_by_run_and_call() -> None:
     event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c","tool":"pay"}', 1)
     event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c","tool":"pay"}', 9)
     event(make_session(), AuditKind.TAKEOVER, "run 7", "{}")
-    found = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk)
+    found = takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(session.pk)
     assert found.takeovers == {1: Takeover(1, THEN, THEN - timedelta(seconds=7, milliseconds=118))}
     first, second = (ApprovalQuestion(2, THEN + timedelta(seconds=seconds)) for seconds in (1, 9))
     assert found.asked == {"c": [first, second]}
@@ -54,16 +54,19 @@ def test_takeovers_and_approval_requests_are_found_by_run_and_call() -> None:
 def test_takeover_with_unreadable_details_is_found(details: str) -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, "run 1", details)
-    assert takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk).takeovers == {
-        1: Takeover(1, THEN, None)
-    }
+    assert takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(
+        session.pk
+    ).takeovers == {1: Takeover(1, THEN, None)}
 
 
 @pytest.mark.parametrize("actor", ["somebody", "run x", "run 1 and more", "run " + "9" * 30])
 def test_events_without_a_run_are_omitted(actor: str) -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, actor, "{}")
-    assert takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk) == RunEvents()
+    assert (
+        takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(session.pk)
+        == RunEvents()
+    )
 
 
 def claim_and_release(session: Session, call_id: str, step: int, times: int) -> None:
@@ -90,7 +93,7 @@ def test_claims_of_calls_leave_takeovers_and_requests_found() -> None:
     event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c"}')
     event(session, AuditKind.VERIFY_REQUESTED, "alice", '{"call_id":"c","step":3}')
     claim_and_release(session, "c", 3, LIMIT)
-    found = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session.pk)
+    found = takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(session.pk)
     assert found == RunEvents(
         takeovers={1: Takeover(1, THEN, None)},
         asked={"c": [ApprovalQuestion(2, THEN)]},
@@ -108,7 +111,7 @@ def test_hand_overs_of_a_call_are_found_beside_many_claims_of_others(call_id: st
     claim_and_release(make_session(), call_id, 3, 1)
     event(session, AuditKind.RELEASED, "alice", to_canonical_json({"call_id": call_id, "step": 3}), 5)
     with CaptureQueriesContext(connection) as queries:
-        found = takeovers_and_requests_from_audit_trail.load_handovers_of_call(session.pk, call_id, 3)
+        found = takeover_approval_verification_and_handover_events.load_handovers_of_call(session.pk, call_id, 3)
     assert found == [
         HandOver("handed", "alice", "bob", THEN),
         HandOver("taken_back", "alice", "bob", THEN + timedelta(seconds=5)),

@@ -44,7 +44,7 @@ def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
     files = files_above(statement, lambda: cp.save_checkpoint("s", conversation("ab"), None, 0))
 
     assert files == [
-        "checkpoints/client.py",
+        "checkpoints/sync_client.py",
         "checkpoints/database_backend/database_client_backend.py",
         "checkpoints/versions/save_version.py",
         "checkpoints/db/hot_statements.py",

@@ -75,7 +75,12 @@ def test_totals_are_steps_at_the_times_of_the_versions() -> None:
     assert [(dot.left, dot.width) for dot in tokens.dots] == [(140.0, 500.0), (640.0, 1.0), (641.0, 399.0)]
     assert tokens.dotted_versions == {1, 2}
     assert chart.labels == drawing.labels
-    assert running_totals_chart_layout.list_names_beside_time_charts(growth) == ("Tokens", "30", "Messages", "3")
+    assert running_totals_chart_layout.list_headings_and_newest_values_beside_time_charts(growth) == (
+        "Tokens",
+        "30",
+        "Messages",
+        "3",
+    )
     assert tokens.label is None
     part = RunningTotals(points[1:], 2, 1, before=points[0])
     tokens = running_totals_chart_layout.compute_time_chart_layout(part, drawing).strips[0]

@@ -40,8 +40,11 @@ from checkpoints.versions.save_cadence import ENDING_PHASES
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
 from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts, build_run_facts
-from harness_site.sessions.timeline.selectors import takeovers_and_requests_from_audit_trail
-from harness_site.sessions.timeline.selectors.takeovers_and_requests_from_audit_trail import RunEvents, Takeover
+from harness_site.sessions.timeline.selectors import takeover_approval_verification_and_handover_events
+from harness_site.sessions.timeline.selectors.takeover_approval_verification_and_handover_events import (
+    RunEvents,
+    Takeover,
+)
 from harness_site.sessions.timeline.selectors.turn_contents import TurnContents, VersionMessages
 
 SomeTime = TypeVar("SomeTime", int, datetime)
@@ -205,7 +208,7 @@ def load_timeline_of_newest_runs(session_pk: int, run_events: RunEvents | None =
     At most five queries, and one more without `run_events`.
     """
     run_events = (
-        takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
+        takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(session_pk)
         if run_events is None
         else run_events
     )

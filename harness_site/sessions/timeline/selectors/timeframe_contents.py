@@ -17,7 +17,7 @@ from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.sessions.timeline.selectors import (
     run_lanes,
-    takeovers_and_requests_from_audit_trail,
+    takeover_approval_verification_and_handover_events,
     timeline_queries,
     turn_contents,
 )
@@ -174,7 +174,7 @@ def load_timeframe(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
     version_rows, earlier_marks = _load_version_rows_and_start_if_truncated(session_pk, span)
-    events = takeovers_and_requests_from_audit_trail.load_takeovers_approval_and_probe_requests(session_pk)
+    events = takeover_approval_verification_and_handover_events.load_takeovers_approval_and_probe_requests(session_pk)
     courses = {
         run_lanes.convert_run_key_to_text(run): RunCourse(run_lanes.build_empty_run_lane(run, events))
         for run in reversed(runs[:LANES])
