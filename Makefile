@@ -103,7 +103,7 @@ $(VENV)/.complete: requirements.lock
 # ---------------------------------------------------------------------------------------------- to check it
 
 .PHONY: test
-test: system still typescript test-sqlite test-postgres test-next test-adapters test-e2e ## Check everything, browser last
+test: system still typescript test-sqlite test-databases-beside-adapters test-e2e ## Check everything, browser last
 
 # Environments are set up beside each other, and what reads the source leaves one core free for the last of them.
 .PHONY: still
@@ -153,6 +153,14 @@ test-sqlite: setup ## Tests on SQLite
 test-postgres: setup ## Tests on a throw-away PostgreSQL, without those that are much the same on every database or start a server of their own
 	@.ci/system-parts postgresql
 	HARNESS_TEST_SAMPLED=1 $(ON_POSTGRES) $(RUN) -m pytest $(BESIDE) $(POSTGRES_MATTERS) $(addprefix --ignore=,$(POSTGRES_LESS_OFTEN))
+
+# The tests of the adapters wait for programs most of the time, and those on PostgreSQL half of it for its disk.
+.PHONY: test-databases-beside-adapters
+test-databases-beside-adapters: setup
+	@log="$$(mktemp)"; adapters=; trap 'wait $$adapters || true; cat "$$log"; rm "$$log"' EXIT; \
+	$(MAKE) test-adapters >"$$log" 2>&1 & adapters=$$!; \
+	$(MAKE) test-postgres test-next; \
+	wait $$adapters
 
 .PHONY: test-exhaustive
 test-exhaustive: setup adapters ## Crash, property and other tests with all of their cases and more examples, most on both databases (about an hour)
