@@ -14,8 +14,13 @@ from django.utils.translation import gettext_lazy
 from harness_site.core.argument_paths_in_words import ListPlace, describe_path
 from harness_site.core.masked_json_value_differences import list_indexes_of_corresponding_items
 from harness_site.core.masking.masker import MASK, mask_field_names_and_list_all_fields, mask_json_value
-from harness_site.core.money_amounts_in_call_arguments import is_amount_argument, parse_amount_argument
+from harness_site.core.money_amounts_in_call_arguments import (
+    format_amount_argument,
+    is_amount_argument,
+    parse_amount_argument,
+)
 from harness_site.core.rendering import json_tree
+from harness_site.review.totals_of_list_rows import list_sums_of_same_columns, parse_number
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
@@ -33,6 +38,7 @@ _MAX_VALUE_LENGTH: Final = 40
 #: Number of characters of an argument that may be a sum.
 _MAX_SUM_LENGTH: Final = 40
 _SUM_NOT_CHANGED: Final = gettext_lazy("{name} was not changed. Check whether it still adds up.")
+_SUM_DIFFERS: Final = gettext_lazy("The rows of {rows} add up to {sum}; {name} is {value}.")
 
 
 def _is_number(_name: str, value: Any) -> bool:
@@ -120,7 +126,6 @@ def _generate_warnings(
     after: dict[str, Any],
 ) -> Iterator[ArgumentWarning]:
     fields = {field.key: field for field in mask_field_names_and_list_all_fields(before)}
-    has_list_with_other_numbers = _has_list_with_other_numbers(before, after)
     for field in mask_field_names_and_list_all_fields(after):
         path, key = (*outer_path, str(field.key)), str(field.key)
         steps = (*outer_steps, field.name)
@@ -142,8 +147,8 @@ def _generate_warnings(
             if unusual is not None:
                 value = _format_masked_value(field.value)
                 yield ArgumentWarning(path, name, str(unusual).format(name=name, value=value))
-            elif has_list_with_other_numbers and asked.value == field.value and _is_sum(key, field.value):
-                yield ArgumentWarning(path, name, str(_SUM_NOT_CHANGED).format(name=name), is_about_change=False)
+            elif sentence := _describe_doubtful_sum(name, key, asked.value, field.value, before, after):
+                yield ArgumentWarning(path, name, sentence, is_about_change=asked.value != field.value)
 
 
 def _format_masked_value(value: Any) -> str:
@@ -160,6 +165,37 @@ def _is_sum(name: str, value: Any) -> bool:
     words = {word.lower() for word in _END_OF_WORD_IN_NAME.split(name)}
     text = str(value)
     return bool(words & _SUM_WORDS) and len(text) < _MAX_SUM_LENGTH and any(map(str.isdigit, text))
+
+
+def _describe_doubtful_sum(
+    name: str, key: str, asked: Any, value: Any, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> str:
+    """Describe a sum beside a changed list that the list no longer adds up to, or that was only left as it was.
+
+    Args:
+        name: Displayed name of the sum.
+        key: Its key.
+        asked: What the agent asked for.
+        value: The value after the change.
+        before: The arguments beside it that the agent asked for, by key.
+        after: These arguments after the change.
+
+    Returns:
+        An empty text if there is nothing to doubt.
+    """
+    if not (_is_sum(key, value) and _has_list_with_other_numbers(before, after)):
+        return ""
+    total, new_total = parse_number(asked), parse_number(value)
+    for field in mask_field_names_and_list_all_fields(dict(after)):
+        rows = before.get(field.key), field.value
+        if total is None or field.hidden or MASK in str(mask_json_value(rows)):
+            continue
+        if sums := list_sums_of_same_columns(*rows, total):
+            if new_total in sums:
+                return ""
+            shown = [format_amount_argument(key, str(number)) for number in (sums[0], value)]
+            return str(_SUM_DIFFERS).format(rows=describe_path((field.name,)), sum=shown[0], name=name, value=shown[1])
+    return str(_SUM_NOT_CHANGED).format(name=name) if asked == value else ""
 
 
 def _has_list_with_other_numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

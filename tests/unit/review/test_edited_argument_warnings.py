@@ -135,3 +135,44 @@ def test_sum_is_not_named_if_it_was_changed_or_nothing_changed_that_it_may_sum_u
     before = {"items": ITEMS, "to": ["ben@example.org"], "summary": "9 lamps", "total_amount": 1829.0}
     assert list_sentences(before, {**before, **after}) == []
     assert list_sentences({**before, "total_amount": True}, {**before, "items": FEWER, "total_amount": True}) == []
+
+
+ROWS = [{"sku": "LED", "quantity": 300, "unit_price": "4.50"}, {"sku": "BOX", "quantity": 20, "unit_price": "23.95"}]
+
+
+def change_order(total: Any, **changed: Any) -> list[str]:
+    """List the warnings for an order of 1829.00 with a changed first row and another total."""
+    order = {"items": ROWS, "total_amount": "1829.00"}
+    return list_sentences(order, {"items": [{**ROWS[0], **changed}, ROWS[1]], "total_amount": total})
+
+
+@pytest.mark.parametrize("total", ["1829.00", "1380.00", "1379.10", "9999.00"])
+def test_total_that_the_changed_rows_do_not_add_up_to_is_named_with_their_sum(total: str) -> None:
+    shown = f"{total[0]},{total[1:]}"
+    assert change_order(total, quantity=200) == [f"The rows of items add up to 1,379.00; total_amount is {shown}."]
+
+
+def test_total_that_the_changed_rows_add_up_to_is_not_doubted() -> None:
+    assert change_order("1379.00", quantity=200) == []
+    assert change_order("2000.00", quantity=300) == []  # of the same rows, another total is a decision of its own
+
+
+@pytest.mark.parametrize("changed", [{"quantity": "many"}, {"unit_price": None}])
+def test_total_of_rows_without_a_number_is_only_doubted_if_it_stays(changed: dict[str, Any]) -> None:
+    doubt = "total_amount was not changed. Check whether it still adds up."
+    assert doubt in change_order("1829.00", **changed)
+    assert not any("add up" in sentence or "adds up" in sentence for sentence in change_order("1000.00", **changed))
+
+
+def test_total_is_right_if_one_of_its_explanations_holds() -> None:
+    """Of one piece, the price and its product with the quantity are the same total."""
+    order = {"lines": [{"quantity": 1, "price": 12.5}], "total": 12.5}
+    assert list_sentences(order, {"lines": [{"quantity": 2, "price": 12.5}], "total": 25.0}) == []
+    expected = ["The rows of lines add up to 25.00; total is 30.00."]
+    assert list_sentences(order, {"lines": [{"quantity": 2, "price": 12.5}], "total": 30.0}) == expected
+
+
+def test_sum_of_secret_values_is_not_told() -> None:
+    order = {"items": [{"password": 12, "count": 1}], "total": 12}
+    changed = {"items": [{"password": 13, "count": 1}], "total": 12}
+    assert list_sentences(order, changed) == ["total was not changed. Check whether it still adds up."]
