@@ -359,7 +359,12 @@ def _format_inline_value(value: Any) -> str:
 
 
 def get_call_result_parts(card: CallCard) -> tuple[Part, ...]:
-    """Return the result of a call as the model received it, else as the log has it."""
+    """Return the result of a call as the model received it, else as the log has it.
+
+    Of a refusal that gave the model a stored result, return only that.
+    """
+    if card.stored_result_behind_refusal is not None:
+        return (TextPart(card.stored_result_behind_refusal),)
     if card.result is not None:
         return card.result.parts
     if card.newest_attempt is None or card.newest_attempt.result is None:

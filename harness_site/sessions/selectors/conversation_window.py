@@ -122,9 +122,24 @@ class CallCard:
         Of a stored result only the log counts: some frameworks refuse the call to give the result to the model.
         """
         is_logged_as_failed = self.newest_attempt is not None and self.newest_attempt.status == CallStatus.FAILED
-        if self.stored_result_use is not None:
+        if self.has_stored_result:
             return is_logged_as_failed
         return is_logged_as_failed or (self.result is not None and self.result.is_error)
+
+    @property
+    def has_stored_result(self) -> bool:
+        """Return whether the call was answered with a stored result, be it of one that no saved message has."""
+        attempt = self.newest_attempt
+        return self.stored_result_use is not None or (
+            attempt is not None and attempt.replays > 0 and attempt.call_id != self.call.call_id
+        )
+
+    @property
+    def stored_result_behind_refusal(self) -> str | None:
+        """Return the stored result, if the framework refused the call to give it to the model; else None."""
+        is_refused = self.has_stored_result and self.result is not None and self.result.is_error
+        attempt = self.newest_attempt
+        return attempt.result if is_refused and attempt is not None and not self.has_failed else None
 
 
 @dataclass(frozen=True, slots=True)

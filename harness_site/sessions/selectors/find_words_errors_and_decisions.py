@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -16,13 +16,14 @@ from django.db.models.lookups import IContains
 from checkpoints.db.decompressed_text_sql import DecompressedText
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import parse_message_parts
-from checkpoints.formats.parse_message_parts import ResultPart
+from checkpoints.formats.parse_message_parts import CallPart, ResultPart
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.models.tool_call import FAILED_COMMANDS
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals_and_transcript_verification
 from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.calls_given_stored_results import load_condition_of_calls_given_stored_results
 from harness_site.sessions.selectors.conversation_window import ERROR_STATUSES, TranscriptVersion
 from harness_site.sessions.selectors.message_windows import build_body_contains_condition, query_messages_of_ranges
 
@@ -116,7 +117,7 @@ def find_next_error_or_decision(
     spots = [
         spot
         for spot in (
-            _find_next_error_result_if_wanted(transcript, wanted, beyond, back),
+            _find_next_error_result_if_wanted(session, transcript, wanted, beyond, back),
             _find_next_failed_or_decided_call(session, transcript, wanted, beyond, back),
         )
         if spot
@@ -135,7 +136,7 @@ def may_have_errors(session: Session, transcript: TranscriptVersion) -> bool:
         return True
     if ToolCall.objects.filter(_IS_ERROR, session=session).exists():
         return True
-    return query_version_messages(transcript).filter(build_body_contains_condition(_ERROR_FLAG_JSON)).exists()
+    return _find_next_error_result_if_wanted(session, transcript, Landmark.ERROR, -1, back=False) is not None
 
 
 def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot | None:
@@ -156,7 +157,7 @@ def find_message_of_call(session: Session, call_id: str, step: int) -> CallSpot 
 
 
 def _find_next_error_result_if_wanted(
-    transcript: TranscriptVersion, landmark: Landmark, start: int, back: bool
+    session: Session, transcript: TranscriptVersion, landmark: Landmark, start: int, back: bool
 ) -> LandmarkSpot | None:
     """Find the next result flagged as an error; it is displayed at the position of its call."""
     if landmark is not Landmark.ERROR:
@@ -167,26 +168,52 @@ def _find_next_error_result_if_wanted(
         .values_list("position", "body")
     )
     for position, body in matches[:_CHUNK_SIZE]:
-        shown_position = _find_position_of_failed_call_or_its_result(transcript, position, body)
+        shown_position = _find_position_of_failed_call_or_its_result(session, transcript, position, body)
+        if shown_position is None:
+            continue
         if shown_position < start if back else shown_position > start:
             return LandmarkSpot(shown_position)
     return None
 
 
-def _find_position_of_failed_call_or_its_result(transcript: TranscriptVersion, position: int, body: str) -> int:
-    error_call_ids = [
+def _find_position_of_failed_call_or_its_result(
+    session: Session, transcript: TranscriptVersion, position: int, body: str
+) -> int | None:
+    """Find where the errors of a message with results are displayed.
+
+    None if they are refusals that gave the model the stored results of earlier calls.
+    """
+    error_call_ids = {
         part.call_id
         for part in parse_message_parts.parse_message_parts(body)
         if isinstance(part, ResultPart) and part.is_error
-    ]
-    conditions = [build_body_contains_condition(json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]
-    if not conditions:
+    }
+    if not error_call_ids:
         return position
-    messages = query_version_messages(transcript).filter(
-        reduce(or_, conditions), position__gte=position - _MAX_RESULT_DISTANCE, position__lt=position
+    calls = _load_newest_calls_before(transcript, position, error_call_ids)
+    is_given_stored_result = load_condition_of_calls_given_stored_results(session.pk, [call for _, call in calls])
+    given = {call.call_id for _, call in calls if is_given_stored_result(call)}
+    if given == error_call_ids:
+        return None
+    return max((at for at, call in calls if call.call_id not in given), default=position)
+
+
+def _load_newest_calls_before(
+    transcript: TranscriptVersion, position: int, call_ids: Collection[str]
+) -> list[tuple[int, CallPart]]:
+    """Load the newest call with each id, and its position, from the messages before a result."""
+    condition = reduce(
+        or_, (build_body_contains_condition(json.dumps(call_id, ensure_ascii=False)) for call_id in call_ids)
     )
-    call_position = messages.order_by("-position").values_list("position", flat=True).first()
-    return position if call_position is None else call_position
+    messages = query_version_messages(transcript).filter(
+        condition, position__gte=position - _MAX_RESULT_DISTANCE, position__lt=position
+    )
+    found: dict[str, tuple[int, CallPart]] = {}
+    for at, body in messages.order_by("-position").values_list("position", "body"):
+        for part in parse_message_parts.parse_message_parts(body):
+            if isinstance(part, CallPart) and part.call_id in call_ids:
+                found.setdefault(part.call_id, (at, part))
+    return list(found.values())
 
 
 def _find_next_failed_or_decided_call(

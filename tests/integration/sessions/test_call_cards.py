@@ -184,6 +184,21 @@ def test_only_appearance_of_a_replayed_call_is_the_execution(session: Session) -
     assert (len(card.attempts), card.stored_result_use) == (1, None)
 
 
+def test_refusal_that_gave_the_result_of_a_call_without_a_message_is_no_error(session: Session, reader: Client) -> None:
+    """A framework refuses the call to give the stored result to the model, so that the result is an error there."""
+    logged(session, "never-saved", step=0, replay_count=1, status=CallStatus.COMPLETED, result="refunded 40")
+    asks(session, "again")
+    make_messages(session=session, texts=["hook for again"])
+    block = {"kind": "tool_result", "call_id": "again", "content": "hook error: refunded 40", "is_error": True}
+    make_message(session=session, role="tool", blocks=[block])
+    make_checkpoint(session=session)
+    (card,) = cards(read(session))
+    assert (card.has_failed, card.has_error) == (False, False)
+    page = reader.get(f"/sessions/{session.pk}/")
+    assert b"res failed" not in page.content
+    assert "Result refunded 40 What the framework told the model hook error: refunded 40" in visible_text(page)
+
+
 def test_reused_id_before_the_window_is_another_call(session: Session) -> None:
     asks(session)
     answers(session)

@@ -269,6 +269,30 @@ def test_errors_are_found_in_results_and_in_the_call_log(session: Session) -> No
     assert landmark(session, Landmark.ERROR, 1, back=True) is None
 
 
+def test_refusal_that_gave_a_stored_result_is_no_error(session: Session) -> None:
+    first = make_call(
+        session=session, call_id="never-saved", tool="pay", args={}, step=0, status=CallStatus.COMPLETED, result="x"
+    )
+    ToolCall.objects.filter(pk=first.pk).update(replay_count=1)
+    asked(session, "again", is_error=True)
+    make_checkpoint(session=session)
+    assert landmark(session, Landmark.ERROR, -1) is None
+    assert has_errors(session) is False
+    asked(session, "other", tool="look", is_error=True)
+    make_checkpoint(session=session)
+    assert landmark(session, Landmark.ERROR, -1) == LandmarkSpot(2)
+
+
+def test_error_is_at_its_call_although_a_later_message_names_that(session: Session) -> None:
+    ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {}}]
+    make_message(session=session, role="assistant", blocks=ask)
+    make_message(session=session, blocks=[{"type": "attachment", "id": "c1"}])  # of a hook
+    answer = [{"kind": "tool_result", "call_id": "c1", "content": "x", "is_error": True}]
+    make_message(session=session, role="tool", blocks=answer)
+    make_checkpoint(session=session)
+    assert landmark(session, Landmark.ERROR, -1) == LandmarkSpot(0)
+
+
 def test_command_that_failed_is_an_error(session: Session) -> None:
     for number, code in enumerate((0, 2)):
         asked(session, f"c{number}", tool="shell")

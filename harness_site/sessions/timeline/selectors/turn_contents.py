@@ -12,12 +12,11 @@ from django.db.models import Case, F, Q, When
 from django.db.models.functions import Length
 
 from checkpoints.db.decompressed_text_sql import DecompressedText, StoredSize
-from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_json
-from checkpoints.formats.digests import digest_text
 from checkpoints.formats.parse_message_parts import CallPart, ResultPart, list_message_parts
-from checkpoints.models import Message, ToolCall
-from harness_site.sessions.selectors.conversation_window import AGENT_ROLES, canonicalize_arguments_or_empty
+from checkpoints.models import Message
+from harness_site.sessions.selectors.calls_given_stored_results import load_condition_of_calls_given_stored_results
+from harness_site.sessions.selectors.conversation_window import AGENT_ROLES
 
 #: Largest number of turns, and of their messages, that are read for one page. More turns are drawn in groups.
 MAX_TURNS: Final = 300
@@ -216,22 +215,7 @@ def mark_stored_results_given_again(
     failed_calls = [call for each in contents.values() for call in each.failed_calls]
     if not failed_calls:
         return contents
-    keys = {id(call): (call.name, digest_text(canonicalize_arguments_or_empty(call.args))) for call in failed_calls}
-    found = {digest for _name, digest in keys.values()}
-    rows = ToolCall.objects.filter(
-        Q(args_digest__in=found) | Q(asked_args_digest__in=found), session=session_pk, replay_count__gt=0
-    ).exclude(status=CallStatus.FAILED)
-    stored = [
-        (call_id, tool, {digest, asked_digest})
-        for call_id, tool, digest, asked_digest in rows.values_list(
-            "call_id", "tool", "args_digest", "asked_args_digest"
-        )
-    ]
-
-    def is_given_again(call: CallPart) -> bool:
-        name, digest = keys[id(call)]
-        return any(tool == name and digest in digests and call_id != call.call_id for call_id, tool, digests in stored)
-
+    is_given_again = load_condition_of_calls_given_stored_results(session_pk, failed_calls)
     return {
         version: each._replace(
             failed=tuple(call.name for call in each.failed_calls if not is_given_again(call)),
