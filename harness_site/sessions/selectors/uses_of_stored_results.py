@@ -31,6 +31,35 @@ class PlacedUse:
     use: StoredResultUse
 
 
+@dataclass(frozen=True, slots=True)
+class AskedAgainSpot:
+    """The message that asked for a logged call again under another id: its position, and the version that saved it.
+
+    `version` is None if that version was deleted.
+    """
+
+    position: int
+    version: int | None
+    call_id: str
+
+
+def find_message_that_asked_again(session: Session, call: CallRecord) -> AskedAgainSpot | None:
+    """Find the first message of the newest transcript where another call got the stored result of a logged one.
+
+    For a call that no saved message has: a run that died may not have saved what the model asked for. Without a replay,
+    there is no query. Raises `IntegrityError` if a message was altered.
+    """
+    if not call.replays:
+        return None
+    transcript = conversation_window.get_newest_transcript_version(session)
+    for position in _iterate_positions_of_same_calls(transcript, call, first_position=-1):
+        entry, cards = _load_entry_and_cards_of_call(session, transcript, call, position)
+        again = next((card for card in cards if card.has_stored_result), None)
+        if entry is not None and again is not None:
+            return AskedAgainSpot(position, entry.version, again.call.call_id)
+    return None
+
+
 def load_uses_of_stored_result(session: Session, call: CallRecord, first_position: int) -> list[PlacedUse]:
     """Load the first calls of the newest transcript that were answered with the stored result of a logged call.
 
@@ -71,12 +100,21 @@ def _iterate_positions_of_same_calls(
 def _load_uses_in_message(
     session: Session, transcript: TranscriptVersion, call: CallRecord, position: int
 ) -> Iterator[PlacedUse]:
+    _entry, cards = _load_entry_and_cards_of_call(session, transcript, call, position)
+    for card in cards:
+        if card.stored_result_use is not None:
+            yield PlacedUse(position, card.stored_result_use)
+
+
+def _load_entry_and_cards_of_call(
+    session: Session, transcript: TranscriptVersion, call: CallRecord, position: int
+) -> tuple[MessageEntry | None, list[CallCard]]:
+    """Load the message at a position, and its calls whose newest attempt is the logged one."""
     window = conversation_window.load_conversation_window(
         session, transcript, first=position, upto=position + 1 + _MAX_RESULT_DISTANCE
     )
-    for entry in window.items:
-        if not isinstance(entry, MessageEntry) or entry.position != position:
-            continue
-        for part in entry.parts:
-            if isinstance(part, CallCard) and part.stored_result_use and part.attempts[-1].pk == call.pk:
-                yield PlacedUse(position, part.stored_result_use)
+    items = (item for item in window.items if isinstance(item, MessageEntry) and item.position == position)
+    entry = next(items, None)
+    parts = () if entry is None else entry.parts
+    cards = [part for part in parts if isinstance(part, CallCard)]
+    return entry, [card for card in cards if card.newest_attempt is not None and card.newest_attempt.pk == call.pk]

@@ -25,7 +25,10 @@ from harness_site.sessions.selectors.call_records import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.sessions.selectors.find_words_errors_and_decisions import CallSpot
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
-from harness_site.sessions.selectors.uses_of_stored_results import load_uses_of_stored_result
+from harness_site.sessions.selectors.uses_of_stored_results import (
+    find_message_that_asked_again,
+    load_uses_of_stored_result,
+)
 from harness_site.sessions.session_formatting import (
     get_call_result_parts,
     list_call_status_choices,
@@ -115,6 +118,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "handovers": _load_handovers_of_attempt(pk, call, attempts),
         "neighbours": call_records.find_previous_and_next_call(pk, call.pk),
         "spot": spot,
+        "asked_again": find_message_that_asked_again(head.stored, call) if spot is None and call.step >= 0 else None,
         "uses": [] if spot is None else load_uses_of_stored_result(head.stored, call, spot.position),
         "saved_result_position": None if saved is None else saved.result_position,
         "step_shift": _load_step_shift_of_copied_calls(head, [call]),

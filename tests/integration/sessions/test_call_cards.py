@@ -186,7 +186,7 @@ def test_only_appearance_of_a_replayed_call_is_the_execution(session: Session) -
 
 def test_refusal_that_gave_the_result_of_a_call_without_a_message_is_no_error(session: Session, reader: Client) -> None:
     """A framework refuses the call to give the stored result to the model, so that the result is an error there."""
-    logged(session, "never-saved", step=0, replay_count=1, status=CallStatus.COMPLETED, result="refunded 40")
+    call = logged(session, "never-saved", step=0, replay_count=1, status=CallStatus.COMPLETED, result="refunded 40")
     asks(session, "again")
     make_messages(session=session, texts=["hook for again"])
     block = {"kind": "tool_result", "call_id": "again", "content": "hook error: refunded 40", "is_error": True}
@@ -197,6 +197,10 @@ def test_refusal_that_gave_the_result_of_a_call_without_a_message_is_no_error(se
     page = reader.get(f"/sessions/{session.pk}/")
     assert b"res failed" not in page.content
     assert "Result refunded 40 What the framework told the model hook error: refunded 40" in visible_text(page)
+    record = reader.get(f"/sessions/{session.pk}/calls/{call.pk}/")
+    spot = "v1, message 1 asked again with the id again; no saved message has the first request"
+    assert f"In the transcript {spot}" in visible_text(record)
+    assert f'href="/sessions/{session.pk}/?at=0#m-0"' in record.content.decode()
 
 
 def test_reused_id_before_the_window_is_another_call(session: Session) -> None:
