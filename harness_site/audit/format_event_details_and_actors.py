@@ -115,7 +115,7 @@ _METHODS: Final[dict[str, Promise]] = {
 }
 #: Actor of what the library does by itself → its name.
 _MACHINES: Final[dict[str, Promise]] = {
-    "command create_token": _("the command create_token"),
+    "manage.py create_token": _("the command create_token"),
     "gate": _("Harness"),
     "peers": _("other agents"),
     "retention": _("the clean-up of old versions"),

@@ -438,8 +438,8 @@ def format_copied_lane_title(lane: Lane) -> str:
 
 
 def list_wait_label_candidates(duration: str) -> tuple[str, ...]:
-    """List the possible labels of a bar of waiting: a single one, so that the same state has the same words."""
-    return (gettext("waiting, %(duration)s") % {"duration": duration},)
+    """List the possible labels of a bar of waiting, the longest first: where words have no room, the duration alone."""
+    return gettext("waiting, %(duration)s") % {"duration": duration}, duration
 
 
 def _get_last_message_position_or_none(length: int) -> int | None:

@@ -228,9 +228,9 @@ class TestCommand:
         out = StringIO()
         call_command("create_token", "ci", "agent", "--days", "7", stdout=out)
         token = api_tokens.authenticate_bearer_header_or_raise(f"Bearer {out.getvalue().strip()}")
-        assert (token.name, token.role, token.created_by) == ("ci", "agent", "command create_token")
+        assert (token.name, token.role, token.created_by) == ("ci", "agent", "manage.py create_token")
         assert token.expires_at is not None
-        assert list_entries("token_created")[0][1] == "command create_token"
+        assert list_entries("token_created")[0][1] == "manage.py create_token"
 
     @pytest.mark.parametrize(
         ("options", "complaint"),

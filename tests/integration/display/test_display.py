@@ -41,7 +41,7 @@ def test_time_zone_of_the_account_overrides_the_browser(reader: Client, page: st
     assert "Times on the pages are in America/New_York now." in visible_text(answer)
     shown = reader.get(page).content.decode()
     assert f'{exact} data-time="at">2026-01-02 18:30:00<' in shown
-    assert '<html lang="en" data-theme="dark">' in shown
+    assert '<html lang="en" data-theme="dark"' in shown
     assert timezone.get_current_timezone_name() == "UTC"
 
 

@@ -193,7 +193,7 @@ def test_card_shows_the_current_status(
     make_decision(call=call, kind=DecisionKind(kind), created_at=THEN)
     ToolCall.objects.filter(pk=call.pk).update(revision=2, **fields)
     page = visible_text(alice.get(url(call)))
-    assert f"inv/17 {heading} " in page
+    assert f"Refund for a broken lamp {heading} " in page
     assert 'class="chip ' in alice.get(url(call)).content.decode().partition("<h1")[2].partition("</div>")[0]
     assert words in page
     assert "What was requested" in page

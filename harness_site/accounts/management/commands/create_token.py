@@ -28,7 +28,7 @@ class Command(BaseCommand):
         if days is not None and not 0 < days <= 3650:
             raise CommandError("--days has to be between 1 and 3650.")
         lifetime = None if days is None else timedelta(days=days)
-        by = api_tokens.TokenIssuer(ActorKind.MACHINE, "command create_token")
+        by = api_tokens.TokenIssuer(ActorKind.MACHINE, "manage.py create_token")
         try:
             _, secret = api_tokens.create_token_with_secret(
                 workspace, name=options["name"], role=TokenRole(options["role"]), lifetime=lifetime, by=by

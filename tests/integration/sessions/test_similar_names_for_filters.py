@@ -1,6 +1,11 @@
 """Names that a filter nearly matches."""
 
+import pytest
+
 from harness_site.sessions.selectors.similar_names_for_filters import load_similar_names_of_session_filters
+
+#: Whether the name of the agent is known is asked of the database.
+pytestmark = pytest.mark.django_db
 
 KNOWN = {"project": ["password: hunter22", "refunds", "refund-desk"]}
 
