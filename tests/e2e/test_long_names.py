@@ -6,8 +6,17 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import OpenPage
 from tests.support.exhaustive_mode import only_exhaustive
 from tests.support.page_overflow import overflowing_elements
-from tests.support.saved_transcripts import save_long_names
+from tests.support.saved_transcripts import save_failed_calls, save_long_names
 from tests.support.site_process import Site
+
+#: Texts of the cells of a table that are not below the heading of their column, or reach out of the table's frame.
+FIND_CELLS_OUTSIDE_COLUMNS = """(table) => {
+  const right = (cell) => Math.round(cell.getBoundingClientRect().right);
+  const heads = [...table.tHead.rows[0].cells].map(right);
+  const frame = right(table.parentElement);
+  return [...table.tBodies[0].rows].flatMap((row) => [...row.cells].filter((cell, column) =>
+    cell.offsetWidth > 0 && (right(cell) !== heads[column] || right(cell) > frame))).map((cell) => cell.innerText);
+}"""
 
 
 @pytest.fixture
@@ -44,3 +53,18 @@ def test_zoomed_page_shows_the_whole_menu(long_names: Page) -> None:
     path = long_names.locator(".crumbs").bounding_box()
     assert path is not None
     assert path["height"] < 60
+
+
+def test_figures_of_agents_and_tools_stay_in_their_columns(site: Site, open_page: OpenPage) -> None:
+    """One tool has too few calls for a share, and no agent states a cost."""
+    site.run(save_failed_calls)
+    page = open_page("alice")
+    for width, height in ((1366, 768), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto("/overview/?period=24h")
+        if width == 390:
+            page.get_by_text("Agents, models and tools").click()
+        for name in ("Cost by agent", "Tools that fail most"):
+            table = page.get_by_role("region", name=name).get_by_role("table")
+            expect(table).to_be_visible()
+            assert table.evaluate(FIND_CELLS_OUTSIDE_COLUMNS) == [], f"{name}, {width} px wide"

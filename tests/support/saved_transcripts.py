@@ -1,5 +1,6 @@
 """Functions that save sessions as agents do, for processes that `Site.run` starts."""
 
+import contextlib
 from typing import Any
 
 from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
@@ -83,6 +84,24 @@ def save_long_names(database: str) -> None:
                 session.dispatch(LONG_TOOL, {"number": "N" * 400}, call_id="c" * 255)
         except exceptions.ApprovalRequired:
             pass
+
+
+def save_failed_calls(database: str) -> None:
+    """Save three failed calls of a tool with a long name, and one of another tool."""
+    registry = ToolRegistry()
+
+    @registry.tool(name=LONG_TOOL)
+    @registry.tool(name="charge_card")
+    def refuse(number: int) -> str:
+        raise ValueError("The printer has no paper.")
+
+    with (
+        SyncCheckpointer(database) as checkpointer,
+        checkpointer.session("failed-calls", "Print four badges", agent="badge-desk", registry=registry) as session,
+    ):
+        for number, tool in enumerate((LONG_TOOL, LONG_TOOL, LONG_TOOL, "charge_card")):
+            with contextlib.suppress(ValueError):
+                session.dispatch(tool, {"number": number}, call_id=f"toolu_{number}")
 
 
 def _as_tool_use(name: str, args: dict[str, Any]) -> dict[str, Any]:
