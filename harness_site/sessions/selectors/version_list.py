@@ -52,6 +52,14 @@ class Version:
     plan: Plan | None
     cost: Decimal | None
     token_counts: TokenCounts
+    run_started_at: datetime | None = None
+
+    @property
+    def happened_before_its_run(self) -> bool:
+        """Whether a framework's transcript had it before the run that saved it started."""
+        if self.run_started_at is None or self.is_copied or self.is_imported:
+            return False
+        return self.at < self.run_started_at
 
     @property
     def tokens(self) -> int | None:
@@ -174,7 +182,10 @@ def _select_versions_with_facts_without_payloads() -> QuerySet[Checkpoint]:
 def _select_versions_with_facts() -> QuerySet[Checkpoint]:
     # Annotations, because the complete rows of session and run have several times as many columns as the version.
     return Checkpoint.objects.annotate(
-        run_number=F("run__number"), run_host=F("run__host"), cost_basis=F("session__cost_basis")
+        run_number=F("run__number"),
+        run_host=F("run__host"),
+        run_started_at=F("run__started_at"),
+        cost_basis=F("session__cost_basis"),
     )
 
 
@@ -235,6 +246,7 @@ def _build_version(row: Checkpoint) -> Version:
         plan=plan_steps_and_changes.parse_checkpoint_plan(row.plan),
         cost=None if row.cost_basis == CostBasis.UNKNOWN else parse_cost(row.budget_spent_usd),  # type: ignore[attr-defined]
         token_counts=_parse_tokens(row.usage),
+        run_started_at=row.run_started_at,  # type: ignore[attr-defined]
     )
 
 

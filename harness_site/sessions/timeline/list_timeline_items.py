@@ -213,8 +213,43 @@ def _translate_item_texts(_language: str | None) -> ItemTexts:
 
 
 def list_items_by_run(frame: Timeframe) -> tuple[RunItems, ...]:
-    """List the occurrences of each run, in the order of the runs."""
-    return tuple(_build_run_items(run_course) for run_course in frame.courses)
+    """List the occurrences of each run, in the order of the runs.
+
+    Where a lane has what happened outside of runs, it also has the turns that happened before the run that saved them
+    started.
+    """
+    items = [_build_run_items(run_course) for run_course in frame.courses]
+    lanes = [run_course.lane for run_course in frame.courses]
+    outside = next((index for index, lane in enumerate(lanes) if lane.run.is_outside_of_runs), None)
+    if outside is None:
+        return tuple(items)
+    for index, lane in enumerate(lanes):
+        if index != outside and lane.copied_from is None:
+            items[index], items[outside] = _move_what_ended_before(lane.start, items[index], items[outside])
+    return tuple(items)
+
+
+def _move_what_ended_before(start: int, of_run: RunItems, outside: RunItems) -> tuple[RunItems, RunItems]:
+    """Move the turns and versions that ended before `start` from the items of a run to those outside of runs."""
+    turns = [turn for turn in of_run.turns if turn.end < start]
+    versions = [mark for mark in of_run.versions if mark.end < start]
+    if not turns and not versions:
+        return of_run, outside
+    listed_versions = [mark for mark in of_run.listed_versions if mark.end < start]
+    return (
+        replace(
+            of_run,
+            turns=[turn for turn in of_run.turns if turn.end >= start],
+            versions=[mark for mark in of_run.versions if mark.end >= start],
+            listed_versions=[mark for mark in of_run.listed_versions if mark.end >= start],
+        ),
+        replace(
+            outside,
+            turns=sorted([*outside.turns, *turns], key=START),
+            versions=sorted([*outside.versions, *versions], key=START),
+            listed_versions=sorted([*outside.listed_versions, *listed_versions], key=START),
+        ),
+    )
 
 
 def _build_run_items(run_course: RunCourse) -> RunItems:
@@ -407,7 +442,9 @@ def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str
 
 def format_run_lane_name(lane: Lane) -> str:
     """Return the name of a lane that is not copied: its run, or that its calls belong to none."""
-    return gettext("no run") if lane.run.is_outside_of_runs else gettext("run %(number)s") % {"number": lane.run.number}
+    if lane.run.is_outside_of_runs:
+        return gettext("outside of a run")
+    return gettext("run %(number)s") % {"number": lane.run.number}
 
 
 def format_title_of_lane_outside_of_runs(lane: Lane) -> str:

@@ -362,7 +362,7 @@ def _choose_bar_label_and_side(labels: Sequence[str], inside_room: float, outsid
 def _format_lane_name(lane: Lane) -> str:
     if lane.copied_from is not None:
         return shorten_text(format_copied_lane_name(lane.copied_from), _LONGEST_NAME)
-    return format_run_lane_name(lane)
+    return shorten_text(format_run_lane_name(lane), _LONGEST_NAME)
 
 
 def _format_lane_title(lane: Lane) -> str:

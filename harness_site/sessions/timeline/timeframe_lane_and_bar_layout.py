@@ -330,7 +330,7 @@ def _compute_lane_layout_and_next_y(
 def _format_lane_name(run_course: RunCourse, longest: int) -> str:
     if run_course.lane.copied_from is not None:
         return shorten_text(format_copied_lane_name(run_course.lane.copied_from), longest)
-    return format_run_lane_name(run_course.lane)
+    return shorten_text(format_run_lane_name(run_course.lane), longest)
 
 
 class _RunItemsLayout:

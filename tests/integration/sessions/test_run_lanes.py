@@ -12,7 +12,16 @@ from harness_site.core.epoch_microseconds import convert_to_microseconds
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors import run_lanes
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch
-from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session, make_user
+from tests.support.factories import (
+    THEN,
+    make_call,
+    make_checkpoint,
+    make_decision,
+    make_message,
+    make_run,
+    make_session,
+    make_user,
+)
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -392,12 +401,34 @@ def test_call_read_from_a_transcript_belongs_to_no_run(session: Session, reader:
     call = make_call(
         session=session, run=read_run, step=0, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(3)
     )
-    assert "no run" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "outside of a run" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     timeline = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "no run" in timeline
+    assert "outside of a run" in timeline
     assert re.search(r"Tool call completed [^–]{1,12} –", timeline)
     calls = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
     assert "outside of a run" in calls
+    assert "Logged at" in calls
     record = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
     assert "Run outside of a run" in record
     assert "run 0" not in timeline + calls + record
+
+
+def test_turn_before_the_run_that_saved_it_is_outside_of_a_run(session: Session, reader: Client) -> None:
+    """A framework's transcript has times from before the run that saves it."""
+    read_run = make_run(
+        session=session, number=0, status=RunStatus.COMPLETED, owner=False, host=IMPORTED_RUN_HOST, ended_at=later(1)
+    )
+    make_call(
+        session=session, run=read_run, step=0, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(3)
+    )
+    run = make_run(session=session, number=5, status=RunStatus.COMPLETED, owner=False, ended_at=later(900))
+    Run.objects.filter(pk=run.pk).update(started_at=later(600))
+    for seconds in (100, 200, 700):
+        make_message(session=session, role="assistant")
+        version = make_checkpoint(session=session, run=run)
+        Checkpoint.objects.filter(pk=version.pk).update(created_at=later(seconds))
+    versions = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
+    assert versions.count("outside of a run saved later by run 5") == 2
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    found = re.findall(r"saved, version (\d) .{1,16}? (–|5) (?=2025|Not)", words)
+    assert found == [("1", "–"), ("2", "–"), ("3", "5")]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.models import Checkpoint, Segment, Session
+from checkpoints.models import Checkpoint, Run, Segment, Session
 from harness_site.sessions.selectors import version_list
 from tests.support.factories import (
     THEN,
@@ -68,6 +68,7 @@ def test_version_shows_the_prompt_it_answers_and_a_link_to_its_changes(session: 
 
 def test_version_without_a_prompt_shows_its_last_text_and_the_tools_it_called(session: Session, reader: Client) -> None:
     run = make_run(session=session, host="worker-7")
+    Run.objects.filter(pk=run.pk).update(started_at=THEN)
     make_messages(session=session, texts=["Ship it.", "I look at it."])
     make_checkpoint(session=session, run=run, length=1)
     first = make_checkpoint(session=session, run=run, length=2)
