@@ -229,8 +229,10 @@ class ArgumentField:
         return is_number and all(_WHOLE_NUMBER.fullmatch(line) for line in self.stored.split("\n"))
 
     def _remove_number_separators(self) -> str:
-        number = remove_number_separators(self.typed.replace("\r\n", "\n"))
-        return number.removeprefix("+") if self.kind == "number" else number
+        is_number = self.kind == "number"
+        text = self.typed.replace("\r\n", "\n")
+        number = remove_number_separators(text, is_whole_expected=is_number and self._has_whole_numbers)
+        return number.removeprefix("+") if is_number else number
 
     def _describe_error(self, error: ValueError) -> str:
         if self.kind == "number" and _SEPARATED_NUMBER.fullmatch(self.typed.strip()):

@@ -26,11 +26,15 @@ def is_plain_number_text(text: str) -> bool:
     return _PLAIN.fullmatch(text.strip()) is not None
 
 
-def remove_number_separators(text: str) -> str:
+def remove_number_separators(text: str, *, is_whole_expected: bool = False) -> str:
     """Return a number without thousands separators and with a decimal point: `1.644,00` becomes `1644.00`.
 
     A currency before or after it stays. A text that is no number with separators is returned as it is, also one with a
     single point, which starts the decimal places.
+
+    Args:
+        text: The text.
+        is_whole_expected: Whether a single comma before three digits separates thousands, as in `1,300` of pieces.
 
     Raises:
         InvalidArgumentText: A single comma may separate thousands or start the decimal places, as in `1,644`.
@@ -39,11 +43,11 @@ def remove_number_separators(text: str) -> str:
     before = _CURRENCY_BEFORE.match(number)
     after = _CURRENCY_AFTER.search(number)
     start, end = before.end() if before else 0, after.start() if after else len(number)
-    plain = _convert_to_plain_number(number[start:end])
+    plain = _convert_to_plain_number(number[start:end], is_whole_expected)
     return text if plain is None else f"{number[:start]}{plain}{number[end:]}"
 
 
-def _convert_to_plain_number(number: str) -> str | None:
+def _convert_to_plain_number(number: str, is_whole_expected: bool) -> str | None:
     grouped = _GROUPED.fullmatch(number)
     if grouped is None:
         decimal = _DECIMAL_COMMA.fullmatch(number)
@@ -53,6 +57,8 @@ def _convert_to_plain_number(number: str) -> str | None:
     if decimals is None and number.count(separator) == 1 and separator in ".,":
         if separator == ".":
             return None
+        if is_whole_expected:
+            return whole
         raise InvalidArgumentText(
             _("“{number}” can be read as {whole} or as {fraction}. Enter one of these.").format(
                 number=number, whole=whole, fraction=number.replace(",", ".")

@@ -214,7 +214,7 @@ def test_list_whose_items_would_not_stay_equal_as_lines_is_edited_as_json(items:
     [
         ("order", "seventeen", "Enter a number."),
         ("order", "true", "Enter a number."),
-        ("order", "31,877", "“31,877” can be read as 31877 or as 31.877. Enter one of these."),
+        ("rate", "31,877", "“31,877” can be read as 31877 or as 31.877. Enter one of these."),
         ("amount", "1,644", "“1,644” can be read as 1644 or as 1.644. Enter one of these."),
         ("order", "31,87,7", "Enter the whole number without separators, such as 12000."),
         ("rate", "1.24,9,5", "Enter the number without thousands separators and with a decimal point, such as 1200.5."),
@@ -247,6 +247,19 @@ def test_number_with_separators_is_listed_as_the_tool_gets_it(people: dict[str, 
     assert "The tool gets 1644.00." in page
     assert "is not one" not in page
     assert 'data-sent="1644.00" data-typed="1,644.00"' in preview.content.decode()
+
+
+@pytest.mark.parametrize(("typed", "value"), [("1,300", 1300), ("-31,877", -31877)])
+def test_comma_separates_thousands_where_the_number_of_the_call_is_whole(
+    people: dict[str, Client], typed: str, value: int
+) -> None:
+    call = awaiting(args={"quantity": 300, "sku": "LED-E14-4W"})
+    form = sent(call, people["alice"], quantity=typed)
+    page = visible_text(people["alice"].post(f"{url(call)}change/", form))
+    assert f"The tool gets {value}." in page
+    assert "can be read as" not in page
+    assert record(people["alice"], call, form) == {"quantity": value, "sku": "LED-E14-4W"}
+    assert ".0" not in call.args
 
 
 def test_amount_in_another_form_than_before_is_listed_as_it_is(people: dict[str, Client]) -> None:
