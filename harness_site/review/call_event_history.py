@@ -186,9 +186,10 @@ def _build_decision_events(
     for index, decision in enumerate(evidence.decisions):
         is_vote = call.approvals > 1 and decision.kind in RULES and not RULES[DecisionKind(decision.kind)].by_one
         kind = "decision" if decision.kind in DECIDING_KINDS else "probe"
-        # A vote that did not count any more when the last one was given has made that number too large.
+        # A vote that did not count any more when a later one was given has made the number of that too large.
+        highest_number = call.approvals if decision.final else call.approvals - 1
         number = (
-            min(len(list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)) + 1, call.approvals)
+            min(len(list_earlier_agreeing_votes_of_others(decision, evidence.decisions, votes)) + 1, highest_number)
             if is_vote
             else 0
         )

@@ -121,16 +121,20 @@ def _adapt_approve_option_to_call(
     if option.kind != DecisionKind.APPROVE or call.is_question or call.session.finished:
         return option
     missing = decision_effect_texts.count_people_missing_after_answer(call, option.kind, agreed, reader)
-    if not missing and edited_and_original_arguments.has_masked_arguments(call):
+    needed = call.approvals
+    if needed > 1:
+        number = needed - missing
+        button = _("Give approval %(number)s of %(needed)s") % {"number": number, "needed": needed}
+        option = replace(option, button=button)
+    if missing:
+        summary = _("One of the %(needed)s approvals that it needs.") % {"needed": needed}
+        return replace(option, does=APPROVAL_OF_SEVERAL.does, summary=summary)
+    if edited_and_original_arguments.has_masked_arguments(call):
         return replace(option, summary=_("The call runs with the unmasked values."))
-    if not missing:
-        return option
-    summary = _("One of the %(needed)s approvals that it needs.") % {"needed": call.approvals}
-    button = _("Give approval %(number)s of %(needed)s") % {
-        "number": call.approvals - missing,
-        "needed": call.approvals,
-    }
-    return replace(APPROVAL_OF_SEVERAL, summary=summary, button=button)
+    if needed > 1:
+        summary = _("The last of %(needed)s approvals. The call runs.") % {"needed": needed}
+        return replace(option, summary=summary)
+    return option
 
 
 def _adapt_edit_option_to_call(call: ToolCall, option: AnswerOption) -> AnswerOption:

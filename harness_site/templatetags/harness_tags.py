@@ -184,10 +184,13 @@ def render_call_status_chip(call: ToolCall, decision: Decision | None) -> SafeSt
 
 
 @register.simple_tag
-def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall | None = None) -> SafeString:
+def render_decision_chip(
+    kind: str, final: bool, needed: int, call: DecidedCall | None = None, *, is_number_beside: bool = False
+) -> SafeString:
     """Render the chip of a decision, as a vote if more of the `needed` people have to agree.
 
-    `call` is the call, if it may be a question.
+    `call` is the call, if it may be a question. `is_number_beside` is whether the page says beside the chip which one
+    of the needed decisions it is.
     """
     shape, word = status_and_decision_labels.get_decision_shape_and_label(
         kind,
@@ -196,9 +199,8 @@ def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall 
     )
     if final:
         return build_html('<span class="chip {}">{}</span>', shape, word)
-    return build_html(
-        '<span class="chip wait">{}</span>', status_and_decision_labels.format_vote_label(kind, word, needed)
-    )
+    label = word if is_number_beside else status_and_decision_labels.format_vote_label(kind, word, needed)
+    return build_html('<span class="chip wait">{}</span>', label)
 
 
 @register.simple_tag(name="decision_label")

@@ -13,7 +13,7 @@ RECORD_BUTTONS: Final[dict[str, str | re.Pattern[str]]] = {
     "It happened": "Record that it happened",
     "It did not happen": "Record that it did not happen",
     "Run it once more": "Approve one more run",
-    "Approve": re.compile("^(?:Approve this call|Give approval 1 of 2)$"),
+    "Approve": re.compile("^(?:Approve this call|Give approval [12] of 2)$"),
     "Edit": "Record changes",
     "Reject": "Reject this call",
     "Respond instead": "Respond instead of the call",

@@ -74,8 +74,10 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
         assert page.count("1 of 2 approvals") == 1
         assert ("You approved: 1 more person has to approve" in page) is (name == "alice")
         assert ("May this happen?" in page) is (name != "alice")
-        assert "alice: Approved · one of 2 — “The contract says so.”" in page
+        assert "alice: Approved approval 1 of 2 — “The contract says so.”" in page
+    assert 'data-button="Give approval 2 of 2"' in people["bob"].get(url(call)).content.decode()
     page = visible_text(people["bob"].get(url(call)))
+    assert "The last of 2 approvals. The call runs." in page
     assert "The call runs once, with exactly these arguments." in page
     assert "Then: Run 1 on worker-3 is waiting and continues" in page
     assert "with exactly these arguments. This takes 2 people" not in page
@@ -84,8 +86,9 @@ def test_two_people_approve(people: dict[str, Client]) -> None:
     call.refresh_from_db()
     assert call.status == CallStatus.APPROVED
     page = visible_text(people["carol"].get(url(call)))
-    assert f"alice · {first.created_at:%H:%M:%S} · decision 1 of 2 The contract says so." in page
-    assert "bob: Approved decision 2 of 2 — “The contract says so.”" in page
+    assert f"alice · {first.created_at:%H:%M:%S} · approval 1 of 2 The contract says so." in page
+    assert page.count("approval 2 of 2") == 2
+    assert "bob: Approved approval 2 of 2 — “The contract says so.”" in page
 
 
 def test_voter_sees_why_the_button_is_disabled(people: dict[str, Client]) -> None:
@@ -166,7 +169,7 @@ def test_people_who_disagree_see_that_and_may_agree_with_the_other_text(people: 
     assert "People disagree" in visible_text(queue)
     people["alice"].post(url(call), {**RESPOND, "answer": "It is paid already.", "revision": 3})
     card = visible_text(people["carol"].get(url(call)))
-    assert "bob · " in card.partition("decision 1 of 2")[0]
+    assert re.search(r"bob · [\d:]{8} · decision 1 of 2", card)
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
 
 
@@ -237,7 +240,7 @@ def test_votes_for_other_arguments_are_not_counted(people: dict[str, Client]) ->
     make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", revision=2, evidence='{"args_before":"{}"}')
     ToolCall.objects.filter(pk=call.pk).update(revision=3)
     response = people["bob"].get(url(call))
-    assert "1 of 2" not in visible_text(response).replace("· one of 2", "")
+    assert "1 of 2 approvals" not in visible_text(response)
     assert "disabled" not in option(response.content.decode(), "approve")
 
 
@@ -272,8 +275,8 @@ class TestValidVotes:
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
         assert self.approve(people["dora"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
-        assert "bob: Approved · one of 2" in visible_text(people["carol"].get(url(call)))
-        assert "dora: Approved decision 2 of 2" in visible_text(people["carol"].get(url(call)))
+        assert "bob: Approved approval 1 of 2" in visible_text(people["carol"].get(url(call)))
+        assert "dora: Approved approval 2 of 2" in visible_text(people["carol"].get(url(call)))
 
     def test_vote_of_a_member_of_another_workspace_does_not_count(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)

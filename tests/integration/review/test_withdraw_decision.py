@@ -155,4 +155,4 @@ def test_vote_is_withdrawn_before_the_others_agree(people: dict[str, Client]) ->
     assert ToolCall.objects.get().status == CallStatus.APPROVED
     page = visible_text(people["bob"].get(url(call)))
     assert "bob · " in page
-    assert "alice: Approved decision 2 of 2" in page
+    assert "alice: Approved approval 2 of 2" in page
