@@ -126,7 +126,7 @@ def _build_already_decided_problem(
         todo = _say_where_decision_can_be_withdrawn(call) if _is_decision_withdrawable(call) else ""
     else:
         text = _("{name} decided first, at {time}: {decision}.")
-        todo = _advise_about_decision_of_another_person(call)
+        todo = _advise_about_decision_of_another_person(call, error.by)
     what = text.format(name=error.by, time=_format_time(error.at), decision=error.kind.lower())
     return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", f"{nothing} {todo}".strip())
 
@@ -173,7 +173,8 @@ def build_problem_of_earlier_decision(
     nothing = unrecorded if kind else ""
     if decision.actor != reader and _has_voted(call, reader):
         what = _describe_overruling_decision(decision, label)
-        return _build_conflict_problem(what, f"{nothing} {_advise_about_decision_of_another_person(call)}".strip())
+        advice = _advise_about_decision_of_another_person(call, mask_and_reveal_hidden(decision.actor))
+        return _build_conflict_problem(what, f"{nothing} {advice}".strip())
     session_id = call.session.session_id
     error = AlreadyDecided(session_id, call.call_id, label, decision.actor, decision.created_at)
     return build_decision_problem(error, call, reader=reader, nothing=nothing)
@@ -238,8 +239,8 @@ def _describe_overruling_decision(decision: Decision, label: str) -> str:
     )
 
 
-def _advise_about_decision_of_another_person(call: ToolCall) -> str:
-    tell = _("If that decision is wrong, tell them.")
+def _advise_about_decision_of_another_person(call: ToolCall, masked_name: str) -> str:
+    tell = _("If it is wrong, tell {name}.").format(name=masked_name)
     if not _is_decision_withdrawable(call):
         return tell
     return f"{tell} {_say_where_decision_can_be_withdrawn(call)}"
@@ -248,8 +249,8 @@ def _advise_about_decision_of_another_person(call: ToolCall) -> str:
 def _say_where_decision_can_be_withdrawn(call: ToolCall) -> str:
     """Name the part of the call's page by its heading. A run may use the decision before it is read."""
     if call.is_question:
-        return _("Under “Wrong answer?”, the page of the call says whether it can still be withdrawn.")
-    return _("Under “Wrong decision?”, the page of the call says whether it can still be withdrawn.")
+        return _("“Wrong answer?” at the call says whether it can still be withdrawn.")
+    return _("“Wrong decision?” at the call says whether it can still be withdrawn.")
 
 
 def _get_decision_label(decision: Decision, call: ToolCall) -> str:

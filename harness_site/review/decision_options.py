@@ -185,8 +185,8 @@ RERUN_OF_LOW_RISK: Final = replace(
     OUTCOMES[-1],
     summary=_("It may happen twice (low risk)."),
     does=_(
-        "Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice. Its tool "
-        "declares that a mistake costs less than usual, and nothing about whether a repeat is harmless."
+        "Exactly one more run, with exactly these arguments. If the first one did happen, it happens twice. The tool "
+        "is marked as low risk. It does not say whether a repeat is harmless."
     ),
     warning="",
 )

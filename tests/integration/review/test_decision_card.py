@@ -507,8 +507,8 @@ def test_one_more_run_of_a_call_with_an_amount_says_it(reader: Client) -> None:
     [
         (
             {"risk": Risk.LOW},
-            "If the first one did happen, it happens twice. Its tool declares that a mistake costs less than usual, "
-            "and nothing about whether a repeat is harmless.",
+            "If the first one did happen, it happens twice. The tool is marked as low risk. It does not say whether a "
+            "repeat is harmless.",
         ),
         ({"side_effects": "read", "risk": Risk.LOW}, "Its tool only reads, so nothing happens twice."),
         ({"risk": Risk.MEDIUM}, "If the first one did happen, it happens twice."),

@@ -57,11 +57,11 @@ def test_form_about_a_decided_call_names_the_first_decision(alice: Client, sessi
     page = visible_text(response)
     assert response.status_code == 409
     assert "bob decided first, at " in page
-    assert "If that decision is wrong, tell them." in page
+    assert "If it is wrong, tell bob." in page
     Decision.objects.update(actor="alice")
     own = visible_text(alice.post(url(call), APPROVE))
     assert "You have already decided, at " in own
-    assert "tell them" not in own
+    assert "tell bob" not in own
     assert "take it off the list" not in page
     assert "can still be withdrawn" not in page
 
@@ -72,9 +72,9 @@ def test_advice_about_a_decision_that_a_run_may_use_meanwhile_stays_true(alice: 
     make_decision(call=call, kind=DecisionKind.APPROVE, actor=name)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED, revision=2)
     page = visible_text(alice.post(url(call), REJECT))
-    assert "Under “Wrong decision?”, the page of the call says whether it can still be withdrawn." in page
+    assert "“Wrong decision?” at the call says whether it can still be withdrawn." in page
     assert page.count("Wrong decision?") == 2  # the heading, too
-    assert ("If that decision is wrong, tell them." in page) == (name == "bob")
+    assert ("If it is wrong, tell bob." in page) == (name == "bob")
 
 
 @pytest.mark.parametrize(
