@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.http import HttpRequest
 
 from checkpoints.db import clock
@@ -77,14 +77,32 @@ def release_claims_made_by_user(user: User, *, request: HttpRequest) -> None:
 def reload_statuses_and_remove_claims(calls: Sequence[ToolCall], *, by: Membership) -> None:
     """Remove the claims on calls about which a member has decided, and load the statuses of the calls again.
 
-    If more approvals are needed, only the member's own claim is removed.
+    A hand-over expires instead, so that it can come back if the decision is withdrawn. If more approvals are needed,
+    only the member's own claim is removed.
     """
+    _reload_statuses(calls)
+    decided = Claim.objects.filter(call__in=[call.pk for call in calls if not call.undecided])
+    is_live_handover = Q(handed_by__gt="", seen_at__gt=clock.now() - HANDED_FOR)
+    decided.exclude(is_live_handover).delete()
+    decided.update(seen_at=F("seen_at") - HANDED_FOR)
+    Claim.objects.filter(call__in=[call.pk for call in calls if call.undecided], member=by).delete()
+    load_claims_and_record_presence.delete_stale_claims_presence_and_comments()
+
+
+def restore_handovers_after_withdrawal(calls: Sequence[ToolCall]) -> None:
+    """Bring back the hand-overs of calls that were decided and whose decision has been withdrawn, for the time that
+    they had left. The statuses of the calls are those from before, and are loaded again."""
+    decided_calls = [call for call in calls if not call.undecided]
+    _reload_statuses(decided_calls)
+    handovers = Claim.objects.filter(handed_by__gt="", call__in=[call.pk for call in decided_calls if call.undecided])
+    expired_since = clock.now() - HANDED_FOR
+    handovers.filter(seen_at__lte=expired_since).update(seen_at=F("seen_at") + HANDED_FOR)
+
+
+def _reload_statuses(calls: Sequence[ToolCall]) -> None:
     statuses = dict(ToolCall.objects.filter(pk__in=[call.pk for call in calls]).values_list("pk", "status"))
     for call in calls:
         call.status = statuses.get(call.pk, call.status)
-    is_own_claim = Q(call__in=[call.pk for call in calls], member=by)
-    Claim.objects.filter(is_own_claim | Q(call__in=[call.pk for call in calls if not call.undecided])).delete()
-    load_claims_and_record_presence.delete_stale_claims_presence_and_comments()
 
 
 def record_claim_event_and_notify_pages(

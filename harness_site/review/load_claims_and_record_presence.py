@@ -129,7 +129,7 @@ def _build_claims_and_presence(
     )
 
 
-#: Retention of claims and presence rows; the audit trail records who has read a session.
+#: Retention of claims and presence rows that have expired; the audit trail records who has read a session.
 _RETENTION: Final = timedelta(days=1)
 
 
@@ -153,6 +153,7 @@ def delete_presence(call: int, member: Membership) -> None:
 
 def delete_stale_claims_presence_and_comments() -> None:
     """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
-    for model in (Presence, Claim):
-        model.objects.filter(seen_at__lt=clock.now() - _RETENTION).delete()
+    expired_since = clock.now() - _RETENTION
+    Presence.objects.filter(seen_at__lt=expired_since).delete()
+    Claim.objects.filter(seen_at__lt=expired_since - HANDED_FOR).delete()
     Comment.objects.filter(~Exists(ToolCall.objects.filter(pk=OuterRef("call")))).delete()

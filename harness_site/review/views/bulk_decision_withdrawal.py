@@ -11,6 +11,7 @@ from checkpoints.enums import Role
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.mark_sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
+from harness_site.review import claim_services
 from harness_site.review.bulk_decision_storage_and_withdrawal import (
     RecordedBulkDecision,
     load_bulk_decision,
@@ -35,12 +36,14 @@ def _withdraw_bulk_decision(request: MemberRequest, pk: int) -> HttpResponse:
     bulk, form = _load_bulk_decision_or_404(request, pk), BulkWithdrawForm(request.POST)
     if not form.is_valid():
         return _render_bulk_decision(request, bulk, form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    decisions = bulk.list_withdrawable(request.membership)
     problems = withdraw_decisions(
-        bulk.list_withdrawable(request.membership),
+        decisions,
         by=request.membership,
         actor=build_decision_actor(request),
         reason=form.cleaned_data["reason"],
     )
+    claim_services.restore_handovers_after_withdrawal([recorded.call for recorded in decisions])
     if problems:
         return _render_bulk_decision(request, _load_bulk_decision_or_404(request, pk), problems=problems)
     return redirect("harness_review:bulk-decision", pk)

@@ -264,6 +264,7 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
             error, call, reader=request.membership.user.get_username(), nothing=_("The decision was not withdrawn.")
         )
         return render_decision_card(request, call, withdraw_form=form, problem=problem)
+    claim_services.restore_handovers_after_withdrawal([call])
     return redirect("harness_review:card", pk)
 
 

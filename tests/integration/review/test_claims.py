@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
+from django.db.models import F
 from django.test import Client
 
 from checkpoints.db import clock
@@ -14,7 +15,13 @@ from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Session, ToolCall
 from harness_site.accounts.models import Membership
 from harness_site.review import claim_services
-from harness_site.review.load_claims_and_record_presence import CLAIMED_FOR, HANDED_FOR, PRESENT_FOR
+from harness_site.review.load_claims_and_record_presence import (
+    CLAIMED_FOR,
+    HANDED_FOR,
+    PRESENT_FOR,
+    load_claims_and_presence_of_call,
+    load_statuses_of_undecided_calls_handed_to,
+)
 from harness_site.review.models import Claim, Presence
 from tests.integration.review.conftest import Lost
 from tests.support.factories import make_call, make_decision, make_session, make_user
@@ -174,6 +181,42 @@ def test_claim_of_a_call_whose_hand_over_has_outlived_the_decision_of_another_ta
     people["dora"].post(url(call, "claim/"))
     told = ["alice handed the call over to bob", "dora took the call over from bob"]
     assert list_handover_sentences(people["dora"], call) == [told] * 2
+
+
+@pytest.mark.parametrize("decider", ["alice", "bob"])
+def test_hand_over_comes_back_when_the_decision_that_ended_it_is_withdrawn(
+    people: dict[str, Client], lost: Lost, decider: str
+) -> None:
+    call = lost()
+    people["bob"].post(url(call, "hand-over/"), {"to": "alice", "note": "You know this customer."})
+    alice = Membership.objects.get(user__username="alice")
+    assert load_claims_and_presence_of_call(call.pk, alice).mine is not None
+    assert people[decider].post(url(call), DECISION).status_code == 302
+    call.refresh_from_db()
+    assert not load_statuses_of_undecided_calls_handed_to(alice)
+    assert load_claims_and_presence_of_call(call.pk, alice).mine is None
+
+    sent = {"revision": call.revision, "reason": "Wrong order."}
+    assert people[decider].post(url(call, "withdraw/"), sent).status_code == 302
+    assert load_statuses_of_undecided_calls_handed_to(alice) == {call.pk: CallStatus.INTERRUPTED}
+    restored = load_claims_and_presence_of_call(call.pk, alice).mine
+    assert restored is not None
+    assert (restored.handed_by, restored.note) == ("bob", "You know this customer.")
+
+
+def test_hand_over_does_not_come_back_after_its_time_or_for_a_call_that_ran_meanwhile(
+    people: dict[str, Client], lost: Lost
+) -> None:
+    call, other = lost(), lost()
+    alice = Membership.objects.get(user__username="alice")
+    for each in (call, other):
+        people["bob"].post(url(each, "hand-over/"), {"to": "alice"})
+        people["bob"].post(url(each), DECISION)
+        each.refresh_from_db()
+    Claim.objects.filter(call=call).update(seen_at=F("seen_at") - timedelta(days=1))
+    people["bob"].post(url(call, "withdraw/"), {"revision": call.revision, "reason": "Wrong order."})
+    ToolCall.objects.filter(pk=other.pk).update(status=CallStatus.INTERRUPTED)
+    assert not load_statuses_of_undecided_calls_handed_to(alice)
 
 
 def test_claim_after_a_hand_over_has_expired_takes_nothing_over(people: dict[str, Client], lost: Lost) -> None:
