@@ -401,6 +401,22 @@ def test_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPa
     expect(page.get_by_text("No argument is changed yet.")).to_be_visible()
 
 
+def test_chosen_answer_without_any_text_comes_back_without_a_word_about_a_draft(
+    start_payer: StartPayer, open_page: OpenPage
+) -> None:
+    payer, page = start_payer(), open_page("alice")
+    note = page.get_by_text("Your draft is back")
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, "Edit")
+    page.reload()
+    expect(page.locator("[name='kind'][value='edit']")).to_be_checked()
+    expect(note).to_be_hidden()
+    page.get_by_role("textbox", name="amount").fill("1230.00")
+    page.reload()
+    expect(page.locator("[name='kind'][value='edit']")).to_be_checked()
+    expect(note).to_be_visible()
+
+
 @only_exhaustive
 def test_dates_in_json_and_fields_are_one_edit(start_payer: StartPayer, open_page: OpenPage) -> None:
     page = open_page("alice")

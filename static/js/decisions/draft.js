@@ -58,6 +58,9 @@ function isFilledIn(field) {
   return field.form.hasAttribute("data-sent") || field.value !== initialValue(field);
 }
 
+/** Return whether a field is the answer about a call: without any text, it is no draft that anybody misses. */
+const isAnswer = (field) => field.matches("[type='radio'][name='kind']");
+
 /** Return under which name the changed value of an argument is kept when the call changes, and the fields with it. */
 const argumentName = (field) => field.dataset.argument ?? field.name;
 
@@ -83,7 +86,9 @@ function restoreDraft(form) {
   for (const field of form.querySelectorAll(SAVED_FIELDS)) {
     const value = draft.values[savedName(field)];
     if (value === undefined || (isBoundToRevision(field.name) && !same)) continue;
-    if (!isChoice(field) ? value !== initialValue(field) : field.value === value && !field.defaultChecked) returnedDrafts.add(storageKey(form));
+    if (!isAnswer(field) && (isChoice(field) ? field.value === value && !field.defaultChecked : value !== initialValue(field))) {
+      returnedDrafts.add(storageKey(form));
+    }
     if (!isChoice(field)) {
       field.value = value;
       if (field.matches("textarea, input[type='text'], input:not([type])")) field.setSelectionRange(value.length, value.length); // who goes on typing
