@@ -237,6 +237,14 @@ def _format_attempt_and_replays(record: CallRecord) -> str:
     """Format the number of a later attempt, and how often its stored result was given; mostly empty."""
     parts = [_("attempt %(number)s") % {"number": record.attempt}] if record.attempt > 1 else []
     if record.replays:
-        sentence = ngettext("stored result given %(shown)s time", "stored result given %(shown)s times", record.replays)
+        sentence = (
+            ngettext("stored result given %(shown)s time", "stored result given %(shown)s times", record.replays)
+            if record.is_question
+            else ngettext(
+                "stored result given %(shown)s time, the tool did not run again",
+                "stored result given %(shown)s times, the tool did not run again",
+                record.replays,
+            )
+        )
         parts.append(sentence % {"shown": session_formatting.format_count(record.replays)})
     return " · ".join(parts)

@@ -93,7 +93,11 @@ def test_call_list_shows_all_fields(session: Session, reader: Client) -> None:
     make_decision(call=call)
     page = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
     assert "Refund card: amount 40.00, currency EUR, order 17 refund_card call_9 Completed" in page
-    assert re.search(r"run 1 stored result given 2 times alice: It happened just now v4 210 ms", page)
+    assert re.search(
+        r"run 1 stored result given 2 times, the tool did not run again alice: It happened just now v4 210 ms", page
+    )
+    record = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    assert "stored result given 2 times, the tool did not run again" in record
     assert "Times are in UTC." in page
 
 
