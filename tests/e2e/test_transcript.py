@@ -574,6 +574,9 @@ def test_paper_has_all_messages_and_no_controls(open_page: OpenPage, long_sessio
     is_laid_out = "each => getComputedStyle(each).contentVisibility === 'visible'"
     assert page.evaluate(f"[...document.querySelectorAll('.transcript .msg')].every({is_laid_out})")
     expect(page.locator(".transcript .msg").last).to_be_visible()
+    expect(page.get_by_text("Open the timeline")).to_be_hidden()
+    is_kept_whole = "each => getComputedStyle(each).breakInside === 'avoid'"
+    assert page.evaluate(f"[...document.querySelectorAll('.transcript .call')].every({is_kept_whole})")
     named = "getComputedStyle(document.documentElement).getPropertyValue('--printed-as')"
     assert page.evaluate(named) == f'"Session long · {page.url}"'
     expect(page.get_by_text("Printed by carol, as of")).to_be_visible()

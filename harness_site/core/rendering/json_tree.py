@@ -63,6 +63,8 @@ _LEAST_MARKDOWN_MARKS = 2
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
 _WHITE_SPACE: Final = re.compile(r"(\s+)")
+#: A short text in which a browser would end a line after a hyphen: `LED-E14-4W` in a narrow column is one code.
+_SHORT_HYPHENATED_WORD: Final = re.compile(r"(?=\S{1,24}\Z)\S*-\S*")
 #: Texts that programs use for amounts, which people read as numbers.
 _AMOUNT = re.compile(r"-?[0-9]+\.[0-9]+")
 #: Texts that are blank or look like a number, a word of JSON, an object, a list, or a text in quotes.
@@ -260,7 +262,9 @@ class _Writer:
             if field.hidden
             else self.render_value(self._format_visible_field(field.key, field.value), depth + 2)
         )
-        return build_html('<td data-name="{}" dir="auto">{}</td>', name, value)
+        is_code = not field.hidden and isinstance(field.value, str) and _SHORT_HYPHENATED_WORD.fullmatch(field.value)
+        css_class = SafeString(' class="unbroken"' if is_code else "")
+        return build_html('<td{} data-name="{}" dir="auto">{}</td>', css_class, name, value)
 
     def _format_visible_field(self, key: Any, value: Any) -> Any:
         """Return what is displayed of a field; one whose value is a secret keeps it, so that it is masked."""
