@@ -40,7 +40,7 @@ def build_session_tabs(head: SessionHead, open_tab: str, *, has_subagent_tree: b
         ("transcript", _("Transcript"), "session", row.messages or None),
         ("timeline", _("Timeline"), "session-timeline", None),
         ("versions", _("Versions"), "versions", head.versions),
-        ("calls", _("Logged calls"), "calls", head.calls),
+        ("calls", _("Logged calls"), "calls", head.calls - head.count_copied_calls_after_fork_version()),
         ("files", _("Files"), "session-files", None),
         ("costs", _("Cost and tokens"), "session-costs", None),
         *([("subagents", _("Subagents"), "session-subagents", None)] if has_subagent_tree else ()),

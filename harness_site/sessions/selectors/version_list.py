@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, When
 from django.utils.translation import gettext as _
 
 from checkpoints.enums import IMPORTED_RUN_HOST, CostBasis, Phase
@@ -17,6 +17,7 @@ from checkpoints.formats import exact_amounts, parse_json, parse_message_parts
 from checkpoints.formats.token_counts import TokenCounts, parse_token_counts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.models.run import FORK_RUN_NUMBER
+from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK
 from checkpoints.models.translated_enum_choices import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -97,9 +98,10 @@ class VersionRow:
     """A version with its changes since `previous`, the nearest earlier version that exists.
 
     `calls` is the number of calls issued between the two, and `tools` are their tools, each with the number of its
-    calls, those with most calls first. `tokens_delta` is None if `have_tokens_fallen`, because a count that is lower
-    than before makes what the version used unknown. `is_answer_continued` says that the removed message is one
-    that a longer one with the same beginning has replaced.
+    calls, those with most calls first. They are without the `stored_results` that a fork has of later calls of its
+    original, because in the fork these calls have not happened. `tokens_delta` is None if `have_tokens_fallen`,
+    because a count that is lower than before makes what the version used unknown. `is_answer_continued` says that the
+    removed message is one that a longer one with the same beginning has replaced.
     """
 
     version: Version
@@ -112,6 +114,7 @@ class VersionRow:
     tokens_delta: int | None
     calls: int
     tools: tuple[tuple[str, int], ...] = ()
+    stored_results: int = 0
     have_tokens_fallen: bool = False
     is_answer_continued: bool = False
 
@@ -132,8 +135,8 @@ def load_version_page(session_pk: int, *, before: int | None = None, size: int =
     versions = [_build_verified_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
     tree = _load_segment_tree(session_pk)
     pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
-    tools = _count_calls_by_version_and_tool(session_pk, pairs)
-    rows = [_build_version_row(version, previous, tree, tools[version.version]) for version, previous in pairs]
+    counts = _count_calls_by_version_and_tool(session_pk, pairs)
+    rows = [_build_version_row(version, previous, tree, counts[version.version]) for version, previous in pairs]
     rows = _mark_continued_answers(rows, tree)
     return VersionPage(tuple(rows), rows[-1].version.version if len(versions) > size else None)
 
@@ -250,12 +253,20 @@ def _build_version(row: Checkpoint) -> Version:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _CallCounts:
+    """Numbers of the calls of a version as in `VersionRow`."""
+
+    tools: tuple[tuple[str, int], ...]
+    stored_results: int
+
+
 def _count_calls_by_version_and_tool(
     session_pk: int, pairs: Sequence[tuple[Version, Version | None]]
-) -> dict[int, tuple[tuple[str, int], ...]]:
+) -> dict[int, _CallCounts]:
     """Count in the database the calls of each tool issued between each version and its predecessor.
 
-    Returns the tools and their numbers, the highest first, by version number.
+    Returns the counts by version number, in which the tools with most calls come first.
     """
     counts = {
         f"v{version.version}": Count(
@@ -266,14 +277,23 @@ def _count_calls_by_version_and_tool(
         )
         for version, previous in pairs
     }
-    calls: QuerySet[Any, Any] = ToolCall.objects.filter(session=session_pk).order_by().values("tool")
+    is_after_fork = Case(When(COPIED_CALLS_AFTER_FORK, then=True), default=False, output_field=BooleanField())
+    calls: QuerySet[Any, Any] = ToolCall.objects.filter(session=session_pk).order_by()
+    calls = calls.annotate(is_after_fork=is_after_fork).values("tool", "is_after_fork")
     rows = list(calls.annotate(**counts)) if counts else []
     return {
-        version.version: tuple(
-            sorted(
-                ((row["tool"], row[f"v{version.version}"]) for row in rows if row[f"v{version.version}"]),
-                key=lambda pair: (-pair[1], pair[0]),
-            )
+        version.version: _CallCounts(
+            tuple(
+                sorted(
+                    (
+                        (row["tool"], row[f"v{version.version}"])
+                        for row in rows
+                        if row[f"v{version.version}"] and not row["is_after_fork"]
+                    ),
+                    key=lambda pair: (-pair[1], pair[0]),
+                )
+            ),
+            sum(row[f"v{version.version}"] for row in rows if row["is_after_fork"]),
         )
         for version, _previous in pairs
     }
@@ -283,12 +303,14 @@ def _build_version_row(
     version: Version,
     previous: Version | None,
     tree: Mapping[int, tuple[int | None, int]],
-    tools: tuple[tuple[str, int], ...],
+    counts: _CallCounts,
 ) -> VersionRow:
+    tools, stored = counts.tools, counts.stored_results
     calls = sum(number for _tool, number in tools)
     if previous is None:
         planned = version.plan is not None
-        return VersionRow(version, None, version.length, 0, (), planned, version.cost, version.tokens, calls, tools)
+        cost, tokens = version.cost, version.tokens
+        return VersionRow(version, None, version.length, 0, (), planned, cost, tokens, calls, tools, stored)
     common = _count_shared_messages(previous, version, tree)
     changes = plan_steps_and_changes.compare_plan_steps(previous.plan, version.plan)
     return VersionRow(
@@ -303,6 +325,7 @@ def _build_version_row(
         have_tokens_fallen=version.token_counts.has_fallen_since(previous.token_counts),
         calls=calls,
         tools=tools,
+        stored_results=stored,
     )
 
 

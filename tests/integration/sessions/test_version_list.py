@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from checkpoints.enums import CallStatus
 from checkpoints.models import Checkpoint, Run, Segment, Session
 from harness_site.sessions.selectors import version_list
 from tests.support.factories import (
@@ -133,6 +134,19 @@ def test_answer_that_only_grew_is_continued_and_not_rewritten(session: Session, 
     assert page.count("The last answer was continued") == 2
     assert "The last answer was continued, +1 message" in page
     assert page.count("the conversation was rewritten") == 1
+
+
+def test_calls_that_have_not_happened_in_a_fork_are_stored_results(session: Session, reader: Client) -> None:
+    fork = make_session(forked_from=session, forked_version=2)
+    values: dict[str, Any] = {"session": fork, "tool": "Edit", "status": CallStatus.COMPLETED}
+    make_call(call_id="c1", step=-3, answered_version=1, **values)
+    for number in (1, 2):
+        make_call(call_id=f"later{number}", step=-number, answered_version=None, **values)
+    make_checkpoint(session=fork)
+    page = visible_text(reader.get(f"/sessions/{fork.pk}/versions/"))
+    assert "Logged calls 1Files" in page
+    assert "1 logged call: Edit" in page
+    assert "+2 stored results of calls that have not happened in this fork" in page
 
 
 def test_fork_shares_the_messages_of_its_origin(session: Session) -> None:
