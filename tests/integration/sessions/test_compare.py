@@ -24,6 +24,7 @@ from tests.support.factories import (
     make_messages,
     make_run,
     make_session,
+    make_user,
 )
 from tests.support.page_text import visible_text
 
@@ -433,3 +434,17 @@ def test_table_of_an_added_message_is_a_table_and_a_longer_text_leads_to_the_who
     html = reader.get(f"/sessions/{session.pk}/compare/?a=2&b=3").content.decode()
     assert f'<a href="/sessions/{session.pk}/?v=3&amp;at=2#m-2">Show all</a>' in html
     assert "| before" not in html
+
+
+def test_record_of_a_program_is_shown_as_in_the_transcript(session: Session, client: Client) -> None:
+    client.force_login(make_user())
+    say(session, "a")
+    make_checkpoint(session=session)
+    attachment = {"type": "hook_deferred_tool", "toolInput": {"amount": 40}}
+    make_message(
+        session=session, body={"role": "system", "content": [{"type": "attachment", "attachment": attachment}]}
+    )
+    make_checkpoint(session=session)
+    page = visible_text(client.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert "Hook hook deferred tool" in page
+    assert "type attachment" not in page
