@@ -42,6 +42,9 @@ _MANY_FIELDS: Final = 5
 #: Highest number of changes that are listed beside the button without a click, and of characters of them.
 _FEW_CHANGES: Final = 1
 _FEW_CHARACTERS: Final = 160
+#: How many lines have room beside the reason, in a wide column, and how many characters each of them.
+_LINES_BESIDE_REASON: Final = 5
+_CHARACTERS_OF_LINE: Final = 30
 _REASON_MISSING: Final = gettext_lazy("Enter a reason. It is recorded with your name.")
 
 
@@ -344,7 +347,18 @@ class ApprovalForm(DecisionForm):
     def is_change_list_short(self) -> bool:
         """True if the list of changes has room beside the button."""
         texts = [text for each in self.differences for text in (each.path, *(piece.text for piece in each.pieces))]
-        return len(self.differences) <= _FEW_CHANGES and sum(map(len, texts)) <= _FEW_CHARACTERS
+        is_few = len(self.differences) <= _FEW_CHANGES and sum(map(len, texts)) <= _FEW_CHARACTERS
+        return is_few or self._is_change_list_beside_reason_short()
+
+    def _is_change_list_beside_reason_short(self) -> bool:
+        """Return whether all changes have room beside the reason in a wide column, each in a line of its own."""
+        if not self.needs_wide_column or self.argument_warnings or self.invalid_argument_fields:
+            return False
+        lines = [each.path + "".join(piece.text for piece in each.pieces) for each in self.differences]
+        if any(len(line) > _CHARACTERS_OF_LINE or "\n" in line for line in lines):
+            return False
+        lines_of_head = 1 + len(self.sentence_after_change) // _CHARACTERS_OF_LINE
+        return lines_of_head + len(lines) <= _LINES_BESIDE_REASON
 
     @property
     def is_edited_in_fields_instead_of_json(self) -> bool:

@@ -425,6 +425,17 @@ def test_fields_of_an_edit_have_most_of_a_small_window(start_payer: StartPayer, 
     assert foot.locator("*").evaluate_all(SCROLLED_PARTS) == []
     assert list_positions_where_only_the_button_is_in_sight(page) == []
 
+    # Short ones have room beside the reason.
+    page.get_by_role("button", name="Undo remind_at").click()
+    expect(page.locator("#change").get_by_text("2 changes", exact=True)).to_be_visible()
+    memo.focus()
+    expect(page.locator("#change dl")).to_be_in_viewport(ratio=1)
+    box = foot.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 768
+    assert box["height"] <= 768 / 4
+    assert foot.locator("*").evaluate_all(SCROLLED_PARTS) == []
+
 
 def test_way_from_a_field_to_the_button_of_an_edit_is_one_tap_on_a_phone(
     start_payer: StartPayer, open_page: OpenPage

@@ -304,11 +304,30 @@ def test_several_changes_are_listed_after_a_click_until_the_page_asks_to_check_t
     one = {"amount": "4.00"}
     preview = people["alice"].post(f"{url(call)}change/", sent(call, people["alice"], **one)).content.decode()
     assert "<details" not in preview
-    form = sent(call, people["alice"], **one, order="18")
+    form = sent(call, people["alice"], **one, text="another first line, and a\nsecond")
     preview = people["alice"].post(f"{url(call)}change/", form).content.decode()
     assert re.search('<details class="all-changes">\\s*<summary class="small"><b>2 changes</b>', preview)
     page = people["alice"].post(url(call), form).content.decode()
     assert '<details class="all-changes" open>' in page
+
+
+@pytest.mark.parametrize(
+    ("args", "typed", "is_listed"),
+    [
+        (ARGS, {"amount": "30.00", "order": "18"}, True),
+        (ARGS, {"amount": "30.00", "order": "18", "rate": "0.2", "urgent": "false"}, True),
+        (ARGS, {"amount": "30.00", "order": "18", "rate": "0.2", "urgent": "false", "note": "1"}, False),
+        (ARGS, {"amount": "400.00", "order": "18"}, False),  # with the warning that the amount is ten times as high
+        ({"amount": "40.00", "order": 17}, {"amount": "30.00", "order": "18"}, False),  # no room beside the reason
+    ],
+)
+def test_up_to_four_short_changes_are_listed_beside_the_reason(
+    people: dict[str, Client], args: dict[str, Any], typed: dict[str, str], is_listed: bool
+) -> None:
+    call = awaiting(args=args)
+    preview = people["alice"].post(f"{url(call)}change/", sent(call, people["alice"], **typed)).content.decode()
+    assert f"<b>{len(typed)} changes</b>" in preview
+    assert ("<details" not in preview) is is_listed
 
 
 def test_changes_of_the_other_fields_are_shown_while_one_is_invalid(people: dict[str, Client]) -> None:
