@@ -308,6 +308,9 @@ def test_record_of_a_call_has_the_times_of_its_decisions(session: Session, reade
         "Decision 2025-03-04 10:42:07.118 — bob: Approved (one of 2 approvals) "
         "Decision 2025-03-04 11:42:07.175 — alice: Approved Result recorded 2025-03-04 12:42:07.118"
     ) in page
+    ToolCall.objects.filter(pk=call.pk).update(settled_at=THEN - timedelta(seconds=1))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/calls/{call.pk}/"))
+    assert words.index("Result recorded") < words.index("Decision 2025-03-04 10:42:07.118")
 
 
 def test_call_page_shows_all_attempts(session: Session, reader: Client) -> None:
