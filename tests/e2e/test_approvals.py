@@ -464,7 +464,11 @@ def test_edit_is_sent_while_its_preview_is_awaited(
     amount.press("Control+Enter")
     expect(page.get_by_role("alert").filter(has_text="Not recorded yet. Check the changes below")).to_be_in_viewport()
     expect(page.locator("#change").get_by_text("1 change", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Record and approve").click()
+    expect(page.get_by_role("button", name="Record and approve")).to_be_hidden()  # a tenth is warned about
+    page_actions.record_decision(page, "Edit")
+    expect(page.get_by_text("changed the arguments at").last).to_be_visible()
+    page_actions.fill_in_decision(page, "Approve", "The first tenth is right.")
+    page_actions.record_decision(page, "Approve")
     expect_heading(page, "Approved: it has run")
     assert payer.payments == [EXPECTED_PAYMENT]
 

@@ -176,6 +176,8 @@ def _approve_recorded_edit_or_find_problem(
     changed_again = DecisionProblem(409, _("Somebody has changed the arguments after you."), nothing)
     if not (isinstance(form, ApprovalForm) and form.has_arguments_of(call)):
         return changed_again
+    if form.argument_warnings:
+        return DecisionProblem(409, _("Check the warnings about the new arguments before you approve."), nothing)
     try:
         record_decision(
             _build_checkpointer(request).store,

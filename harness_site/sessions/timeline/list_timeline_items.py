@@ -443,7 +443,7 @@ def _put_masked_tool_in_sentence(sentence: str, tool: str, **values: str) -> str
 def format_run_lane_name(lane: Lane) -> str:
     """Return the name of a lane that is not copied: its run, or that its calls belong to none."""
     if lane.run.is_outside_of_runs:
-        return gettext("outside of a run")
+        return gettext("no run")
     return gettext("run %(number)s") % {"number": lane.run.number}
 
 

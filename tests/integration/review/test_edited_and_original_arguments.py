@@ -26,6 +26,8 @@ pytestmark = pytest.mark.django_db
 
 ASKED = {"amount": "40.00", "order": 17}
 CHANGED = {"amount": "4.00", "order": 17}
+#: A change without a warning; the one above takes a tenth.
+LESS = {"amount": "30.00", "order": 17}
 
 
 @pytest.fixture
@@ -119,17 +121,33 @@ def test_edited_call_requires_another_approval(alice: Client) -> None:
 def test_change_is_recorded_and_approved_together_once_it_was_shown(alice: Client) -> None:
     call = awaiting()
     assert "Record and approve" in visible_text(alice.get(url(call)))
-    not_shown = alice.post(url(call), {**edit(CHANGED), "then": "approve"})
+    not_shown = alice.post(url(call), {**edit(LESS), "then": "approve"})
     assert (not_shown.status_code, Decision.objects.count()) == (200, 0)
     assert "Not recorded yet." in visible_text(not_shown)
-    assert alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"}).status_code == 302
+    assert alice.post(url(call), {**edit(LESS, shown=seen(LESS)), "then": "approve"}).status_code == 302
     call.refresh_from_db()
-    assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
+    assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(LESS))
     recorded = Decision.objects.order_by("pk").values_list("kind", "actor", "reason", "final")
     assert list(recorded) == [
         (DecisionKind.EDIT, "alice", "Too much.", True),
         (DecisionKind.APPROVE, "alice", "Too much.", True),
     ]
+
+
+def test_change_with_a_warning_is_approved_in_a_step_of_its_own(alice: Client) -> None:
+    call = awaiting()
+    answer = alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"})
+    assert answer.status_code == 409
+    told = (
+        "Check the warnings about the new arguments before you approve. Your change is recorded, but you have not "
+        "approved the call."
+    )
+    page = visible_text(answer)
+    assert told in page
+    assert "amount is now a tenth of what it was or less." in page
+    call.refresh_from_db()
+    assert (call.status, call.args) == (CallStatus.AWAITING_APPROVAL, to_canonical_json(CHANGED))
+    assert alice.post(url(call), {**APPROVE, "revision": 2}).status_code == 302
 
 
 def test_change_of_somebody_else_in_between_is_not_approved(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +179,7 @@ def test_only_one_approver_can_record_and_approve_together(alice: Client, approv
     assert ("Record and approve Runs once the session continues." in page) is (approvals == 1)
     assert ("Then approve the changed call as well" in page) is (approvals == 1)
     assert ("Nothing runs yet: other people have to approve the changed call, you cannot." in page) is (approvals == 2)
-    answer = alice.post(url(call), {**edit(CHANGED, shown=seen(CHANGED)), "then": "approve"})
+    answer = alice.post(url(call), {**edit(LESS, shown=seen(LESS)), "then": "approve"})
     assert answer.status_code == (302 if approvals == 1 else 409)
     call.refresh_from_db()
     assert call.status == (CallStatus.APPROVED if approvals == 1 else CallStatus.AWAITING_APPROVAL)
