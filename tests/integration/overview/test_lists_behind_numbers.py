@@ -121,29 +121,29 @@ def test_sessions_and_calls_without_times_are_in_no_period(reader: Client) -> No
             settled_at=now,
             interrupted_at=None,
         )
-    Session.objects.filter(pk=imported.pk).update(has_times=False, title="imported")
+    Session.objects.filter(pk=imported.pk).update(has_times=False, title="fix of a parser")
     complete()
     recount_session_sums_by_day.recount_changed_days_and_record_models(None)
     assert [(tool.name, tool.failed) for tool in load_totals().tools] == [("edit", 1)]
     today = f"first={now:%Y-%m-%d}&last={now:%Y-%m-%d}"
     for sort in ("", "&sort=started", "&sort=cost"):
-        assert set(re.findall(r">(known|imported)<", reader.get(f"/sessions/?{today}{sort}").content.decode())) == {
-            "known"
-        }, sort
+        assert set(
+            re.findall(r">(known|fix of a parser)<", reader.get(f"/sessions/?{today}{sort}").content.decode())
+        ) == {"known"}, sort
         response = reader.get(f"/sessions/?agent=swe&{today}{sort}")
         words = visible_text(response)
         assert "1 session that matches the other filters has no times, because its source has none" in words, sort
         assert "Did you mean" not in words, sort
         (link,) = re.findall(r'<a class="btn" href="([^"]*)">Show them without', response.content.decode())
-        assert ">imported<" in reader.get("/sessions/" + link.replace("&amp;", "&")).content.decode()
+        assert ">fix of a parser<" in reader.get("/sessions/" + link.replace("&amp;", "&")).content.decode()
     page = visible_text(reader.get(f"/calls/?{today}"))
-    assert "imported" not in page
+    assert "fix of a parser" not in page
     assert "edit 1 0 1 (100 %)" in page
     assert "in the last column. 1 call What it does" in page
     response = reader.get(f"/calls/?agent=swe&tool=bash&{today}")
     assert "1 call that matches the other filters has no time, because its source has none" in visible_text(response)
     (link,) = re.findall(r'<a class="btn" href="([^"]*)">Show them without', response.content.decode())
-    assert "imported" in visible_text(reader.get("/calls/" + link.replace("&amp;", "&")))
+    assert "fix of a parser" in visible_text(reader.get("/calls/" + link.replace("&amp;", "&")))
     yesterday = (now - timedelta(days=1)).date()
     nothing = visible_text(reader.get(f"/sessions/?agent=swe&label=none&first={yesterday}&last={yesterday}"))
     assert "no times, because" not in nothing

@@ -143,7 +143,7 @@ def test_page_of_a_call_links_to_its_message_in_the_newest_version_that_has_it(
     page = reader.get(call_url)
     assert f'<a href="{url()}?v=1&amp;at=1#m-1">v1, message 2</a>' in page.content.decode()
     assert "Same operation" not in visible_text(page)
-    assert '<td class="number in-version" data-label="version">v1</td>' in reader.get(url("calls/")).content.decode()
+    assert '<td class="number in-version" data-label="logged at">v1</td>' in reader.get(url("calls/")).content.decode()
     transcript_writer.user("And now?")
     transcript_writer.says("Still off.", message="msg_3")
     import_transcripts(cp, transcript_writer.path)
