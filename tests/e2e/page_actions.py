@@ -66,6 +66,11 @@ def _wait_until_listed(page: Page, queue_url: str, pattern: str) -> None:
         page.wait_for_timeout(100)
 
 
+def session_link(page: Page) -> Locator:
+    """Return the link of a decision page to its session, which has the title of the session."""
+    return page.locator(".crumbs a[href^='/sessions/']")
+
+
 def choose_answer(page: Page, answer: str) -> None:
     page.get_by_role("radio", name=re.compile(f"^{answer}")).check()
 

@@ -37,7 +37,7 @@ def test_decision_completes_the_session_with_live_pages(
     page_actions.refund_link(page, order_number).click()
     page.wait_for_url("**/review/calls/*/")
     session = page.context.new_page()
-    session.goto(page.get_by_role("link", name=agent.session_id).get_attribute("href") or "")
+    session.goto(page_actions.session_link(page).get_attribute("href") or "")
     expect(session.get_by_role("link", name="Decide").first).to_be_visible()
     page_actions.fill_in_decision(page, answer, "Seen in the ledger of the shop.")
     page_actions.record_decision(page, answer)

@@ -18,7 +18,7 @@ def test_fork_without_javascript(
     start_agent(site, order_number)
     session_page = open_page("alice")
     page_actions.open_refund_card(session_page, order_number)
-    session_page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
+    page_actions.session_link(session_page).click()
     session_page.wait_for_url("**/sessions/*/")
 
     page = open_page("alice", java_script_enabled=False)
@@ -50,7 +50,7 @@ def test_back_after_a_corrected_form_shows_the_form_again(
     page = open_page("alice")
     page_monitors[0].ignore("status of 422")
     page_actions.open_refund_card(page, order_number)
-    page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
+    page_actions.session_link(page).click()
     page.wait_for_url("**/sessions/*/")
     page.goto(f"{page.url}fork/?v=1")
     page.get_by_role("textbox", name="Title of the new session").fill("What if")

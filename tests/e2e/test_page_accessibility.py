@@ -129,7 +129,7 @@ def _create_decided_sessions(page: Page, site: Site) -> dict[str, str]:
     site.agent(18)
     page_actions.open_refund_card(page, 18)
     keys["waiting_call"] = _key_in_url(page, "calls")
-    page.get_by_role("link", name="order-18", exact=True).click()
+    page_actions.session_link(page).click()
     page.wait_for_url("**/sessions/*/")
     keys["waiting_session"] = _key_in_url(page, "sessions")
     return keys | _create_payments(page, site)
@@ -151,7 +151,7 @@ def _create_payments(page: Page, site: Site) -> dict[str, str]:
     page_actions.open_payment_card(page, "inv-open")
     other.stop()  # its call is still listed beside the first one
     page.goto(f"/review/calls/{keys['awaiting_call']}/")
-    page.get_by_role("link", name="inv-awaiting", exact=True).click()
+    page_actions.session_link(page).click()
     page.wait_for_url("**/sessions/*/")
     return keys | {"awaiting_session": _key_in_url(page, "sessions")}
 

@@ -20,7 +20,7 @@ def session_address(site: Site, order_number: int, open_page: OpenPage) -> Itera
     payer = site.payer(f"inv-{order_number}")
     page = open_page("alice")
     page_actions.open_payment_card(page, payer.session_id)
-    yield page.get_by_role("link", name=payer.session_id, exact=True).get_attribute("href") or ""
+    yield page_actions.session_link(page).get_attribute("href") or ""
     payer.stop()
 
 

@@ -14,7 +14,7 @@ def test_timeline_by_keyboard(site: Site, order_number: int, start_agent: StartA
     start_agent(site, order_number)
     page = open_page("alice")
     page_actions.open_refund_card(page, order_number)
-    page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
+    page_actions.session_link(page).click()
     page.wait_for_url("**/sessions/*/")
 
     open_link_by_keyboard(page, page.get_by_role("link", name="Timeline", exact=True))
@@ -43,7 +43,7 @@ def test_timeline_without_javascript(
     start_agent(site, order_number)
     page = open_page("alice")
     page_actions.open_refund_card(page, order_number)
-    page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
+    page_actions.session_link(page).click()
     page.wait_for_url("**/sessions/*/")
 
     page_without_javascript = open_page("carol", java_script_enabled=False)
