@@ -148,6 +148,23 @@ def test_answer_stays_in_sight_when_the_fields_of_the_one_before_fold(
     assert is_visible_in_viewport(page.get_by_role("textbox", name="Why"))
 
 
+def test_link_to_the_reason_moves_no_answer_when_it_appears(start_payer: StartPayer, open_page: OpenPage) -> None:
+    """Between the two events of a click, an answer would leave the pointer."""
+    page = open_page("alice", viewport={"width": 390, "height": 844})
+    page_actions.open_payment_card(page, start_payer("--with-memo").session_id)
+    page_actions.choose_answer(page, "Edit")
+    link, reject = page.get_by_role("link", name="Next: reason"), page.get_by_role("radio", name=re.compile("^Reject"))
+    place = "e => Math.round(e.getBoundingClientRect().top + scrollY)"
+    page.get_by_role("button", name=page_actions.RECORD_BUTTONS["Edit"]).scroll_into_view_if_needed()
+    expect(link).to_be_hidden()
+    before = reject.evaluate(place)
+
+    page.get_by_role("radio", name=re.compile("^Edit")).scroll_into_view_if_needed()
+
+    expect(link).to_be_visible()
+    assert reject.evaluate(place) == before
+
+
 def test_edit_shows_what_was_changed_with_a_way_back_and_the_button_in_sight(
     site: Site, start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
 ) -> None:
