@@ -22,7 +22,6 @@ from harness_site.core.money_amounts_in_call_arguments import (
 from harness_site.core.rendering import json_tree
 from harness_site.review.totals_of_list_rows import list_sums_of_same_columns, parse_number
 
-_NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
 _THREE_DECIMAL_PLACES: Final = re.compile(r"\.\d{3}")
 _EMAIL_ADDRESS: Final = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
@@ -42,9 +41,7 @@ _SUM_DIFFERS: Final = gettext_lazy("The rows of {rows} add up to {sum}; {name} i
 
 
 def _is_number(_name: str, value: Any) -> bool:
-    if isinstance(value, str):
-        return _NUMBER.fullmatch(value.strip()) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return parse_number(value) is not None
 
 
 def _is_whole_number(name: str, value: Any) -> bool:

@@ -8,18 +8,20 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Any, Final
 
-_NUMBER: Final = re.compile(r"[+-]?\d{1,30}(?:\.\d{1,30})?")
+_NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 #: Number of rows and of columns with numbers up to which sums are computed.
 _MAX_ROWS: Final = 500
 _MAX_COLUMNS: Final = 12
 
 
 def parse_number(value: Any) -> Decimal | None:
-    """Return a number, or a text that is one, exactly; None for anything else."""
+    """Return a number, or a text that is one, exactly; None for anything else, also for infinity."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    text = str(value)
-    return Decimal(text) if _NUMBER.fullmatch(text) else None
+    text = str(value).strip()
+    if isinstance(value, str):
+        return Decimal(text) if _NUMBER.fullmatch(text) else None
+    return number if (number := Decimal(text)).is_finite() else None
 
 
 def list_sums_of_same_columns(before: Any, after: Any, total: Decimal) -> list[Decimal]:
