@@ -24,7 +24,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.sessions import plan_steps_and_changes
 from harness_site.sessions.plan_steps_and_changes import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_versions_condition
+from harness_site.sessions.selectors.calls_between_versions import SavedVersion
 from harness_site.sessions.selectors.message_windows import SegmentRange, count_shared_messages
 
 PAGE = 30
@@ -97,11 +97,14 @@ class Version:
 class VersionRow:
     """A version with its changes since `previous`, the nearest earlier version that exists.
 
-    `calls` is the number of calls issued between the two, and `tools` are their tools, each with the number of its
-    calls, those with most calls first. They are without the `stored_results` that a fork has of later calls of its
-    original, because in the fork these calls have not happened. `tokens_delta` is None if `have_tokens_fallen`,
-    because a count that is lower than before makes what the version used unknown. `is_answer_continued` says that the
-    removed message is one that a longer one with the same beginning has replaced.
+    `calls` is the number of calls logged at this version, as the list of calls says, and `tools` are their tools, each
+    with the number of its calls, those with most calls first. Calls logged at a version that is no longer stored, or
+    before the first one, are those of the next version. They are without the `stored_results` that a fork has of later
+    calls of its original, because in the fork these calls have not happened.
+
+    `tokens_delta` is None if `have_tokens_fallen`, because a count that is lower than before makes what the version
+    used unknown. `is_answer_continued` says that the removed message is one that a longer one with the same beginning
+    has replaced.
     """
 
     version: Version
@@ -264,16 +267,14 @@ class _CallCounts:
 def _count_calls_by_version_and_tool(
     session_pk: int, pairs: Sequence[tuple[Version, Version | None]]
 ) -> dict[int, _CallCounts]:
-    """Count in the database the calls of each tool issued between each version and its predecessor.
+    """Count in the database the calls of each tool logged at each version, or after its predecessor.
 
     Returns the counts by version number, in which the tools with most calls come first.
     """
     counts = {
         f"v{version.version}": Count(
             "pk",
-            filter=build_calls_between_versions_condition(
-                previous.number_and_save_time if previous else None, version.number_and_save_time
-            ),
+            filter=Q(step__lte=version.version) & (Q(step__gt=previous.version) if previous else Q()),
         )
         for version, previous in pairs
     }

@@ -76,7 +76,7 @@ def test_version_without_a_prompt_shows_its_last_text_and_the_tools_it_called(se
     Checkpoint.objects.filter(session=session).update(created_at=THEN)
     make_checkpoint(session=session, run=run)
     for number, tool in enumerate(["Edit", "Read", "Edit", "Bash", "Write"]):
-        make_call(session=session, run=run, call_id=str(number), tool=tool, issued_at=THEN + timedelta(seconds=1))
+        make_call(session=session, run=run, call_id=str(number), tool=tool, step=3)
     words = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
     assert first.version == 2
     assert "run 2 worker-7 I look at it. +1 message" in words
