@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
+from harness_site.sessions.selectors.call_records import CallRecord
+from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
 from harness_site.templatetags.harness_tags import allow_line_breaks_in_long_words
 
 
@@ -67,6 +71,37 @@ def render_call_time_run_and_repeats(call: CallLine, run: str = "") -> SafeStrin
         build_html(' <span class="due">{}</span>', call.due) if call.due else "",
         build_html(" <span>{}</span>", call.repeats) if call.repeats else "",
     )
+
+
+def render_logged_at_cell(call: CallLine, head: SessionHead, step_shift: int | None) -> SafeString:
+    """Render the version at which a call was logged; of a call that a fork has copied, that of the original.
+
+    `step_shift` is by how much the steps of copied calls are lower than those of the originals, None if it is unknown.
+    """
+    record = call.record
+    if record.step < 0 and not record.is_copied:  # an attempt of the fork keeps the step of the call that it repeats
+        return build_html('<td class="number in-version nothing" data-label="{}">–</td>', _("logged at"))
+    if record.step < 0:
+        return _render_origin_cell(record, head, step_shift)
+    if record.step == 0:
+        return build_html('<td class="number in-version" data-label="{}">{}</td>', _("logged"), _("before v1"))
+    return build_html('<td class="number in-version" data-label="{}">v{}</td>', _("logged at"), record.step)
+
+
+def _render_origin_cell(record: CallRecord, head: SessionHead, step_shift: int | None) -> SafeString:
+    version = 0 if step_shift is None else record.step + step_shift
+    is_version_known = version > 0 and head.forked_from is not None
+    label = _("logged at") if is_version_known else _("logged")
+    text = _("v%(number)s in the original") % {"number": version} if is_version_known else _("in the original")
+    if head.forked_from is not None and head.origin_id is not None:
+        text = build_html(
+            '<a href="{}{}" title="{}">{}</a>',
+            reverse("harness_sessions:session", args=[head.forked_from]),
+            f"?v={version}" if is_version_known else "",
+            mask_and_reveal_hidden(head.origin_id),
+            text,
+        )
+    return build_html('<td class="number in-version of-original" data-label="{}">{}</td>', label, text)
 
 
 def render_call_duration_cell(call: CallLine, label: str) -> SafeString:

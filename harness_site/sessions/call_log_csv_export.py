@@ -20,7 +20,7 @@ from harness_site.core.masking.masker import (
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.mask_and_shorten_text import shorten_text
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, filter_out_unreadable_records
-from harness_site.sessions.selectors.call_records import CallDecision
+from harness_site.sessions.selectors.call_records import CallDecision, CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.site_address import build_absolute_url
 
@@ -49,7 +49,10 @@ HEAD: Final = (
     "decision_reason",
     "approvers",
     "decision_reasons",
+    "copied",
 )
+#: Status of the calls that have not happened in a fork, because its original made them after the forked version.
+_STATUS_IN_ORIGINAL: Final = "in_original"
 #: Largest number of characters of the arguments of a call; a spreadsheet has cells of 32,767.
 _LONGEST_ARGUMENTS: Final = 10_000
 _APPROVING_KINDS: Final = frozenset({DecisionKind.APPROVE, DecisionKind.APPROVE_RERUN})
@@ -84,7 +87,7 @@ def _build_cells(row: LoggedCall, args: Any) -> tuple[str, ...]:
     """Build the cells of a call; those of what is not known or did not happen are empty.
 
     A shell command that ended with an error is failed, as in the list and its filter, although its tool completed the
-    call, which `recorded_status` says.
+    call, which `recorded_status` says. So it does of calls that only the original of a fork has made.
     """
     record = row.record
     decision = next((ruling for ruling in reversed(record.rulings) if ruling.final), None)
@@ -98,7 +101,7 @@ def _build_cells(row: LoggedCall, args: Any) -> tuple[str, ...]:
         record.tool,
         row.session_id,
         row.agent,
-        CallStatus.FAILED if record.is_failed_command else record.status,
+        _get_status_on_page(record),
         record.reason,
         record.error_type,
         "" if record.exit_code is None else str(record.exit_code),
@@ -115,7 +118,14 @@ def _build_cells(row: LoggedCall, args: Any) -> tuple[str, ...]:
         "" if decision is None else decision.reason,
         ", ".join(_list_approvers(record.rulings)),
         "; ".join(f"{ruling.actor} ({ruling.kind}): {ruling.reason}" for ruling in record.rulings if ruling.reason),
+        "yes" if record.is_copied else "",
     )
+
+
+def _get_status_on_page(record: CallRecord) -> str:
+    if record.is_copied_after_fork:
+        return _STATUS_IN_ORIGINAL
+    return CallStatus.FAILED if record.is_failed_command else record.status
 
 
 def _mask_and_format_arguments(args: Any) -> str:

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.enums import CallStatus, SideEffect
+from checkpoints.enums import CallStatus, DecisionKind, SideEffect
 from checkpoints.formats import parse_json
 from checkpoints.formats.parse_message_parts import Part, TextPart
 from checkpoints.models import ToolCall
@@ -116,11 +116,21 @@ def get_call_record_shape_and_label(record: CallRecord) -> tuple[str, str]:
         return "run", gettext("No result in the file yet")
     if record.is_left_running_by_ended_run:
         return "unknown", gettext("No sign of life")
+    if record.is_copied_after_fork:
+        return "off", _format_status_in_original(record)
     if record.is_failed_command and record.exit_code is not None:
         return "bad", format_exit_code(record.exit_code)
     return status_and_decision_labels.get_call_status_shape_and_label(
         record.status, is_question=record.is_question, final_kind=record.last_final_decision_kind
     )
+
+
+def _format_status_in_original(record: CallRecord) -> str:
+    """Format the status of a call that has not happened in the fork which has copied it."""
+    if record.is_failed_command and record.exit_code is not None:
+        return gettext("In the original: exit %(code)d") % {"code": record.exit_code}
+    is_answered = record.is_question or record.last_final_decision_kind == DecisionKind.RESPOND
+    return gettext("In the original: answered") if is_answered else gettext("In the original: completed")
 
 
 def format_exit_code(code: int) -> str:

@@ -30,7 +30,7 @@ from checkpoints.formats.storable_text import is_storable_text
 from checkpoints.models import Decision, LateResult, Session, ToolCall
 from checkpoints.models.decision import get_args_json_before_edit
 from checkpoints.models.run import FORK_RUN_NUMBER
-from checkpoints.models.tool_call import FAILED_COMMANDS, is_failed_command
+from checkpoints.models.tool_call import COPIED_CALLS_AFTER_FORK, FAILED_COMMANDS, is_failed_command
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows_and_quarantine import (
@@ -174,6 +174,12 @@ class CallRecord:
         return self.run_number == FORK_RUN_NUMBER and self.step < 0
 
     @property
+    def is_copied_after_fork(self) -> bool:
+        """Return whether the original of a fork made the call later, as `COPIED_CALLS_AFTER_FORK`."""
+        is_unanswered = self.status == CallStatus.COMPLETED and self.answered_version is None
+        return self.is_copied and is_unanswered and not self.is_imported
+
+    @property
     def is_imported(self) -> bool:
         """Return whether the call comes from the transcript of another program, not from a run of this store."""
         return self.side_effects == (IMPORTED_MARK,)
@@ -241,26 +247,52 @@ class CallNeighbours:
 
 @dataclass(frozen=True, slots=True)
 class CallPage:
-    """A page of calls, newest first. `before` is the cursor of the next page; `tools` are those of the session."""
+    """A page of calls, newest first. `before` is the cursor of the next page."""
 
-    rows: tuple[CallRecord, ...]
-    before: int | None
-    tools: tuple[str, ...]
+    rows: tuple[CallRecord, ...] = ()
+    before: int | None = None
 
 
 def load_session_call_page(
     session_pk: int, filters: CallFilter, *, before: int | None = None, size: int = PAGE
 ) -> CallPage:
-    calls = filters.filter_calls(ToolCall.objects.filter(session=session_pk))
+    """Load calls of a session, without those that the original of a fork made after the forked version."""
+    return _load_call_page(ToolCall.objects.filter(~COPIED_CALLS_AFTER_FORK, session=session_pk), filters, before, size)
+
+
+def load_page_of_calls_copied_after_fork(
+    fork_pk: int, filters: CallFilter, *, before: int | None = None, size: int = PAGE
+) -> CallPage:
+    """Load calls that the original of a fork made after the forked version.
+
+    In the fork, they have no status, so a filter by status selects none of them.
+    """
+    if filters.status:
+        return CallPage()
+    return _load_call_page(ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=fork_pk), filters, before, size)
+
+
+def count_calls_copied_after_fork(fork_pk: int, filters: CallFilter) -> int:
+    """Count the calls of all pages of `load_page_of_calls_copied_after_fork`."""
+    if filters.status:
+        return 0
+    return filters.filter_calls(ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=fork_pk)).count()
+
+
+def _load_call_page(calls: QuerySet[ToolCall], filters: CallFilter, before: int | None, size: int) -> CallPage:
+    calls = filters.filter_calls(calls)
     if before is not None:
         calls = calls.filter(pk__lt=before)
     keys = list(
         calls.order_by(keyset_pagination.build_newest_first_ordering()).values_list("pk", flat=True)[: size + 1]
     )
     records = tuple(sorted(load_calls_with_pks_without_results(keys[:size]), key=attrgetter("pk"), reverse=True))
-    return CallPage(
-        records, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_query_tool_names(session_pk))))
-    )
+    return CallPage(records, keys[size - 1] if len(keys) > size else None)
+
+
+def list_tool_names(session_pk: int) -> list[str]:
+    """List the names of the tools that a session has calls of, in the order of the alphabet."""
+    return sorted(set(_query_tool_names(session_pk)))
 
 
 def _query_tool_names(session: int) -> QuerySet[ToolCall, str]:
@@ -405,11 +437,10 @@ def load_step_shift_of_copied_calls(fork: Session) -> int | None:
     copy = copies.only("step", "call_id", "attempt", "issued_at").first()
     if copy is None or fork.forked_from_id is None:
         return None
-    originals = ToolCall.objects.filter(
-        session=fork.forked_from_id, call_id=copy.call_id, attempt=copy.attempt, issued_at=copy.issued_at
-    )
-    step = originals.order_by("-step").values_list("step", flat=True).first()
-    return None if step is None else step - copy.step
+    originals = ToolCall.objects.filter(session=fork.forked_from_id, call_id=copy.call_id, attempt=copy.attempt)
+    # The times are compared here, because SQLite has texts of them with different numbers of digits.
+    steps = [step for step, at in originals.values_list("step", "issued_at") if at == copy.issued_at]
+    return max(steps) - copy.step if steps else None
 
 
 def load_run_numbers_of_originals(fork: Session, records: Iterable[CallRecord]) -> dict[int, int]:

@@ -176,6 +176,8 @@ class SessionHead:
     forked_version: int | None
     origin_id: str | None
     forks: Forks | None
+    #: Whether it is a fork, also of an original that is deleted, or another session with an equal first run.
+    may_have_copied_calls: bool
     has_workflows: bool
     has_pauses: bool
     #: Number of calls to other agents that this session made.
@@ -199,7 +201,9 @@ class SessionHead:
 
     def count_copied_calls_after_fork_version(self) -> int:
         """Count the completed calls of a fork that its original made after the forked version, in one query."""
-        return ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=self.row.pk).count() if self.row.is_fork else 0
+        if not self.may_have_copied_calls:
+            return 0
+        return ToolCall.objects.filter(COPIED_CALLS_AFTER_FORK, session=self.row.pk).count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +329,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forked_version=session.forked_version,
         origin_id=origin_id,
         forks=fork_list_and_preview.load_newest_forks_and_count(pk) if session.has_forks else None,  # type: ignore[attr-defined]
+        may_have_copied_calls=session.forked_from_id is not None or session.has_fork_run,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
         peer_calls=session.peer_calls_made or 0,  # type: ignore[attr-defined]
@@ -387,6 +392,7 @@ def _select_blocking_calls() -> QuerySet[ToolCall, _BlockingCall]:
 
 def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:
     return sessions.annotate(
+        has_fork_run=Exists(Run.objects.filter(session=OuterRef("pk"), number=FORK_RUN_NUMBER)),
         has_workflows=Exists(Workflow.objects.filter(session=OuterRef("pk"))),
         has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
         has_blocking_calls=Exists(ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES, session=OuterRef("pk"))),

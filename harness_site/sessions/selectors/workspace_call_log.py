@@ -17,7 +17,7 @@ from django.db.models import F, QuerySet
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.models import Session, ToolCall
-from checkpoints.models.tool_call import COPIED_CALLS
+from checkpoints.models.tool_call import COPIED_CALLS, COPIED_CALLS_AFTER_FORK
 from harness_site.core.number_parameters import parse_whole_number_or_none
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows_and_quarantine import UnreadableRecord, load_rows_or_mark_unreadable
@@ -42,7 +42,9 @@ class CallLogFilter:
 
     Calls of sessions without times are in no time: they have that of their import.
 
-    `session` is the id of a session, and `session_pk` its key, None if there is no such session.
+    `session` is the id of a session, and `session_pk` its key, None if there is no such session. With a session,
+    `with_copied` selects also the calls that a fork has copied; without a status also those that have not happened in
+    the fork, because its original made them after the forked version.
 
     `interrupted` selects the calls that were interrupted, whatever has become of them since. `words` are those of a
     search, and `found` is what it has found; None without words.
@@ -56,6 +58,7 @@ class CallLogFilter:
     found: FoundCalls | None = None
     session: str = ""
     session_pk: int | None = None
+    with_copied: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.has_filters_besides_times or self.times)
@@ -195,11 +198,13 @@ def _filter_calls_by_session_or_workspace_and_times(workspace_pk: int, wanted: C
     Those of a session are found by its key alone: with the workspace, a database may read the calls of all sessions
     in the order of time until it has found enough of this one.
     """
-    calls = select_calls_newest_first()
     if not wanted.session:
-        return filter_calls_by_workspace_and_times(calls, workspace_pk, wanted.times)
+        return filter_calls_by_workspace_and_times(select_calls_newest_first(), workspace_pk, wanted.times)
     if wanted.session_pk is None:
-        return calls.none()
+        return ToolCall.objects.none()
+    calls = _select_calls_and_copies_newest_first() if wanted.with_copied else select_calls_newest_first()
+    if wanted.with_copied and wanted.calls.status:
+        calls = calls.filter(~COPIED_CALLS_AFTER_FORK)
     return _filter_calls_by_times(calls.filter(session=wanted.session_pk), wanted.times)
 
 
@@ -209,7 +214,12 @@ def filter_calls_by_agent(calls: QuerySet[ToolCall], wanted: CallLogFilter) -> Q
 
 @cache
 def select_calls_newest_first() -> QuerySet[ToolCall]:
-    calls = ToolCall.objects.filter(~COPIED_CALLS).order_by(*NEWEST_FIRST)
+    return _select_calls_and_copies_newest_first().filter(~COPIED_CALLS)
+
+
+@cache
+def _select_calls_and_copies_newest_first() -> QuerySet[ToolCall]:
+    calls = ToolCall.objects.order_by(*NEWEST_FIRST)
     return calls.annotate(stored_time=keyset_pagination.cast_field_to_text("issued_at"))
 
 
@@ -238,7 +248,7 @@ def find_oldest_examined_call_if_more(calls: QuerySet[ToolCall]) -> ToolCall | N
     The columns are selected by key, because PostgreSQL would convert the times of all calls before it to text.
     """
     pks = calls.order_by(*NEWEST_FIRST).values("pk")[LOOKED_AT - 1 : LOOKED_AT + 1]
-    last = list(select_calls_newest_first().filter(pk__in=pks).only("pk", "issued_at"))
+    last = list(_select_calls_and_copies_newest_first().filter(pk__in=pks).only("pk", "issued_at"))
     return last[0] if len(last) > 1 else None
 
 

@@ -101,6 +101,7 @@ for _render_cell in (
     call_list_cells_html.render_session_cell,
     call_list_cells_html.render_call_status_chip,
     call_list_cells_html.render_call_time_run_and_repeats,
+    call_list_cells_html.render_logged_at_cell,
     call_list_cells_html.render_call_duration_cell,
 ):
     register.simple_tag(_render_cell)

@@ -21,7 +21,7 @@ from harness_site.sessions.call_row_display import (
     format_run_of_call,
 )
 from harness_site.sessions.selectors import call_records, conversation_window, find_words_errors_and_decisions
-from harness_site.sessions.selectors.call_records import CallRecord
+from harness_site.sessions.selectors.call_records import CallPage, CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, MessageEntry
 from harness_site.sessions.selectors.find_words_errors_and_decisions import CallSpot
 from harness_site.sessions.selectors.session_rows_and_page_head import SessionHead
@@ -54,19 +54,34 @@ from harness_site.sessions.views.workspace_call_log_page import (
 def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_and_mask_secrets_or_404(request, pk)
     filters = parse_call_filter(request.GET)
-    page = call_records.load_session_call_page(pk, filters, before=parse_number_parameter_or_none(request, "before"))
-    original_runs = call_records.load_run_numbers_of_originals(head.stored, filter_out_unreadable_records(page.rows))
-    rows = build_session_call_lines(pk, page.rows, original_runs, head.origin_id, has_times=head.row.has_times)
+    before = parse_number_parameter_or_none(request, "before")
+    original_before = parse_number_parameter_or_none(request, "original_before") if head.may_have_copied_calls else None
+    # Each of the two lists of a fork has pages of its own; the first page has the beginning of both.
+    own = CallPage() if original_before else call_records.load_session_call_page(pk, filters, before=before)
+    after_fork = (
+        call_records.load_page_of_calls_copied_after_fork(pk, filters, before=original_before)
+        if head.may_have_copied_calls and before is None
+        else CallPage()
+    )
+    records = (*own.rows, *after_fork.rows)
+    original_runs = call_records.load_run_numbers_of_originals(head.stored, filter_out_unreadable_records(records))
+    lines = build_session_call_lines(pk, records, original_runs, head.origin_id, has_times=head.row.has_times)
     context = {
         "head": head,
         "tab": "calls",
-        "page": page,
-        "rows": rows,
-        "step_shift": _load_step_shift_of_copied_calls(head, page.rows),
+        "page": own,
+        "rows": lines[: len(own.rows)],
+        "page_after_fork": after_fork,
+        "rows_after_fork": lines[len(own.rows) :],
+        "calls_after_fork": call_records.count_calls_copied_after_fork(pk, filters) if after_fork.rows else 0,
+        "tools": call_records.list_tool_names(pk),
+        "step_shift": _load_step_shift_of_copied_calls(head, records),
         "wanted": filters,
         "statuses": list_call_status_choices(),
-        "exported": build_session_export_url_with_filters(request, head.row.session_id),
-        "first_page": parse_number_parameter_or_none(request, "before") is None,
+        "exported": build_session_export_url_with_filters(
+            request, head.row.session_id, has_copied_calls=head.may_have_copied_calls
+        ),
+        "first_page": before is None and original_before is None,
     }
     return render(request, "sessions/calls.html", context)
 

@@ -1,5 +1,7 @@
 """Tool calls of all sessions of a workspace, and success rates of its tools."""
 
+from dataclasses import replace
+
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -102,9 +104,9 @@ def export_call_log(request: MemberRequest) -> HttpResponseBase:
     record_user_audit_events.record_member_event(
         membership, AuditKind.EXPORTED, request=request, what="tool calls", filters=filters
     )
-    pages = workspace_call_log.iterate_call_log_pages(
-        membership.workspace_id, _parse_log_filter_and_search_words(membership.workspace_id, request.GET)
-    )
+    wanted = _parse_log_filter_and_search_words(membership.workspace_id, request.GET)
+    wanted = replace(wanted, with_copied=bool(request.GET.get("copied")))
+    pages = workspace_call_log.iterate_call_log_pages(membership.workspace_id, wanted)
     name = f"tool-calls-{membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(call_log_csv_export.generate_csv_lines(pages), CSV, name)
 
@@ -153,11 +155,16 @@ def _describe_invalid_filters_by_parameter(query: QueryDict, filters: CallLogFil
     return unknown | bounds if status and filters.calls.status is None else bounds
 
 
-def build_session_export_url_with_filters(request: HttpRequest, session_id: str) -> str:
-    """Build the URL of the export of the calls of one session that match the filters of its list."""
+def build_session_export_url_with_filters(request: HttpRequest, session_id: str, *, has_copied_calls: bool) -> str:
+    """Build the URL of the export of the calls of one session that match the filters of its list.
+
+    That of a fork has also the calls that it has copied.
+    """
     query = QueryDict(mutable=True)
     query["session"] = encrypt_name_if_masked(session_id)
     query.update({name: value for name in ("tool", "status", "key") if (value := request.GET.get(name, "").strip())})
+    if has_copied_calls:
+        query["copied"] = "1"
     return f"{reverse('harness:calls-export')}?{query.urlencode()}"
 
 

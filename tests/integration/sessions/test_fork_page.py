@@ -1,10 +1,13 @@
 """The fork page: preview, permissions and result."""
 
+import csv
 import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +15,20 @@ import pytest
 from django.db import models
 from django.test import Client
 
-from checkpoints import SyncCheckpointer
+from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import IMPORTED_MARK, ActorKind, CallStatus, CostBasis, KeyScope, Role, RunStatus, SessionStatus
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Checkpoint, Run, Session, ToolCall, Workflow
 from checkpoints.seals.witness_file import FileWitness
 from checkpoints.sessions.new_session_fields import TITLE_LENGTH
-from harness_site.sessions.selectors import fork_list_and_preview, tool_success_rates, version_list, workspace_call_log
+from harness_site.sessions.selectors import (
+    call_records,
+    fork_list_and_preview,
+    tool_success_rates,
+    version_list,
+    workspace_call_log,
+)
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from tests.conftest import Open
 from tests.support.audit_entries import list_entries
@@ -72,6 +81,10 @@ def path(session: Session) -> str:
 def call(session: Session, status: CallStatus, count: int = 1, **fields: object) -> None:
     for number in range(count):
         make_call(session=session, call_id=f"{status}-{number}", status=status, **fields)  # type: ignore[arg-type]
+
+
+def send_note(text: str) -> str:
+    return f"sent {text}"
 
 
 def fork_by_form(session: Session, approver: Client, name: str = "origin-fork") -> Session:
@@ -485,11 +498,8 @@ def test_every_version_links_to_the_fork_page(session: Session, approver: Client
 
 
 def test_versions_show_the_number_of_calls(session: Session, approver: Client) -> None:
-    # SQLite counts milliseconds, and both may have been saved in one.
-    for version in (1, 2):
-        session.checkpoints.filter(version=version).update(created_at=THEN + timedelta(minutes=version))
-    call(session, CallStatus.COMPLETED, 2, issued_at=THEN + timedelta(minutes=1))
-    make_call(session=session, issued_at=THEN + timedelta(minutes=2))
+    call(session, CallStatus.COMPLETED, 2, step=1)
+    make_call(session=session, step=2)
     words = visible_text(approver.get(f"/sessions/{session.pk}/versions/"))
     assert "2 logged calls: refund_card ×2" in words
     assert "1 logged call: refund_card" in words
@@ -544,7 +554,9 @@ def test_copied_calls_name_the_version_of_the_original(session: Session, approve
     copied = ToolCall.objects.get(session=fork)
     assert copied.step < 0
     words = approver.get(f"/sessions/{fork.pk}/calls/").content.decode()
-    assert f'<a href="/sessions/{session.pk}/?v=1" title="origin">copied from v1</a>' in words
+    assert (
+        f'data-label="logged at"><a href="/sessions/{session.pk}/?v=1" title="origin">v1 in the original</a>' in words
+    )
     assert "v-" not in visible_text(approver.get(f"/sessions/{fork.pk}/calls/"))
     assert "v-" not in visible_text(approver.get(f"/sessions/{fork.pk}/calls/{copied.pk}/"))
     assert "v-" not in visible_text(approver.get(f"/review/calls/{copied.pk}/"))
@@ -554,7 +566,96 @@ def test_copied_calls_of_a_deleted_original_have_no_version(session: Session, ap
     make_call(session=session, call_id="c1", step=1, status=CallStatus.COMPLETED)
     fork = fork_by_form(session, approver)
     Session.objects.filter(pk=fork.pk).update(forked_from=None, forked_version=None)
-    assert "copied from the original" in visible_text(approver.get(f"/sessions/{fork.pk}/calls/"))
+    assert 'data-label="logged">in the original</td>' in approver.get(f"/sessions/{fork.pk}/calls/").content.decode()
+
+
+def test_calls_that_the_original_made_after_the_forked_version_are_listed_apart(
+    session: Session, approver: Client
+) -> None:
+    completed: dict[str, Any] = {"session": session, "status": CallStatus.COMPLETED}
+    make_call(call_id="before", tool="pay", step=1, answered_version=2, **completed)
+    make_call(call_id="later", tool="mail", step=2, answered_version=3, **completed)
+    output = '{"output":"no","metadata":{"exit_code":1}}'
+    make_call(call_id="command", tool="Bash", step=2, answered_version=4, result=output, **completed)
+    fork = fork_by_form(session, approver)
+    make_call(session=fork, run=make_run(session=fork), call_id="own", tool="pay", step=1, status=CallStatus.COMPLETED)
+    page = f"/sessions/{fork.pk}/calls/"
+
+    def list_calls(query: str) -> tuple[list[str], list[str]]:
+        context = approver.get(f"{page}{query}").context
+        rows = (context["rows"], context["rows_after_fork"])
+        own, after_fork = ([line.record.call_id for line in lines] for lines in rows)
+        return own, after_fork
+
+    assert list_calls("") == (["own", "before"], ["command", "later"])
+    assert list_calls("?status=completed") == (["own", "before"], [])
+    assert list_calls("?status=failed") == ([], [])
+    assert list_calls("?tool=mail") == ([], ["later"])
+    assert list_calls("?key=before") == (["before"], [])
+    words = visible_text(approver.get(page))
+    assert "Logged calls 2Files" in words
+    own, _heading, after_fork = words.partition("Made by the original after version 2")
+    assert own.count("Completed") == 3  # of which one is a choice of the filter
+    assert "2 calls of the original have not happened in this fork" in after_fork
+    assert "In the original: completed" in after_fork
+    assert "In the original: exit 1" in after_fork
+    assert "Completed" not in after_fork
+    assert '<span class="chip off">In the original: completed</span>' in approver.get(page).content.decode()
+    later = ToolCall.objects.get(session=fork, call_id="later")
+    assert "In the original: completed" in visible_text(approver.get(f"{page}{later.pk}/"))
+    assert "No call of this fork matches the filters." in visible_text(approver.get(f"{page}?tool=mail"))
+
+
+def test_calls_that_the_original_made_later_have_pages_of_their_own(
+    session: Session, approver: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        make_call(session=session, call_id=f"later{number}", step=2, status=CallStatus.COMPLETED)
+    fork = fork_by_form(session, approver)
+    page = f"/sessions/{fork.pk}/calls/"
+    load = call_records.load_page_of_calls_copied_after_fork
+    monkeypatch.setattr(call_records, "load_page_of_calls_copied_after_fork", partial(load, size=2))
+    first = approver.get(page)
+    assert "This fork has no logged call yet." in visible_text(first)
+    assert "3 calls of the original have not happened" in visible_text(first)
+    link = re.search(r'href="(\?original_before=[^"]+)">Older calls of the original<', first.content.decode())
+    assert link is not None
+    second = approver.get(page + unescape(link[1]))
+    assert [line.record.call_id for line in second.context["rows_after_fork"]] == ["later0"]
+    assert "This fork has no logged call yet." not in visible_text(second)
+    assert "Clear" in visible_text(second)
+
+
+def test_export_of_a_fork_has_its_calls_and_says_which_have_not_happened(session: Session, approver: Client) -> None:
+    make_call(session=session, call_id="before", step=1, status=CallStatus.COMPLETED, answered_version=2)
+    make_call(session=session, call_id="later", step=2, status=CallStatus.COMPLETED)
+    fork = fork_by_form(session, approver)
+    make_call(session=fork, run=make_run(session=fork), call_id="own", step=1, status=CallStatus.COMPLETED)
+
+    def export(query: str) -> set[tuple[str, str, str, str]]:
+        html = approver.get(f"/sessions/{fork.pk}/calls/{query}").content.decode()
+        link = re.search(r'href="(/calls/export/[^"]+)" download', html)
+        assert link is not None
+        lines = b"".join(approver.get(unescape(link[1]))).decode().splitlines()
+        return {(row["call"], row["status"], row["recorded_status"], row["copied"]) for row in csv.DictReader(lines)}
+
+    in_fork = {("own", "completed", "completed", ""), ("before", "completed", "completed", "yes")}
+    assert export("") == in_fork | {("later", "in_original", "completed", "yes")}
+    assert export("?status=completed") == in_fork
+
+
+def test_copied_calls_name_the_version_of_the_original_that_a_library_has_saved(
+    cp: SyncCheckpointer, reader: Client
+) -> None:
+    """SQLite has the times of the library with other numbers of digits than those of Django."""
+    registry = ToolRegistry()
+    registry.tool(side_effects={"write"})(send_note)
+    with cp.session("origin", "", registry=registry) as run:
+        run.append([{"role": "user", "content": "hello"}])
+        run.dispatch("send_note", {"text": "a"}, call_id="c1")
+    cp.fork_session("origin", "copy")
+    fork = Session.objects.get(session_id="copy")
+    assert "v1 in the original" in visible_text(reader.get(f"/sessions/{fork.pk}/calls/"))
 
 
 def test_call_of_a_fork_is_listed_and_rated_once_among_all_calls(session: Session, approver: Client) -> None:

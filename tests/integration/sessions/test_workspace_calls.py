@@ -608,8 +608,8 @@ def test_exported_calls_have_their_arguments_and_who_approved_them(session: Sess
     assert reasons[1] == "alice (edit): reason 2: ‹masked›"
     assert reasons[-1] == "bob (approve): reason 7: ‹masked›"
     assert second["decision_reasons"] == ""
-    added = ["page", "arguments", "decided_at", "decision_reason", "approvers", "decision_reasons", "export"]
-    assert list(first)[-7:] == added
+    added = ["page", "arguments", "decided_at", "decision_reason", "approvers", "decision_reasons", "copied", "export"]
+    assert list(first)[-8:] == added
     make_decision(call=long, kind=DecisionKind.APPROVE, revision=1)
     make_decision(call=long, kind=DecisionKind.WITHDRAW, revision=2)
     assert _export(reader, "key=long")[0]["approvers"] == ""
