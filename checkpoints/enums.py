@@ -340,6 +340,7 @@ class AuditKind(LabelledEnum):
     PASSWORD_CHANGED = "password_changed", _("Password changed")
     FACTOR_ADDED = "factor_added", _("Second factor added")
     FACTOR_REMOVED = "factor_removed", _("Second factor removed")
+    FACTOR_RULE_CHANGED = "factor_rule_changed", _("Requirement of a second factor changed")
     INVITED = "invited", _("Invitation created")
     INVITATION_REVOKED = "invitation_revoked", _("Invitation revoked")
     MEMBER_ADDED = "member_added", _("Member added")

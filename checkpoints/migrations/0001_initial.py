@@ -859,6 +859,7 @@ class Migration(migrations.Migration):
                             ("password_changed", "Password changed"),
                             ("factor_added", "Second factor added"),
                             ("factor_removed", "Second factor removed"),
+                            ("factor_rule_changed", "Requirement of a second factor changed"),
                             ("invited", "Invitation created"),
                             ("invitation_revoked", "Invitation revoked"),
                             ("member_added", "Member added"),

@@ -23,11 +23,15 @@ from django.utils.translation import gettext_lazy as _
 
 from harness_site.accounts import field_encryption, first_admin, record_user_audit_events
 from harness_site.accounts.recent_login import has_logged_in_recently_or_cannot_reauthenticate
+from harness_site.accounts.second_factors import FACTOR_TYPES, is_last_required_factor
 
 _MISMATCH: Final = _("Wrong name or password. Both are case-sensitive.")
 _PATIENCE: Final = _("Too many attempts. Wait a few minutes and try again.")
 _WRONG_PASSWORD: Final = _("Wrong password. It is case-sensitive.")
 _WRONG_CODE: Final = _("Wrong or expired code. Enter the code that the app shows now.")
+_REQUIRED: Final = _(
+    "A workspace requires a second factor of you, and this is your only one. Set up another one before you remove it."
+)
 #: Confirmations after a change of the own account, by the names of django-allauth's templates. Others are not shown.
 _CONFIRMATIONS: Final = {
     "account/messages/password_changed.txt": _("Your password was changed."),
@@ -133,9 +137,7 @@ def _is_exempt_from_throttling(login: str, address: str) -> bool:
     """
     if "\0" in login:
         return False
-    factors = Authenticator.objects.filter(
-        user=OuterRef("pk"), type__in=[Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]
-    )
+    factors = Authenticator.objects.filter(user=OuterRef("pk"), type__in=FACTOR_TYPES)
     user_sessions = UserSession.objects.filter(user=OuterRef("pk"), ip=address)
     return User.objects.filter(Exists(factors) | Exists(user_sessions), username__iexact=login).exists()
 
@@ -145,7 +147,12 @@ class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         **DefaultMFAAdapter.error_messages,
         "incorrect_code": _WRONG_CODE,
         "rate_limited": _PATIENCE,
+        "cannot_delete_authenticator": _REQUIRED,
     }
+
+    def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
+        """Return False for the last factor of somebody of whom a workspace requires one."""
+        return not is_last_required_factor(authenticator)
 
     def encrypt(self, text: str) -> str:
         return field_encryption.encrypt_field(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Workspace
-from harness_site.accounts import generate_and_digest_secrets, record_user_audit_events
-from harness_site.accounts.models import Invitation, Membership
+from harness_site.accounts import generate_and_digest_secrets, record_user_audit_events, second_factors
+from harness_site.accounts.models import FactorScope, Invitation, Membership, SecondFactorRequirement
 from harness_site.accounts.models.invitation import LIFETIME
 from harness_site.accounts.user_sessions import end_user_sessions
 
@@ -51,6 +51,20 @@ class MemberOfOtherWorkspaces(MemberError):
 class OwnAccount(MemberError):
     def __init__(self) -> None:
         super().__init__(_("You cannot deactivate your own account. Ask another admin."))
+
+
+class OwnFactorMissing(MemberError):
+    def __init__(self) -> None:
+        super().__init__(
+            _("You have no second factor yourself, so this would lock you out. Set one up for your account first.")
+        )
+
+
+class OwnFactorRequired(MemberError):
+    def __init__(self) -> None:
+        super().__init__(
+            _("A workspace requires a second factor of you. Replace yours under your account instead of resetting it.")
+        )
 
 
 class InvitationClosed(MemberError):
@@ -95,10 +109,15 @@ def remove_member(by: Membership, member: Membership, *, request: HttpRequest) -
 def reset_member_factors_and_end_sessions(by: Membership, member: Membership, *, request: HttpRequest) -> None:
     """Remove all second factors of a member who has lost theirs, and end all their user sessions.
 
+    Where the workspace requires a second factor, the member sets up another one at the next sign-in.
+
     Raises:
         MemberOfOtherWorkspaces: An admin of one workspace must not weaken the sign-in to another one.
+        OwnFactorRequired: Nobody removes their own factors while the workspace requires one of them.
     """
     _require_no_other_workspace(by, member)
+    if by.user_id == member.user_id and second_factors.find_requirement_of_member(by) is not None:
+        raise OwnFactorRequired
     with transaction.atomic():
         removed_count = Authenticator.objects.filter(user=member.user).delete()[0]
         ended_count = end_user_sessions(member.user)
@@ -131,6 +150,36 @@ def reactivate_member(by: Membership, member: Membership, *, request: HttpReques
         if User.objects.filter(pk=member.user_id, is_active=False).update(is_active=True):
             name = member.user.get_username()
             record_user_audit_events.record_member_event(by, AuditKind.MEMBER_REACTIVATED, request=request, member=name)
+
+
+def change_factor_requirement(by: Membership, scope: FactorScope, *, request: HttpRequest) -> int:
+    """Change of which members the workspace requires a second factor; return how many of these have none.
+
+    Raises:
+        OwnFactorMissing: `by` has none, so the change would lock them out.
+    """
+    if scope != FactorScope.NOBODY and second_factors.lacks_second_factor(by.user):
+        raise OwnFactorMissing
+    with transaction.atomic():
+        Workspace.objects.select_for_update(no_key=True).get(pk=by.workspace_id)
+        stored = SecondFactorRequirement.objects.filter(workspace=by.workspace_id)
+        previous_scope = stored.values_list("scope", flat=True).first() or FactorScope.NOBODY
+        members = second_factors.query_members_with_factors(by.workspace_id)
+        lacking_count = second_factors.count_members_without_factor(members)[scope]
+        if scope == previous_scope:
+            return lacking_count
+        if scope == FactorScope.NOBODY:
+            stored.delete()
+        else:
+            values = {"scope": scope, "required_by": by.user.get_username(), "required_at": clock.now()}
+            SecondFactorRequirement.objects.update_or_create(workspace=by.workspace, defaults=values)
+        details: dict[str, Any] = {
+            "required_before": previous_scope,
+            "required_of": scope,
+            "without_factor": lacking_count,
+        }
+        record_user_audit_events.record_member_event(by, AuditKind.FACTOR_RULE_CHANGED, request=request, **details)
+        return lacking_count
 
 
 def create_invitation_with_secret(

@@ -14,13 +14,13 @@ from harness_site.accounts.models import Membership
 
 
 def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
-    """Return the memberships of `user`, oldest first, with workspace, its masking, and the user.
+    """Return the memberships of `user`, oldest first, with workspace, its masking and requirement, and the user.
 
     Runs one query for each user object; every request has its own, so that changes apply from the next request on.
     """
     memberships: list[Membership] | None = getattr(user, "memberships_read", None)
     if memberships is None:
-        of_user = _select_memberships_with_workspace_and_masking().filter(user=user.pk)
+        of_user = _select_memberships_with_workspace_and_settings().filter(user=user.pk)
         # There are few, and a statement with an order takes twice as long to build.
         memberships = sorted(of_user, key=attrgetter("pk"))
         for membership in memberships:
@@ -30,8 +30,8 @@ def list_memberships_cached_on_user(user: AbstractBaseUser) -> list[Membership]:
 
 
 @cache
-def _select_memberships_with_workspace_and_masking() -> QuerySet[Membership]:
-    return Membership.objects.select_related("workspace__masking")
+def _select_memberships_with_workspace_and_settings() -> QuerySet[Membership]:
+    return Membership.objects.select_related("workspace__masking", "workspace__second_factor_requirement")
 
 
 def may_user_decide_in_a_workspace(user: AbstractBaseUser) -> bool:

@@ -17,6 +17,8 @@ from checkpoints.enums import Role
 from checkpoints.models import Workspace
 from harness_site.accounts import membership_queries, unmasking
 from harness_site.accounts.models import Membership
+from harness_site.accounts.second_factor_gate import refuse_until_second_factor_is_set_up
+from harness_site.accounts.second_factors import find_unmet_requirement
 from harness_site.core.masking import masker
 
 P = ParamSpec("P")
@@ -94,7 +96,10 @@ def list_active_usernames_with_role_or_higher(workspace: Workspace, role: Role) 
 
 
 def require_member_with_role(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
-    """Restrict a view to members with at least this role. Raises `NotAMember` or `RoleTooSmall` (both 403)."""
+    """Restrict a view to members with at least this role. Raises `NotAMember` or `RoleTooSmall` (both 403).
+
+    A member who lacks a second factor that the workspace requires is led to the page that sets one up instead.
+    """
 
     def wrap_view(view: MemberView[P, R]) -> View[P, R]:
         @wraps(view)
@@ -102,6 +107,8 @@ def require_member_with_role(at_least: Role) -> Callable[[MemberView[P, R]], Vie
             membership = find_request_membership(request)
             if membership is None:
                 raise NotAMember
+            if find_unmet_requirement(membership) is not None:
+                return cast(R, refuse_until_second_factor_is_set_up(request, membership))
             if not membership.has_role(at_least):
                 raise RoleTooSmall(membership, at_least)
             member_request = cast(MemberRequest, request)

@@ -41,6 +41,7 @@ _INTENTIONS: Final = {
     "harness_settings:member-reset-factors": gettext_lazy("You are about to reset the second factors of a member."),
     "harness_settings:member-deactivate": gettext_lazy("You are about to deactivate an account."),
     "harness_settings:member-reactivate": gettext_lazy("You are about to reactivate an account."),
+    "harness_settings:factor-requirement": gettext_lazy("You are about to change who needs a second factor."),
     "harness_settings:invite": gettext_lazy("You are about to create an invitation to this workspace."),
     "harness_settings:invitation-replace": gettext_lazy("You are about to replace an invitation to this workspace."),
     "harness_settings:masking": gettext_lazy("You are about to change how secrets are masked."),

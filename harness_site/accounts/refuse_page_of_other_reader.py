@@ -14,11 +14,10 @@ from django.utils.translation import gettext as _
 
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
+from harness_site.accounts.refused_fragment import HEADER, STATUS, build_refused_fragment
 
-#: Header of requests that a script sends, and field of forms that the browser sends.
-HEADER: Final = "Harness-Reader"
+#: Field of forms that the browser sends, which names the reader of their page.
 FIELD: Final = "page_reader"
-STATUS: Final = 412
 
 
 def format_reader_key(membership: Membership) -> str:
@@ -29,15 +28,13 @@ def format_reader_key(membership: Membership) -> str:
 def refuse_page_of_other_reader(request: HttpRequest) -> HttpResponse | None:
     """Return the refusal (412) of a request from a page that was rendered for another reader; None for all others.
 
-    An HTMX request gets the sentence only, so that the page keeps its content and what was typed into it; a header
-    names the user who reads now.
+    An HTMX request gets the sentence only, so that the page keeps its content and what was typed into it.
     """
     sentence = _describe_other_reader(request)
     if not sentence:
         return None
     if request.headers.get("HX-Request"):
-        headers = {HEADER: str(request.user.pk)}
-        return HttpResponse(sentence, status=STATUS, content_type="text/plain; charset=utf-8", headers=headers)
+        return build_refused_fragment(request, sentence)
     return render(request, "errors/412_other_reader.html", {"other_reader": sentence}, status=STATUS)
 
 

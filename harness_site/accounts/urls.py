@@ -4,6 +4,7 @@ from harness_site.accounts.views import (
     accept_invitation,
     first_account_and_sign_in_link,
     own_account,
+    required_second_factor,
     reveal_secrets,
     sign_in,
 )
@@ -22,6 +23,7 @@ urlpatterns = [
         own_account.open_link_or_ask_to_switch_workspace,
         name="enter-workspace",
     ),
+    path("second-factor/", required_second_factor.show_required_second_factor, name="required-factor"),
     path("secrets/", reveal_secrets.start_showing_secrets, name="reveal-secrets"),
     path("secrets/hide/", reveal_secrets.stop_showing_secrets, name="hide-secrets"),
     path("sign-ins/end/", own_account.end_one_or_all_other_sessions, name="end-sign-ins"),

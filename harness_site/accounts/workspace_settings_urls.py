@@ -12,6 +12,7 @@ urlpatterns = [
     path("members/<int:pk>/reset-factors/", member_settings.reset_member_factors, name="member-reset-factors"),
     path("members/<int:pk>/deactivate/", member_settings.deactivate_member, name="member-deactivate"),
     path("members/<int:pk>/reactivate/", member_settings.reactivate_member, name="member-reactivate"),
+    path("members/second-factor/", member_settings.change_factor_requirement, name="factor-requirement"),
     path("invitations/", member_settings.create_invitation_and_send_link, name="invite"),
     path("invitations/<int:pk>/replace/", member_settings.replace_invitation_and_send_link, name="invitation-replace"),
     path("invitations/<int:pk>/revoke/", member_settings.revoke_invitation, name="invitation-revoke"),

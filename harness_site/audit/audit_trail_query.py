@@ -97,6 +97,7 @@ _KINDS: Final = {
         AuditKind.PASSWORD_CHANGED,
         AuditKind.FACTOR_ADDED,
         AuditKind.FACTOR_REMOVED,
+        AuditKind.FACTOR_RULE_CHANGED,
         AuditKind.INVITED,
         AuditKind.INVITATION_REVOKED,
         AuditKind.MEMBER_ADDED,

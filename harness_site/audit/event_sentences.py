@@ -99,6 +99,10 @@ _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
         _("{actor} removed a second factor ({factor})"),
         _("{actor} removed a second factor"),
     ),
+    AuditKind.FACTOR_RULE_CHANGED: (
+        _("{actor} changed who needs a second factor from “{required_before}” to “{required_of}”"),
+        _("{actor} changed who needs a second factor"),
+    ),
     AuditKind.INVITED: (
         _("{actor} created an invitation for {email} with the role {role}"),
         _("{actor} created the invitation “{note}” with the role {role}"),

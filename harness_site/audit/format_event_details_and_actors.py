@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import ActorKind, InterruptReason, Role
 from checkpoints.models.translated_enum_choices import translate_label
+from harness_site.accounts.models import FactorScope
 from harness_site.core import formatting, status_and_decision_labels
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -60,6 +61,8 @@ _NAMES: Final[dict[str, Promise]] = {
     "prices": _("price table"),
     "reason": _("reason"),
     "removed": _("removed"),
+    "required_before": _("required before of"),
+    "required_of": _("required of"),
     "role": _("role"),
     "rows": _("rows"),
     "session_id": _("session"),
@@ -74,6 +77,7 @@ _NAMES: Final[dict[str, Promise]] = {
     "webhook": _("webhook"),
     "what": _("content"),
     "why": _("reason"),
+    "without_factor": _("members without a second factor"),
 }
 #: Format of an export of a session → its name in the menu of exports.
 _EXPORT_FORMATS: Final[dict[str, Promise]] = {
@@ -104,6 +108,7 @@ _PAGES: Final[dict[str, Promise]] = {
 }
 _STATUS_DETAILS: Final = frozenset({"status", "decision"})
 _ROLE_DETAILS: Final = frozenset({"role", "before"})
+_SCOPE_DETAILS: Final = frozenset({"required_before", "required_of"})
 _METHOD_DETAILS: Final = frozenset({"methods", "factor"})
 _METHODS: Final[dict[str, Promise]] = {
     "password": _("password"),
@@ -201,6 +206,8 @@ def _find_value_label(value: str, key: str) -> str | Promise | None:
         return status_and_decision_labels.get_status_shape_and_label(value)[1]
     if key in _ROLE_DETAILS and value in Role.values:
         return translate_label(Role(value))
+    if key in _SCOPE_DETAILS and value in FactorScope.values:
+        return FactorScope(value).label
     if key == "reason" and value in InterruptReason.values:
         return translate_label(InterruptReason(value))
     if key in _METHOD_DETAILS and all(method in _METHODS for method in value.split(", ")):

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
-from allauth.mfa.models import Authenticator
-from django.contrib.auth.models import User
 from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
@@ -16,6 +14,7 @@ from django.utils.translation import gettext as _
 from checkpoints.models import Decision, Session, Workspace
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.second_factors import has_second_factor
 from harness_site.installation.agent_connection_examples import find_connection_of_session
 from harness_site.installation.database_readiness import probe
 from harness_site.installation.failed_test_mail_in_user_session import format_failed_mail_test
@@ -32,7 +31,6 @@ from harness_site.notifications.mail_server_acceptance import has_mail_server_ac
 
 #: Sessions that were read from files: no program has sent them. The metadata is canonical JSON.
 _READ_FROM_FILES: Final = Q(metadata__contains='"import":{') & Q(metadata__contains='"file":"')
-_FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def has_open_steps(request: HttpRequest, member: Membership) -> bool:
     return not (
         _is_status_ok(get_mail_settings_status())
         and _is_status_ok(get_site_address_status(request))
-        and _has_second_factor(member.user)
+        and has_second_factor(member.user)
         and find_oldest_session(member.workspace) is not None
         and probe.find_problem() is None
         and has_mail_server_accepted_message()
@@ -97,14 +95,10 @@ def _is_status_ok(status: Status) -> bool:
     return status.level is Level.OK
 
 
-def _has_second_factor(user: User) -> bool:
-    return bool(Authenticator.objects.filter(user=user, type__in=_FACTORS).exists())
-
-
 def _build_admin_second_factor_step(request: MemberRequest) -> Step:
     user = request.membership.user
     values = {"name": user.get_username()}
-    if _has_second_factor(user):
+    if has_second_factor(user):
         summary = _("%(name)s has a second factor.") % values
         return Step(_("Administrator"), True, summary, reverse("harness_accounts:account"), _("Change"))
     summary = _("%(name)s has no second factor yet. A stolen password is enough to sign in.") % values

@@ -18,6 +18,7 @@ from django.http.request import split_domain_port, validate_host
 
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
+from harness_site.accounts.second_factors import find_unmet_requirement
 
 
 class SameOriginMiddleware:
@@ -44,13 +45,17 @@ def is_same_origin(origin: str, host: str) -> bool:
 
 
 def find_viewer_membership(session_key: str | None) -> Membership | None:
-    """Return the current membership of a session key's user; None if there is none."""
+    """Return the current membership of a session key's user.
+
+    Returns None if there is none, or if they lack a second factor that their workspace requires.
+    """
     if not session_key:
         return None
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     request.user = get_user(request)
-    return find_request_membership(request)
+    membership = find_request_membership(request)
+    return None if membership is None or find_unmet_requirement(membership) is not None else membership
 
 
 async def is_member_request(scope: dict[str, Any]) -> bool:

@@ -28,6 +28,7 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.refuse_page_of_other_reader import format_reader_key
+from harness_site.accounts.second_factors import find_unmet_requirement
 from harness_site.core import call_arguments_html, call_sentences, formatting, status_and_decision_labels
 from harness_site.core.cached_urls import (
     UrlContext,
@@ -480,11 +481,18 @@ def render_aria_current_of_section(context: Context, *view_names: str) -> SafeSt
 
 @register.simple_tag(name="my_membership", takes_context=True)
 def find_reader_membership(context: Context) -> Membership | None:
-    """Return the membership of the reader, also on error pages, which no permission check has passed."""
+    """Return the membership of the reader, also on error pages, which no permission check has passed.
+
+    It is None while the reader lacks a second factor that the workspace requires: such a page shows nothing of it.
+    """
     request = context.get("request")
     if request is None or not hasattr(request, "user"):
         return None
-    return getattr(request, "membership", None) or find_request_membership(request)
+    checked: Membership | None = getattr(request, "membership", None)
+    if checked is not None:
+        return checked
+    membership = find_request_membership(request)
+    return None if membership is None or find_unmet_requirement(membership) is not None else membership
 
 
 register.simple_tag(format_reader_key, name="page_reader")

@@ -12,6 +12,7 @@ from tests.e2e.conftest import OpenPage
 from tests.e2e.invited_user import InvitedUser, create_invitation
 from tests.support.browser import LOST_WEBSOCKET, PageMonitor, monitored_context, sign_in
 from tests.support.exhaustive_mode import mark_all_but_each, only_exhaustive
+from tests.support.interrupted_calls import request_approvals
 from tests.support.second_factors import compute_current_totp_code
 from tests.support.site_process import PASSWORD, Site
 
@@ -41,6 +42,56 @@ def test_invited_user_adds_a_second_factor(open_page: OpenPage, javascript: bool
     page.wait_for_url("**/sessions/")
     admin.goto("/audit/?subject=people")
     expect(admin.get_by_text("added a second factor").first).to_be_visible()
+
+
+def test_required_second_factor_is_set_up_between_sign_in_and_decision(
+    private_site: Site, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    request_approvals(private_site, 1)
+    reader = open_page("alice", private_site)
+    page_monitors[-1].ignore(f"(?i:status of|error code) 412|{LOST_WEBSOCKET}")
+    reader.goto("/review/")
+    reader.get_by_role("link", name="Ship parcel 0").first.click()
+    page_actions.fill_in_decision(reader, "Approve", "The address is right.")
+    decision_page = reader.url
+
+    admin = open_page("dora", private_site)
+    _turn_on_authenticator_app(admin, "/accounts/")
+    admin.get_by_role("link", name="I have stored them").click()
+    admin.goto("/settings/members/")
+    admin.get_by_label("Require a second factor of").select_option("everybody")
+    admin.get_by_role("button", name="Save requirement").click()
+    expect(admin.get_by_text(re.compile(r"^The second factor is required\. \d+ members have none"))).to_be_visible()
+
+    # An open page keeps what was typed, and sends nothing.
+    expect(reader.get_by_text("requires a second factor. Set one up in your account.").first).to_be_visible()
+    expect(page_actions.reason_field(reader)).to_have_value("The address is right.")
+
+    member = open_page(site=private_site)
+    member.goto(decision_page)
+    member.get_by_label("Name").fill("alice")
+    member.get_by_label("Password").fill(PASSWORD)
+    member.get_by_role("button", name="Sign in").click()
+    expect(member.get_by_text("dora requires a second factor of all members")).to_be_visible()
+    member.get_by_role("link", name="Set up an authenticator app").click()
+    _turn_on_authenticator_app(member)
+    member.get_by_role("link", name="I have stored them").click()
+    member.wait_for_url(decision_page)
+    page_actions.fill_in_decision(member, "Approve", "The address is right.")
+    page_actions.record_decision(member, "Approve")
+    expect(member.get_by_text("The address is right.").first).to_be_visible()
+    expect(member.locator("form[data-decide]")).to_have_count(0)
+
+
+def _turn_on_authenticator_app(page: Page, account: str = "") -> None:
+    """Set up an authenticator app, from the page of the account or on the open page of the set-up."""
+    if account:
+        page.goto(account)
+        page.get_by_role("link", name="Turn on").click()
+    secret = page.locator(".steps code").inner_text()
+    page.get_by_label("Current code").fill(compute_current_totp_code(secret))
+    page.get_by_role("button", name="Turn on").click()
+    expect(page.locator(".codes li")).to_have_count(10)
 
 
 @pytest.fixture

@@ -45,6 +45,34 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="SecondFactorRequirement",
+            fields=[
+                (
+                    "workspace",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="second_factor_requirement",
+                        serialize=False,
+                        to="checkpoints.workspace",
+                    ),
+                ),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[
+                            ("nobody", "Nobody"),
+                            ("approvers", "Approvers and admins"),
+                            ("everybody", "All members"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("required_by", models.CharField(max_length=255)),
+                ("required_at", models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="ThrottleEntry",
             fields=[
                 ("cache_key", models.CharField(max_length=255, primary_key=True, serialize=False)),

@@ -12,7 +12,9 @@ from django.utils.translation import gettext as _
 
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
 from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import find_request_membership
 from harness_site.accounts.reauthentication import ReauthenticationReason, build_reauthentication_reason
+from harness_site.accounts.second_factors import find_unmet_requirement
 
 register = template.Library()
 
@@ -20,6 +22,13 @@ register = template.Library()
 @register.simple_tag
 def reauthentication_reason(request: HttpRequest) -> ReauthenticationReason:
     return build_reauthentication_reason(request)
+
+
+@register.simple_tag
+def unmet_factor_requirement(request: HttpRequest) -> Membership | None:
+    """Return the membership of the reader if they lack a second factor that its workspace requires."""
+    membership = find_request_membership(request) if request.user.is_authenticated else None
+    return membership if membership is not None and find_unmet_requirement(membership) is not None else None
 
 
 @register.simple_tag

@@ -3,18 +3,15 @@
 from collections.abc import Callable
 from typing import Any, Concatenate, Final
 
-from allauth.mfa.models import Authenticator
-from allauth.socialaccount.models import SocialAccount
 from django import forms
 from django.contrib import messages
-from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
@@ -23,15 +20,22 @@ from harness_site.accounts import member_and_invitation_services
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.invitation_mail import send_invitation_email
 from harness_site.accounts.member_last_activity import load_last_activity_by_user
-from harness_site.accounts.models import Invitation, Membership
+from harness_site.accounts.models import FactorScope, Invitation, Membership, SecondFactorRequirement
 from harness_site.accounts.permissions import MemberRequest, require_member_with_role
 from harness_site.accounts.reauthentication import require_recent_login
+from harness_site.accounts.second_factors import (
+    count_members_without_factor,
+    covers_member,
+    lacks_second_factor,
+    query_members_with_factors,
+    signs_in_without_second_factor,
+    uses_single_sign_on_alone,
+)
 from harness_site.accounts.secrets_shown_once import pop_secret_for_page, store_secret_for_next_page
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.send_email import MAIL_ERRORS, describe_connection_error, is_mail_configured, log_mail_error
 from harness_site.site_address import build_absolute_url
 
-_FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 #: Key in the user session of a link that the members page shows once.
 _LINK_KEY: Final = "invitation_link"
 #: Number of members from which the list has a filter, and the longest text of the filter.
@@ -80,6 +84,10 @@ class InvitationForm(forms.Form):
 
 class RoleForm(forms.Form):
     role = forms.ChoiceField(choices=build_choices(Role))
+
+
+class FactorRequirementForm(forms.Form):
+    scope = forms.ChoiceField(choices=FactorScope.choices)
 
 
 @require_GET
@@ -145,6 +153,37 @@ def reactivate_member(request: MemberRequest, pk: int) -> HttpResponseBase:
     return _change_member_and_redirect(
         request, pk, member_and_invitation_services.reactivate_member, _("%(name)s can sign in again.")
     )
+
+
+@require_post_or_redirect("harness_settings:members")
+@require_member_with_role(Role.ADMIN)
+@require_recent_login
+def change_factor_requirement(request: MemberRequest) -> HttpResponse:
+    """Change of which members a second factor is required, and say how many of these have none."""
+    form = FactorRequirementForm(request.POST)
+    if not form.is_valid():
+        problem = _("This choice does not exist. Nothing was changed.")
+        return _render_members_page(request, problem=problem, status=422)
+    scope = FactorScope(form.cleaned_data["scope"])
+    try:
+        lacking_count = member_and_invitation_services.change_factor_requirement(
+            request.membership, scope, request=request
+        )
+    except member_and_invitation_services.OwnFactorMissing as error:
+        return _render_members_page(request, problem=str(error), status=409)
+    return _redirect_with_success_message(request, _describe_changed_requirement(scope, lacking_count))
+
+
+def _describe_changed_requirement(scope: FactorScope, lacking_count: int) -> str:
+    if scope == FactorScope.NOBODY:
+        return _("Members no longer need a second factor.")
+    if lacking_count == 0:
+        return _("The second factor is required. Everybody of whom it is required has one.")
+    return ngettext(
+        "The second factor is required. %(number)d member has none, and sets one up on the next page that they open.",
+        "The second factor is required. %(number)d members have none, and set one up on the next page that they open.",
+        lacking_count,
+    ) % {"number": lacking_count}
 
 
 @require_post_or_redirect("harness_settings:members")
@@ -239,37 +278,12 @@ def _get_member_or_404(request: MemberRequest, pk: int) -> Membership:
     return get_object_or_404(members, pk=_replace_out_of_range_key_by_zero(pk))
 
 
-def _query_members_with_factors(workspace: int) -> QuerySet[Membership]:
-    """Query the members with `has_second_factor` and `has_single_sign_on`, the deactivated ones last."""
-    factors = Authenticator.objects.filter(user=OuterRef("user"), type__in=_FACTORS)
-    return (
-        Membership.objects.filter(workspace=workspace)
-        .select_related("user")
-        .annotate(
-            has_second_factor=Exists(factors),
-            has_single_sign_on=Exists(SocialAccount.objects.filter(user=OuterRef("user"))),
-        )
-        .order_by("-user__is_active", "user__username")
-    )
-
-
-def _signs_in_without_second_factor(member: Membership) -> bool:
-    """Return whether a password alone is enough to sign in as this member."""
-    has_factor: bool = member.has_second_factor  # type: ignore[attr-defined]
-    return member.user.is_active and not has_factor and not _uses_single_sign_on_alone(member)
-
-
-def _uses_single_sign_on_alone(member: Membership) -> bool:
-    has_single_sign_on: bool = member.has_single_sign_on  # type: ignore[attr-defined]
-    return has_single_sign_on and not member.user.has_usable_password()
-
-
 #: Parts of the list of members that the page offers, by the value of its parameter `show`.
 _PARTS: Final[dict[str, tuple[str | Promise, Callable[[Membership], bool]]]] = {
     "admins": (gettext_lazy("Admins"), lambda member: member.role == Role.ADMIN),
     "approvers": (gettext_lazy("Approvers"), lambda member: member.role == Role.APPROVER),
     "auditors": (gettext_lazy("Auditors"), lambda member: member.role == Role.AUDITOR),
-    "no-factor": (gettext_lazy("Without second factor"), _signs_in_without_second_factor),
+    "no-factor": (gettext_lazy("Without second factor"), signs_in_without_second_factor),
     "deactivated": (gettext_lazy("Deactivated"), lambda member: not member.user.is_active),
 }
 
@@ -300,6 +314,20 @@ def _build_filtered_members_context(request: MemberRequest, members: list[Member
     }
 
 
+def _build_scope_options(members: list[Membership]) -> list[tuple[str, str]]:
+    """Build the choices of whom a second factor is required, with the number of members who have none."""
+    numbers = count_members_without_factor(members)
+    return [
+        (
+            scope.value,
+            _("%(scope)s (%(number)s without one)") % {"scope": scope.label, "number": numbers[scope]}
+            if scope.lowest_role
+            else str(scope.label),
+        )
+        for scope in FactorScope
+    ]
+
+
 def _render_members_page(
     request: MemberRequest, *, form: InvitationForm | None = None, status: int = 200, **extra_context: Any
 ) -> HttpResponse:
@@ -307,12 +335,22 @@ def _render_members_page(
     pending_invitations = Invitation.objects.filter(workspace=workspace, accepted_at=None, revoked_at=None).order_by(
         "-pk"
     )
-    members = list(_query_members_with_factors(workspace.pk))
+    members = list(query_members_with_factors(workspace.pk))
+    requirement = SecondFactorRequirement.objects.filter(workspace=workspace).first()
+    scope = FactorScope.NOBODY if requirement is None else requirement.scope
+    covered = {member.pk for member in members if covers_member(scope, member)}
     admins = [member.pk for member in members if member.role == Role.ADMIN and member.user.is_active]
     context = {
         **_build_filtered_members_context(request, members),
         "last_seen": load_last_activity_by_user(workspace.pk, members),
-        "single_sign_on_only": {member.pk for member in members if _uses_single_sign_on_alone(member)},
+        "single_sign_on_only": {member.pk for member in members if uses_single_sign_on_alone(member)},
+        "requirement": requirement,
+        "scopes": _build_scope_options(members),
+        "chosen_scope": scope,
+        "lacks_own_factor": lacks_second_factor(request.membership.user),
+        "must_keep": covered,
+        "must_set_up": covered & {member.pk for member in members if signs_in_without_second_factor(member)},
+        "may_reset_own": request.membership.pk not in covered,
         "only_admin_pk": admins[0] if len(admins) == 1 else None,
         "invitations": [invitation for invitation in pending_invitations if invitation.is_open],
         "roles": build_choices(Role),

@@ -23,6 +23,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, find_request_membership
 from harness_site.accounts.recent_login import has_recent_link_login
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect_path
+from harness_site.accounts.second_factors import is_last_required_factor, list_memberships_that_require_factor
 from harness_site.accounts.user_sessions import delete_expired_and_list_user_sessions, end_user_sessions
 
 
@@ -32,8 +33,10 @@ def show_account(request: HttpRequest) -> HttpResponse:
     user = cast(User, request.user)
     if not UserSession.objects.filter(session_key=request.session.session_key).exists():
         UserSession.objects.create_from_request(request)
+    factors = _build_factors_context(user)
     context = {
-        "factors": _build_factors_context(user),
+        "factors": factors,
+        "only_factor_required_by": _find_workspaces_that_require_only_factor(user, factors),
         "foreign": SocialAccount.objects.filter(user=user).order_by("pk"),
         "sign_ins": delete_expired_and_list_user_sessions(user, request.session.session_key),
         "this_sign_in": request.session.session_key,
@@ -109,6 +112,14 @@ def open_link_or_ask_to_switch_workspace(request: HttpRequest, workspace: str, p
     if find_request_membership(request) == membership:
         return redirect(target)
     return render(request, "accounts/enter.html", {"workspace": membership.workspace, "onward": target})
+
+
+def _find_workspaces_that_require_only_factor(user: User, factors: dict[str, Any]) -> str:
+    """Return the names of the workspaces that keep the user from removing the only factor; empty if they may."""
+    only = [factor for factor in (factors["totp"], *factors["passkeys"]) if factor is not None]
+    if len(only) != 1 or not is_last_required_factor(only[0]):
+        return ""
+    return ", ".join(member.workspace.name for member in list_memberships_that_require_factor(user))
 
 
 def _build_factors_context(user: User) -> dict[str, Any]:

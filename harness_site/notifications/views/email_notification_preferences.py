@@ -18,6 +18,7 @@ from checkpoints.enums import Role
 from harness_site.accounts import unmasking
 from harness_site.accounts.account_and_login_forms import set_field_labels_styles_and_errors
 from harness_site.accounts.membership_queries import list_memberships_cached_on_user
+from harness_site.accounts.second_factors import list_memberships_open_to_user
 from harness_site.core.masking import masker
 from harness_site.core.post_only_views import require_post_or_redirect
 from harness_site.notifications import email_address_confirmation
@@ -151,9 +152,9 @@ def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpRespo
 def _load_known_tools_and_warnings(
     request: HttpRequest, user: User, tool_patterns: str
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Load the tools of the workspaces in which the user decides, and what to say about patterns without a tool."""
+    """Load the tools of the workspaces in which the user may decide now, and what to say about patterns without one."""
     known, unmatched = NO_TOOLS, tool_patterns
-    for member in list_memberships_cached_on_user(user):
+    for member in list_memberships_open_to_user(user):
         if member.has_role(Role.APPROVER):
             with masker.use_masking_rules(unmasking.get_masking_rules_unless_unmasked(request, member)):
                 known_here = load_known_tools(member.workspace_id)

@@ -14,11 +14,12 @@ from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from checkpoints.db import clock
 from checkpoints.enums import ActorKind, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Workspace
 from harness_site.accounts import api_tokens
-from harness_site.accounts.models import Invitation, Membership, TokenRole
+from harness_site.accounts.models import FactorScope, Invitation, Membership, SecondFactorRequirement, TokenRole
 from harness_site.notifications.models import Delivery, Event, Notice, Webhook
 from harness_site.review import evidence_files
 from harness_site.review.models import BulkDecision, BulkDecisionEntry
@@ -152,6 +153,27 @@ def _outcome(clients: dict[str, Client], path: str) -> dict[str, dict[str, int]]
     for who in WHO:
         clients[who].cookies = signed_in[who]
     return found
+
+
+def test_every_url_of_a_workspace_asks_for_a_required_second_factor(
+    clients: dict[str, Client], named: dict[str, Any]
+) -> None:
+    SecondFactorRequirement.objects.create(
+        workspace=make_workspace(), scope=FactorScope.EVERYBODY, required_by="bob", required_at=clock.now()
+    )
+    stranger, before, wrong, checked = WHO.index("stranger"), _state(), [], 0
+    for each in TABLE:
+        for method, statuses in (("get", each.get), ("post", each.post)):
+            if statuses[stranger] != 403:
+                continue
+            checked += 1
+            path = each.path.format(**named)
+            for who in ("auditor", "approver", "admin"):
+                response = getattr(clients[who], method)(path)
+                if not response.headers.get("Location", "").startswith("/accounts/second-factor/?"):
+                    wrong.append((method, path, who, response.status_code))
+    assert (wrong, _state()) == ([], before)
+    assert checked > len(TABLE) / 2
 
 
 def test_objects_of_another_workspace_are_not_found(clients: dict[str, Client], named: dict[str, Any]) -> None:

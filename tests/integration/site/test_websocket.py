@@ -14,12 +14,13 @@ from django.test import Client, override_settings
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session
-from harness_site.accounts.models import Membership
+from harness_site.accounts.models import FactorScope, Membership, SecondFactorRequirement
 from harness_site.asgi import application
 from harness_site.core import formatting
 from harness_site.live import change_feed_and_sealing_task, consumers
 from harness_site.live.changed_sessions import SessionChange
 from tests.support.factories import make_session, make_user, make_workspace
+from tests.support.second_factors import make_totp
 from tests.support.websocket_client import Browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
@@ -157,6 +158,26 @@ async def test_changed_role_closes_the_socket() -> None:
         await Membership.objects.filter(user=user).aupdate(role=Role.APPROVER)
         await change(session)
         assert await browser.hears() == consumers.SIGNED_OUT
+
+
+@pytest.mark.usefixtures("check_access_at_every_message")
+async def test_required_second_factor_closes_the_socket_and_keeps_it_closed() -> None:
+    session = await sync_to_async(make_session)()
+    user = await sync_to_async(make_user)()
+    _, cookie = await signed_in(user)
+    async with listening(cookie) as browser:
+        await SecondFactorRequirement.objects.acreate(
+            workspace_id=session.workspace_id, scope=FactorScope.EVERYBODY, required_by="bob", required_at=clock.now()
+        )
+        await change(session)
+        assert await browser.hears() == consumers.SIGNED_OUT
+    browser = socket(cookie)
+    assert await browser.connect()
+    assert await browser.hears() == consumers.SIGNED_OUT
+    await sync_to_async(make_totp)(user)
+    async with listening(cookie) as browser:
+        await change(session)
+        assert await browser.hears() == {"session": session.pk, "revision": 2}
 
 
 @pytest.mark.usefixtures("check_access_at_every_message")

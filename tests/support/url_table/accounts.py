@@ -36,6 +36,7 @@ LINES: Final = (
         "302 405 405 405 405 302",
         "/accounts/workspace/default/review/",
     ),
+    line("accounts/second-factor/", "302 302 302 302 302 302", "302 405 405 405 405 302"),
     line("accounts/secrets/", "302 405 405 405 405 302", "302 403 403 403 302 302"),
     line("accounts/secrets/hide/", "302 405 405 405 405 302", "302 403 302 302 302 302"),
     line("accounts/sign-ins/end/", "302 405 405 405 405 302", "302 302 302 302 302 302"),

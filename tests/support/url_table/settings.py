@@ -37,6 +37,7 @@ LINES: Final = (
         "302 403 403 403 302 302",
         "/settings/members/{member}/reactivate/",
     ),
+    line("settings/members/second-factor/", "302 302 302 302 302 302", "302 403 403 403 422 302"),
     line("settings/first-steps/", "302 403 403 403 200 302", "302 405 405 405 405 302"),
     line("settings/connect/", "302 403 403 403 200 302", "302 405 405 405 405 302"),
     line("settings/system/", "302 403 403 403 200 302", "302 405 405 405 405 302"),

@@ -1,0 +1,28 @@
+"""Refusal of a member who lacks a second factor that their workspace requires.
+
+The page that sets one up is `harness_site/accounts/views/required_second_factor.py`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from harness_site.accounts.models import Membership
+from harness_site.accounts.refused_fragment import build_refused_fragment
+
+
+def refuse_until_second_factor_is_set_up(request: HttpRequest, membership: Membership) -> HttpResponse:
+    """Redirect to the page that sets up a second factor; answer an HTMX request with a sentence that its page shows.
+
+    The page leads back to the address of a GET request, and says after a form that nothing of it was saved.
+    """
+    if request.headers.get("HX-Request"):
+        sentence = _("The workspace %(workspace)s requires a second factor. Set one up in your account.")
+        return build_refused_fragment(request, sentence % {"workspace": membership.workspace.name})
+    query = {"next": request.get_full_path()} if request.method == "GET" else {"not-saved": ""}
+    return redirect(f"{reverse('harness_accounts:required-factor')}?{urlencode(query)}")
