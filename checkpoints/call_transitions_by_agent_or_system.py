@@ -64,6 +64,6 @@ def get_transition_to_outcome(status: CallStatus) -> Transition:
     return DISCARD if status == DISCARD.after else OUTCOMES[status]
 
 
-def get_transition_of_call_in_lost_run(*, mutates: bool) -> Transition:
+def get_transition_of_call_in_lost_run(*, has_side_effects: bool) -> Transition:
     """Return the transition of a call of a lost run."""
-    return LOSE if mutates else DISCARD
+    return LOSE if has_side_effects else DISCARD

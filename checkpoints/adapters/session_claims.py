@@ -135,7 +135,9 @@ class SessionClaims:
             else:
                 if description is not None and self._frameworks.get(session_id) != description.framework:
                     self._create_or_require_session_of_framework(session_id, description)
-                checkpointer.store.remember_session_use(session_id)  # or it could be released as idle before the call
+                checkpointer.store.record_last_use_of_session(
+                    session_id
+                )  # or it could be released as idle before the call
             self._calls[session_id] += 1
             self._ending.discard(session_id)
 

@@ -299,10 +299,10 @@ def _mark_call_undecided_or_discarded_if_open(call: ToolCall) -> None:
     if call.status == CallStatus.APPROVED:
         call.status = CallStatus.AWAITING_APPROVAL
     elif call.status in _OPEN_STATUSES and call.status not in UNDECIDED_CALL_STATUSES:
-        mutates = call.mutates
-        call.status = CallStatus.INTERRUPTED if mutates else CallStatus.DISCARDED
-        call.reason = InterruptReason.RUN_LOST if mutates else ""
-        call.interrupted_at = Now() if mutates else None
+        has_side_effects = call.has_side_effects
+        call.status = CallStatus.INTERRUPTED if has_side_effects else CallStatus.DISCARDED
+        call.reason = InterruptReason.RUN_LOST if has_side_effects else ""
+        call.interrupted_at = Now() if has_side_effects else None
 
 
 def _batch_rows_by_model(rows: Iterator[models.Model]) -> Iterator[list[models.Model]]:

@@ -132,9 +132,7 @@ def list_unanswered_calls_and_require_complete_log(store: Store, session_pk: int
         return list_unanswered_tool_calls(store, session_pk)
     with database_operation(store.using, writes=False):
         calls = ToolCall.objects.using(store.using).filter(session=session_pk)
-        return missing_call_detection.require_no_row_missing_and_list_wanted_rows(
-            calls, session_pk, keys, _is_unanswered_tool_call
-        )
+        return missing_call_detection.verify_all_rows_and_list_wanted(calls, session_pk, keys, _is_unanswered_tool_call)
 
 
 def filter_call_ids_with_saved_result(store: Store, session_pk: int, call_ids: Iterable[str]) -> set[str]:

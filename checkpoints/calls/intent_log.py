@@ -257,7 +257,7 @@ def _require_call_may_start(
     unknown = unfinished_call_queries.list_verified_calls_of_session_with_status(
         store, session, {CallStatus.INTERRUPTED}
     )
-    if unknown and intent.mutates:
+    if unknown and intent.has_side_effects:
         raise convert_calls_to_dicts.load_reasons_and_build_review_required(store, owned_session.session_id, unknown)
 
 

@@ -125,7 +125,7 @@ def verify_complete_log_and_list_live_calls(using: str, session: Session, key: s
     return found
 
 
-def require_no_row_missing_and_list_wanted_rows(
+def verify_all_rows_and_list_wanted(
     rows: models.QuerySet[SomeModel], session_pk: int, keys: SealKeys, is_wanted: Callable[[SomeModel], bool]
 ) -> list[SomeModel]:
     """Verify all rows that a session has in one table, require that no row of it is missing, and list some of them.
@@ -178,7 +178,7 @@ def _verify_calls_and_list_live_ones(using: str, session_pk: int, keys: SealKeys
         return call.idempotency_key == key and call.status in LIVE_CALL_STATUSES
 
     calls = ToolCall.objects.using(using).filter(session=session_pk)
-    return require_no_row_missing_and_list_wanted_rows(calls, session_pk, keys, is_live_call_with_key)
+    return verify_all_rows_and_list_wanted(calls, session_pk, keys, is_live_call_with_key)
 
 
 def verify_other_session_and_list_live_calls(using: str, session_pk: int, key: str | None = None) -> list[ToolCall]:

@@ -135,7 +135,9 @@ def _write_outcome_sealed_if_enabled(
     if _try_write_sealed_outcome(connection, owned_session, keys, call_pk, values):
         return True
     retry = partial(_try_write_sealed_outcome, connection, owned_session, keys, call_pk, values)
-    return bool(optimistic_lock_on_sealed_heads.retry_write_with_stored_head(connection.alias, owned_session, retry))
+    return bool(
+        optimistic_lock_on_sealed_heads.lock_session_and_retry_write_if_sealed(connection.alias, owned_session, retry)
+    )
 
 
 def _try_write_sealed_outcome(
@@ -252,9 +254,11 @@ def interrupt_or_discard_abandoned_calls(
 
 def interrupt_or_discard_call(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
     """Interrupt a call of this run whose outcome nobody will report; discard it if it has no side effects."""
-    reason = InterruptReason.ABANDONED if call.mutates else ""
+    reason = InterruptReason.ABANDONED if call.has_side_effects else ""
     values = {
-        "status": call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(mutates=call.mutates).after,
+        "status": call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(
+            has_side_effects=call.has_side_effects
+        ).after,
         "reason": reason,
     }
     with database_operation(store.using) as connection:

@@ -859,7 +859,7 @@ def update_replay_count_and_head_if_unchanged(
         cursor.execute(_build_update_session_head_after_replay_sql(), [*head.written.values(), *keys])
         if cursor.rowcount == 1:
             params = [*convert_values(connection, ToolCall, values), call_pk, session_pk, seal_before]
-            cursor.execute(_build_update_replay_count_sql(tuple(values)), params)
+            cursor.execute(_build_update_call_after_replay_sql(tuple(values)), params)
         if cursor.rowcount != 1:
             transaction.set_rollback(True, using=connection.alias)
             return False
@@ -876,7 +876,7 @@ def _build_update_session_head_after_replay_sql() -> str:
 
 
 @cache
-def _build_update_replay_count_sql(fields: tuple[str, ...]) -> str:
+def _build_update_call_after_replay_sql(fields: tuple[str, ...]) -> str:
     sets = ", ".join(f"{_quote_call_column(field)} = %s" for field in fields)
     return (
         f"UPDATE {quote_table(ToolCall)} SET {sets} WHERE {_quote_call_column('id')} = %s "

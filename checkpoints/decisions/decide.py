@@ -411,7 +411,7 @@ def _list_decisions_and_require_none_missing(store: Store, session: Session, cal
     if keys is None:
         about_call = decisions.filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
         return list(about_call.order_by(*Decision.IN_ORDER))
-    found = missing_call_detection.require_no_row_missing_and_list_wanted_rows(
+    found = missing_call_detection.verify_all_rows_and_list_wanted(
         decisions,
         session.pk,
         keys,

@@ -119,7 +119,7 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
     return _convert_row_to_record(session_id, found[0]) if found else None
 
 
-def is_record_revision_cached(store: Store, framework: str, session_id: str, revision: str) -> bool:
+def is_cached_record_writable_at_revision(store: Store, framework: str, session_id: str, revision: str) -> bool:
     """Return whether this client has written the record of a session last, and in one statement may write it again.
 
     Nothing is read: another client may have replaced the record, which a write that expects `revision` notices.
@@ -250,7 +250,7 @@ def write_record_and_entries(
     origin_ids = set[str]()
     while True:
         try:
-            _lock_and_write_record_and_entries(
+            _write_record_and_entries_under_session_locks(
                 store, session_id, record, entries, expected_revision, description, pairings, origin_ids
             )
         except _OriginNotLocked as error:
@@ -319,7 +319,7 @@ class _OriginNotLocked(Exception):
         self.session_id = session_id
 
 
-def _lock_and_write_record_and_entries(
+def _write_record_and_entries_under_session_locks(
     store: Store,
     session_id: str,
     record: NewRecord,

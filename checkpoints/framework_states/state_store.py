@@ -189,7 +189,7 @@ def lock_or_create_session(
             raise look_up_and_lock_rows.forget_session_and_build_fence_error(store, owned_session)
         _add_title_if_missing(store, row, description)
         yield row, owned_session
-    store.remember_session_use(session_id)
+    store.record_last_use_of_session(session_id)
 
 
 def _mark_framework_and_require_unfinished(store: Store, row: Session, description: NewSessionFields | None) -> None:
@@ -348,7 +348,7 @@ def _lock_session_and_save_state(
                 written = write_transcript_version.write_version_of_content_or_none_if_unchanged(
                     store, row, owned_session, content, newest
                 )
-        writer.insert_blobs(store.using, row, () if written is None else written.messages)
+        writer.insert_missing_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
             look_up_and_lock_rows.increment_session_revision(store, row.pk)
         if discard_interrupts is not None and row.status in _INTERRUPTED_STATUSES:
@@ -494,7 +494,7 @@ def save_task_writes_and_interrupt_calls(
         row,
         owned_session,
     ):
-        writer.insert_blobs(store.using, row)
+        writer.insert_missing_blobs(store.using, row)
         stored = read_and_insert_state_rows.read_task_writes_to_replace_or_keep(
             store.using, row, **task_columns, positions=by_position
         )

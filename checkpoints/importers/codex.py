@@ -10,9 +10,9 @@ from checkpoints.importers.codex_usage_fork_and_line_fields import (
     RunningTokenTotals,
     extract_prompt_after_editor_context_or_empty,
     find_started_session_and_call_ids_or_empty,
+    get_subagent_role_or_empty_if_main_agent,
     is_text_inserted_by_program,
     read_command_duration_of_output_or_none,
-    read_subagent_role_or_empty,
 )
 from checkpoints.importers.imported_message_and_usage import TRANSCRIPT_START, parse_iso_or_unix_time_or_none
 from checkpoints.importers.imported_session_rows import make_valid_session_id
@@ -94,7 +94,7 @@ class CodexReader:
 
     def _get_or_open_builder(self, line: Body, header: Body) -> TranscriptBuilder:
         if self._builder is None:
-            role = read_subagent_role_or_empty(header)
+            role = get_subagent_role_or_empty_if_main_agent(header)
             agent, labels = (f"codex/{role}", ("codex", "subagent")) if role else ("", ())
             session_id = self._context.choose_session_id(header.get("id"))
             self._builder = self._context.open_builder(

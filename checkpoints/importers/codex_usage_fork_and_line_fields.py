@@ -91,7 +91,7 @@ class CopiedHistory:
 _COPY_TIME: Final = timedelta(seconds=_COPY_SECONDS)
 
 
-def read_subagent_role_or_empty(meta: Body) -> str:
+def get_subagent_role_or_empty_if_main_agent(meta: Body) -> str:
     """Return the role of the subagent whose rollout it is; empty if it is none."""
     source = meta.get("source")
     kind = source.get("subagent") if isinstance(source, dict) else None

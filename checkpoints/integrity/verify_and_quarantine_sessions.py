@@ -80,7 +80,7 @@ def iterate_checked_sessions_of_workspace_and_quarantine_altered(
             if last is not None:
                 yield last
             check.sessions += 1
-            named += _count_and_encode_problems(check, checked, named)
+            named += _count_problems_and_encode_unreported(check, checked, named)
             last = checked
         check.reached, check.rows = batch[-1], counts.rows - rows_before
         _save_check_progress(using, check, named)
@@ -89,7 +89,7 @@ def iterate_checked_sessions_of_workspace_and_quarantine_altered(
             yield last
     others = CheckedSession(None, "", list(iterate_problems_of_early_responses(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
-    named += _count_and_encode_problems(check, others, named)
+    named += _count_problems_and_encode_unreported(check, others, named)
     yield others
     check.finished, check.rows = True, counts.rows - rows_before
     _save_check_progress(using, check, named)
@@ -220,7 +220,7 @@ def list_workspace_keys_to_check(using: str, *, resume: bool = False) -> list[in
     return [pk for pk in workspaces if pk >= first]
 
 
-def _count_and_encode_problems(
+def _count_problems_and_encode_unreported(
     check: IntegrityCheck, checked: CheckedSession, named: Sequence[dict[str, str]]
 ) -> list[dict[str, str]]:
     """Count the problems of a session in the result, and return what the result says about them.

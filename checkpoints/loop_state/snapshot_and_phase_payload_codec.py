@@ -142,6 +142,6 @@ def _get_dataclass_defaults(kind: type[Any]) -> dict[str, Any]:
     }
 
 
-def do_phases_keep_model_response_pending(phases: Iterable[str]) -> bool:
+def does_model_response_stay_pending_after_phases(phases: Iterable[str]) -> bool:
     """Return whether an answer that waited for its tools still does after versions of these phases."""
     return all(phase in PHASES_KEEPING_ANSWER_PENDING for phase in phases)

@@ -49,7 +49,7 @@ COPIED_CALLS: Final = models.Q(step__lt=0, supersedes=None)
 COPIED_CALLS_AFTER_FORK: Final = (
     COPIED_CALLS & models.Q(status=CallStatus.COMPLETED, answered_version=None) & ~models.Q(side_effects=IMPORTED_MARK)
 )
-#: Calls with a side effect, which are logged before they run; `ToolCall.mutates` says the same about one.
+#: Calls with a side effect, which are logged before they run; `ToolCall.has_side_effects` says the same about one.
 MUTATING_CALLS: Final = reduce(or_, (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS)))
 #: Calls that returned the output of a shell command which failed; `is_failed_command` tells the same about one.
 FAILED_COMMANDS: Final = models.Q(status=CallStatus.COMPLETED) & (Q(exit_code__lt=0) | Q(exit_code__gt=0))
@@ -243,7 +243,7 @@ class ToolCall(SealedModel):
         return restore_argument_order_in_json(self.args, self.args_order)
 
     @property
-    def mutates(self) -> bool:
+    def has_side_effects(self) -> bool:
         return bool(LOGGED_EFFECTS & set(self.side_effects.split(",")))
 
     @property

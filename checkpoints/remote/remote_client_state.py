@@ -111,7 +111,7 @@ class RemoteClientState(ClientState):
             raise self._load_session_and_build_not_owned_error(session_id)
         if owned_session.at_gate:
             raise AtGate(session_id)
-        self.remember_session_use(session_id)
+        self.record_last_use_of_session(session_id)
         return owned_session
 
     def _load_session_and_build_not_owned_error(self, session_id: str) -> CheckpointsError:

@@ -54,7 +54,7 @@ def pass_gate_or_require_decisions_flow(
     is_logged = False
     while True:
         undecided_calls: list[ToolCall] = yield Transact(lambda: list_calls_holding_run(store, owned_session))
-        for probe in _iterate_due_verify_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
+        for probe in _iterate_unasked_or_requested_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
             probed_pks.add(probe.call_pk)
             yield from record_verify_hook_answers.ask_hook_and_record_answer_flow(store, probe)
         if undecided_calls:
@@ -98,7 +98,7 @@ def _load_call_dicts_with_hook_answers(
         return convert_calls_to_dicts.load_calls_with_verify_reasons(store, calls)
 
 
-def _iterate_due_verify_probes(
+def _iterate_unasked_or_requested_probes(
     store: Store, owned_session: OwnedSession, calls: Iterable[ToolCall], probed_pks: set[int], *, wait: bool
 ) -> Iterable[VerifyProbe]:
     """Iterate over the probes to run now: each once automatically, and again whenever a person requests it.

@@ -39,7 +39,7 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
             store, session, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES}
         )
         undecided_calls = [call for call in unsettled if call.status != CallStatus.ISSUED and not is_finished]
-        orphaned_calls = [call for call in unsettled if call.status == CallStatus.ISSUED and call.mutates]
+        orphaned_calls = [call for call in unsettled if call.status == CallStatus.ISSUED and call.has_side_effects]
         return {
             "version": latest["version"] if latest else None,
             "finished": is_finished,

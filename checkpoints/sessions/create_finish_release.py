@@ -99,7 +99,7 @@ def _refuse_open_calls_or_interrupt_if_cancelled(
 def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSession, row: Session) -> None:
     """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
     for call in unfinished_call_queries.list_verified_calls_of_session_with_status(store, row, {CallStatus.ISSUED}):
-        if call.mutates:
+        if call.has_side_effects:
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
     undecided_calls = unfinished_call_queries.list_verified_undecided_calls_of_session(store, row)
     if undecided_calls:

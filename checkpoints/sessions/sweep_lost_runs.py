@@ -85,7 +85,7 @@ def _skip_and_log_unverifiable_sessions(using: str, session_pks: Iterator[int]) 
         yield from (pk for pk in batch if pk not in skipped)
 
 
-def lock_session_and_interrupt_call_if_lost(store: Store, session_id: str, call_pk: int) -> None:
+def lock_session_and_end_run_of_call_if_lost(store: Store, session_id: str, call_pk: int) -> None:
     """Interrupt a call whose run is lost, as a decision about it would, for a caller that only reads it."""
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = look_up_and_lock_rows.get_session(store, session_id, lock=True)

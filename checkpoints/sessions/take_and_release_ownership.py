@@ -271,7 +271,7 @@ def _interrupt_or_discard_orphaned_calls(store: Store, row: Session, run: Run | 
         session=row, status=call_transitions_by_agent_or_system.LOSE.before
     )
     for call in orphaned_calls if run is None else orphaned_calls.exclude(run=run):
-        if call.mutates:
+        if call.has_side_effects:
             change: dict[str, Any] = {
                 "reason": InterruptReason.RUN_LOST,
                 "interrupted_at": Now(),
@@ -285,9 +285,11 @@ def _interrupt_or_discard_orphaned_calls(store: Store, row: Session, run: Run | 
             }
         else:
             change = {"settled_at": Now()}
-        status = call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(mutates=call.mutates).after
+        status = call_transitions_by_agent_or_system.get_transition_of_call_in_lost_run(
+            has_side_effects=call.has_side_effects
+        ).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
-        if call.mutates:
+        if call.has_side_effects:
             call.reason = InterruptReason.RUN_LOST
             insert_unchained_events.record_call_interrupted_event(store, call, actor=actor)
         else:
@@ -304,7 +306,7 @@ def _end_run_if_owning(store: Store, run: Run, status: RunStatus, **changes: Any
 
 def touch_session_if_still_owner(store: Store, owned_session: OwnedSession) -> bool:
     """Note that the session was used. Returns whether no other run has taken the session since."""
-    store.remember_session_use(owned_session.session_id)
+    store.record_last_use_of_session(owned_session.session_id)
     with database_operation(store.using):
         owned_row = Session.objects.using(store.using).filter(
             pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
@@ -374,7 +376,7 @@ def release_idle_sessions(store: Store) -> list[str]:
 def _release_session_if_still_idle(store: Store, owned_session: OwnedSession) -> bool:
     has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
     if has_unsaved_versions or _has_run_call_without_outcome(store, owned_session):
-        store.remember_session_use(owned_session.session_id)
+        store.record_last_use_of_session(owned_session.session_id)
         return False
     if not store.remove_session_if_idle(owned_session):
         return False

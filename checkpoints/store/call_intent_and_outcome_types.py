@@ -70,7 +70,7 @@ class CallIntent:
         return self.declared_risk or get_default_risk(self.side_effects)
 
     @property
-    def mutates(self) -> bool:
+    def has_side_effects(self) -> bool:
         return bool(LOGGED_EFFECTS & self.side_effects)
 
 

@@ -253,7 +253,7 @@ class ClientState:
 
     # use of a session
 
-    def remember_session_use(self, session_id: str) -> None:
+    def record_last_use_of_session(self, session_id: str) -> None:
         """Record that a session has just been used, so that it is not idle."""
         with self._lock:
             if session_id in self._held:
@@ -274,7 +274,7 @@ class ClientState:
                 self._in_use[session_id] -= 1
                 if not self._in_use[session_id]:
                     del self._in_use[session_id]
-            self.remember_session_use(session_id)
+            self.record_last_use_of_session(session_id)
 
     def is_session_in_use(self, session_id: str) -> bool:
         """Return whether an operation that takes or uses the session is in progress."""
@@ -339,7 +339,7 @@ class ClientState:
 
     def notify_save_listeners(self, session_id: str) -> None:
         """Call the listeners for durable versions."""
-        self.remember_session_use(session_id)
+        self.record_last_use_of_session(session_id)
         for listener in self.after_save:
             listener(session_id)
 

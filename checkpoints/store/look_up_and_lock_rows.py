@@ -97,7 +97,7 @@ def flush_and_require_owned_session(store: Store, session_id: str) -> OwnedSessi
         raise SessionFinished(session_id, row.status) if row.finished else store.build_not_owner_error(session_id)
     if owned_session.at_gate:
         raise AtGate(session_id)
-    store.remember_session_use(session_id)
+    store.record_last_use_of_session(session_id)
     return owned_session
 
 

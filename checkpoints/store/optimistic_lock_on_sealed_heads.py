@@ -103,7 +103,7 @@ def require_head_not_older_than_known(
     raise IntegrityError(Session._meta.db_table, row, why)
 
 
-def retry_write_with_stored_head(
+def lock_session_and_retry_write_if_sealed(
     using: str, owned_session: OwnedSession, write: Callable[[], Outcome]
 ) -> Outcome | None:
     """Repeat a write that has changed nothing, with the stored head, under the session's lock.

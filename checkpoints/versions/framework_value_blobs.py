@@ -149,7 +149,7 @@ class BlobWriter:
             return _add_blob(self.blobs, PATCH_TYPE, element.patch)
         return _add_blob(self.blobs, *element)
 
-    def insert_blobs(self, using: str, session: Session, messages: Sequence[StoredMessage] = ()) -> None:
+    def insert_missing_blobs(self, using: str, session: Session, messages: Sequence[StoredMessage] = ()) -> None:
         """Store the blobs that the session does not have yet, in the transaction that has locked the session.
 
         A blob with the text of one of the messages, which the transaction has stored, becomes the difference from that,
@@ -165,7 +165,7 @@ class BlobWriter:
         insert_rows_of_field_values(using, Blob, ("session", *new.fields), values, on_conflict=new.on_conflict)
 
     def build_blob_rows(self, messages: Sequence[StoredMessage] = (), stored: Collection[str] = ()) -> NewRows:
-        """Build the rows of the blobs, for a statement that inserts them. The rest is as in `insert_blobs`.
+        """Build the rows of the blobs, for a statement that inserts them. The rest is as in `insert_missing_blobs`.
 
         Args:
             messages: Messages that the transaction has stored or that the statement stores.

@@ -57,12 +57,12 @@ def load_run_position_after_version(
     if payloads.find_payload_schema_key(session_id, payload) is None:
         pending = (
             _parse_pending_model_response(session_id, payload)
-            if payloads.do_phases_keep_model_response_pending(phases)
+            if payloads.does_model_response_stay_pending_after_phases(phases)
             else None
         )
         return RunPosition(pending, None, details)
     snapshot = payloads.parse_snapshot(session_id, payload, latest["usage"], latest["budget_spent_usd"])
-    if not payloads.do_phases_keep_model_response_pending(phases):
+    if not payloads.does_model_response_stay_pending_after_phases(phases):
         snapshot = replace(snapshot, pending_llm_response=None)
     return RunPosition(snapshot.pending_llm_response, snapshot, details)
 

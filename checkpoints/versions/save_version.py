@@ -431,7 +431,7 @@ def execute_save_statement_if_at_head(
 
     version = write_version_at_known_head()
     if version is None:
-        version = optimistic_lock_on_sealed_heads.retry_write_with_stored_head(
+        version = optimistic_lock_on_sealed_heads.lock_session_and_retry_write_if_sealed(
             store.using, owned_session, write_version_at_known_head
         )
     if version is not None:

@@ -74,7 +74,7 @@ class BackgroundWriter:
         Raises the error of an earlier snapshot of this session, and `NotDurable` if the queue stays full.
         """
         deadline = time.monotonic() + self.flush_timeout
-        self.store.remember_session_use(request.session_id)
+        self.store.record_last_use_of_session(request.session_id)
         with self._changed:
             while True:
                 self._require_not_closed()

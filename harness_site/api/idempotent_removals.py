@@ -23,12 +23,12 @@ def remove_once_and_build_response(
 
     `gone` are the errors for what is not there. The audit trail says what the first attempt has removed.
     """
-    counts = _remove_or_find_recorded_removal(request, session_id, remove, *gone)
+    counts = _remove_or_find_removal_in_audit_trail(request, session_id, remove, *gone)
     response = mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
     return response if counts.versions else mark_response_as_finding_nothing(response)
 
 
-def _remove_or_find_recorded_removal(
+def _remove_or_find_removal_in_audit_trail(
     request: HttpRequest, session_id: str, remove: Callable[[], RemovalCounts], *gone: type[CheckpointsError]
 ) -> RemovalCounts:
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]

@@ -177,7 +177,7 @@ def _authenticate_and_serve_request(
     try:
         with idempotent_writes.refuse_concurrent_requests_with_key(authorization, key):
             serve, note = partial(_serve_view_under_token_masking, request, view, key), None
-            token = _find_cached_token_if_write_can_store_key(request, authorization, key)
+            token = _find_token_for_single_statement_write(request, authorization, key)
             if token is None:
                 accept()
                 write = _read_body_as_keyed_write(request, key)
@@ -223,7 +223,7 @@ def _authenticate_count_and_validate_request(
         _reject_unknown_or_repeated_parameters(request, operation.parameters)
 
 
-def _find_cached_token_if_write_can_store_key(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
+def _find_token_for_single_statement_write(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
     """Return the token of a write whose key can be stored by the statement that checks the token.
 
     It has to be a token that this process has accepted before, and that may make a request now, and the request has no

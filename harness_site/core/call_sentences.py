@@ -320,7 +320,7 @@ def _put_long_texts_last(args: Any) -> Any:
     return dict(sorted(args.items(), key=is_moved_to_end))
 
 
-def list_default_call_sentence_pieces(tool: str, args: Any) -> list[tuple[str, bool]]:
+def list_masked_default_sentence_pieces(tool: str, args: Any) -> list[tuple[str, bool]]:
     """Split the sentence of a call whose tool has none into pieces, each with whether it is the value of an argument.
 
     Secrets are masked as in `build_masked_call_sentence`.

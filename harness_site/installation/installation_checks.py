@@ -442,7 +442,7 @@ def get_seal_status() -> Status:
             advice,
             prefix_management_command_with_program("seal_sessions"),
         )
-    if _has_session_without_seal():
+    if _has_unsealed_session_among_oldest_or_newest():
         unsealed = _("There are sessions without a seal: no agent can continue them, and no page shows them.")
         advice = _(
             "If an agent runs without HARNESS_SEAL_KEY, set it there first. Then run this once, while you trust the "
@@ -453,7 +453,7 @@ def get_seal_status() -> Status:
     return _get_session_witness_status(summary)
 
 
-def _has_session_without_seal() -> bool:
+def _has_unsealed_session_among_oldest_or_newest() -> bool:
     """Return whether the oldest sessions have no seal, as those from before sealing, or the newest, as those of an
     agent without the key."""
     return any(

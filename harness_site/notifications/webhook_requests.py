@@ -84,7 +84,7 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
     Slack neither links names, channels and addresses in it nor fetches previews.
     """
     text = _format_slack_call_list(message)
-    headline = _shorten_and_escape_slack_text(message.headline, 300)
+    headline = _shorten_and_remove_slack_markup(message.headline, 300)
     return {
         "text": headline,
         "parse": "none",
@@ -93,7 +93,7 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
         "unfurl_media": False,
         "blocks": [
             _build_slack_section(
-                f"*{headline}*\n{_shorten_and_escape_slack_text(message.text or message.explanation, 300)}"
+                f"*{headline}*\n{_shorten_and_remove_slack_markup(message.text or message.explanation, 300)}"
             ),
             *([_build_slack_section(text)] if text else []),
             {
@@ -110,7 +110,7 @@ def _format_slack_call_list(message: NoticeMessage) -> str:
     """Format one line for each call that fits as a whole, and the number of the others."""
     lines: list[str] = []
     for item in message.items[:_SLACK_ITEMS]:
-        line = f"• <{item.link}|{_shorten_and_escape_slack_text(item.sentence, 180)}>"
+        line = f"• <{item.link}|{_shorten_and_remove_slack_markup(item.sentence, 180)}>"
         if sum(map(len, lines)) + len(lines) + len(line) > _SLACK_TEXT:
             break
         lines.append(line)
@@ -127,7 +127,7 @@ def _build_slack_section(text: str) -> dict[str, Any]:
     return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
 
 
-def _shorten_and_escape_slack_text(text: str, limit: int) -> str:
+def _shorten_and_remove_slack_markup(text: str, limit: int) -> str:
     """Shorten a text and escape links, mentions and formatting characters.
 
     An `@here` is a mention in other services that accept Slack's format, and a star or a backtick would end the

@@ -186,7 +186,7 @@ class PeriodTotals:
         return max(0, sum(tool.failed > 0 for tool in self.tools) - TOOLS)
 
     @property
-    def tools_with_highest_interrupted_share(self) -> list[ToolTotals]:
+    def tools_interrupted_most(self) -> list[ToolTotals]:
         """Tools by their share of interrupted calls; rarely called tools come last."""
         interrupted = [tool for tool in self.tools if tool.interrupted]
         interrupted.sort(

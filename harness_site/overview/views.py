@@ -70,7 +70,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     undecided = pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else waiting.total
     lost, lost_before = current_session_counts.count_lost_run_sessions_in_period_and_before(workspace.pk, period, agent)
     present = current_session_counts.load_current_session_counts(workspace.pk, agent)
-    interrupted_tools = sums.tools_with_highest_interrupted_share
+    interrupted_tools = sums.tools_interrupted_most
     context: dict[str, Any] = {
         "agent": agent,
         "agents": sorted(

@@ -186,10 +186,10 @@ class ArgumentField:
     @property
     def text_area_line_count(self) -> int:
         """Height of the text area in lines, from 1 to 12; of a long text 24."""
-        return 24 if self.is_long_text else min(_estimate_line_count(self.typed), 12)
+        return 24 if self.needs_tall_text_area else min(_estimate_line_count(self.typed), 12)
 
     @property
-    def is_long_text(self) -> bool:
+    def needs_tall_text_area(self) -> bool:
         """Whether the argument is a text of many lines, as it is and not as it was typed, so that columns stay."""
         return self.kind == "text" and _estimate_line_count(self.stored) > _LONG
 

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.call_sentences import format_call_sentence, list_default_call_sentence_pieces
+from harness_site.core.call_sentences import format_call_sentence, list_masked_default_sentence_pieces
 from harness_site.core.masking.masker import MASK
 from harness_site.core.money_amounts_in_call_arguments import format_amount_argument
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
@@ -43,7 +43,7 @@ def _render_code(value: re.Match[str]) -> str:
 
 def _split_call_sentence_at_values(call: ToolCall, sentence: str) -> list[tuple[str, bool]]:
     if not call.sentence:
-        return list_default_call_sentence_pieces(
+        return list_masked_default_sentence_pieces(
             call.tool, formatting.parse_json_or_text(call.args_json_in_caller_order)
         )
     try:

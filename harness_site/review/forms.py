@@ -242,7 +242,9 @@ class ApprovalForm(DecisionForm):
 
         The arguments in a form from before an edit are not compared: it is refused anyway.
         """
-        if self.call.status != CallStatus.AWAITING_APPROVAL or not self._has_current_arguments(data.get("revision")):
+        if self.call.status != CallStatus.AWAITING_APPROVAL or not self._were_arguments_unedited_since_seen_revision(
+            data.get("revision")
+        ):
             return
         self.unrecorded_change_count = self._count_changed_fields() + self._count_arguments_changed_in_json(
             data.get("args", "")
@@ -256,7 +258,7 @@ class ApprovalForm(DecisionForm):
                 ),
             )
 
-    def _has_current_arguments(self, revision: int | None) -> bool:
+    def _were_arguments_unedited_since_seen_revision(self, revision: int | None) -> bool:
         """Return whether nobody has edited the arguments since this revision of the call."""
         if revision is None or revision >= self.call.revision:
             return revision == self.call.revision
@@ -341,7 +343,7 @@ class ApprovalForm(DecisionForm):
     def needs_wide_column(self) -> bool:
         """True if the fields need a wide column: because one is a long text or in a list, or because they are many."""
         is_many = len(self.argument_fields) > _MANY_FIELDS
-        return is_many or any(field.is_long_text or field.kind == "rows" for field in self.argument_fields)
+        return is_many or any(field.needs_tall_text_area or field.kind == "rows" for field in self.argument_fields)
 
     @property
     def is_change_list_short(self) -> bool:

@@ -33,7 +33,7 @@ def interrupt_call_if_run_lost(call: ToolCall) -> bool:
         return False
     store = Store(workspace=call.session.workspace.slug, workspace_id=call.workspace_id)
     try:
-        sweep_lost_runs.lock_session_and_interrupt_call_if_lost(store, call.session.session_id, call.pk)
+        sweep_lost_runs.lock_session_and_end_run_of_call_if_lost(store, call.session.session_id, call.pk)
     except CheckpointsError as error:
         logger.warning("A call of a run that is gone could not be interrupted: %s", error)
         return False

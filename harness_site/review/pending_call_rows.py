@@ -291,7 +291,7 @@ class PendingRowBuilder:
             use_masking_rules_with_extra_values(self._secrets.get(call.session_id, ())),
             mask_values_of_secret_fields_in_context(args),
         ):
-            why = _describe_unknown_outcome_or_changes(
+            why = _format_distinguishing_facts_of_call(
                 call,
                 args,
                 changes,
@@ -318,7 +318,7 @@ class PendingRowBuilder:
     ) -> OutageGroupRow:
         """Build the row of an outage that shows these calls. Without `agent_counts`, they are all of its calls."""
         lines = convert_rows_or_mark_unreadable(
-            calls, self._check_integrity_and_build_outage_line, "call", attrgetter("session_id")
+            calls, self._quarantine_if_altered_and_build_outage_line, "call", attrgetter("session_id")
         )
         readable = filter_out_unreadable_records(lines)
         all_agents = agent_counts or Counter(line.agent for line in readable)
@@ -346,7 +346,7 @@ class PendingRowBuilder:
             risk=next((self._get_risk_link(risk) for risk in reversed(Risk) if risk in shown_risks), ""),
         )
 
-    def _check_integrity_and_build_outage_line(self, call: ToolCall) -> OutageCallLine:
+    def _quarantine_if_altered_and_build_outage_line(self, call: ToolCall) -> OutageCallLine:
         if error := find_verification_error_and_quarantine(call):
             return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", get_seal_error_sentence_and_label(error)[0])
         args = formatting.parse_json_or_text(call.args)
@@ -494,7 +494,7 @@ def _describe_common_cause(outage: Outage, lines: Sequence[OutageCallLine]) -> s
     return put_in_quotation_marks(messages.pop()) if len(messages) == 1 and "" not in messages else ""
 
 
-def _describe_unknown_outcome_or_changes(
+def _format_distinguishing_facts_of_call(
     call: ToolCall,
     args: Any,
     changes: ChangesOfWaitingCall,

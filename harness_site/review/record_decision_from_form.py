@@ -14,7 +14,7 @@ from harness_site.review.decision_options import find_answer_name_or_empty
 from harness_site.review.edited_and_original_arguments import load_original_arguments_to_restore_or_none
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.restore_masked_results import (
-    restore_masked_result_or_keep_typed,
+    restore_masked_result_or_refuse_mask,
     restore_masked_result_or_say_unknown,
 )
 
@@ -100,7 +100,7 @@ def get_result_text_or_none(call: ToolCall, form: OutcomeForm | ApprovalForm) ->
         case DecisionKind.REJECT:
             return str(data["message"])
         case DecisionKind.RESPOND:
-            return restore_masked_result_or_keep_typed(call, data["answer"])
+            return restore_masked_result_or_refuse_mask(call, data["answer"])
     return None
 
 

@@ -25,7 +25,7 @@ from harness_site.review.decision_error_texts import (
 )
 from harness_site.review.record_decision_from_form import build_decision_target
 from harness_site.review.restore_masked_results import (
-    restore_masked_result_or_keep_typed,
+    restore_masked_result_or_refuse_mask,
     restore_masked_result_or_say_unknown,
 )
 from harness_site.review.selectors import outage_groups
@@ -142,7 +142,7 @@ def _record_answer(store: Store, call: ToolCall, answer: CallAnswer, actor: Acto
     if answer.kind == DecisionKind.CONFIRM_LANDED:
         result = restore_masked_result_or_say_unknown(call, answer.result)
     elif answer.kind == DecisionKind.REJECT:
-        result = restore_masked_result_or_keep_typed(call, answer.result)
+        result = restore_masked_result_or_refuse_mask(call, answer.result)
     record_decision(
         store,
         build_decision_target(call, answer.revision),

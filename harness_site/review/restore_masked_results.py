@@ -9,7 +9,7 @@ from harness_site.core.masking.masker import MASK
 from harness_site.core.rendering.mask_and_shorten_text import mask_and_reveal_hidden
 
 
-def restore_masked_result_or_keep_typed(call: ToolCall, typed: str) -> str:
+def restore_masked_result_or_refuse_mask(call: ToolCall, typed: str) -> str:
     """Return the stored result if the typed text equals its masked form, else the typed text.
 
     Raises `InvalidInput` if another text contains a mask, because the agent would see it.
@@ -31,9 +31,9 @@ def restore_masked_result_or_keep_typed(call: ToolCall, typed: str) -> str:
 def restore_masked_result_or_say_unknown(call: ToolCall, typed: str) -> str:
     """Return the result that the agent gets: the typed one, or without one, that it is not known.
 
-    Raises `InvalidInput` as `restore_masked_result_or_keep_typed` does.
+    Raises `InvalidInput` as `restore_masked_result_or_refuse_mask` does.
     """
-    return restore_masked_result_or_keep_typed(call, typed) if typed.strip() else LANDED_WITHOUT_RESULT
+    return restore_masked_result_or_refuse_mask(call, typed) if typed.strip() else LANDED_WITHOUT_RESULT
 
 
 def _list_late_and_decided_results_of_call(call: ToolCall) -> list[str]:

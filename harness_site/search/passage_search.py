@@ -271,7 +271,7 @@ def search_passages_of_session(
     return _keep_verified_sources_of_page(page, query)
 
 
-def count_visible_sessions_if_few(
+def count_visible_sessions_unless_index_is_large(
     workspace: int, query: SearchQuery, wanted: SessionFilter, sessions: Collection[int] | None
 ) -> int:
     """Count the sessions that a search finds for the reader, in an index that is small; 0 if they are very many."""

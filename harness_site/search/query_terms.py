@@ -112,7 +112,9 @@ class SearchQuery:
         texts = sorted((term.text for term in self.terms), key=len, reverse=True)
         has_long_term = any(_WORD.search(text) for text in texts)
         single = [
-            rf"(?<!\w){re.escape(text)}(?!\w)" if has_long_term and _is_short_term(text) else re.escape(text)
+            rf"(?<!\w){re.escape(text)}(?!\w)"
+            if has_long_term and _is_short_term_outside_dense_scripts(text)
+            else re.escape(text)
             for text in texts
         ]
         # without white space at the ends of a word the end of each gap is certain, so that nothing is tried twice
@@ -197,7 +199,7 @@ def _occurs_outside_of_ids(term: str, text: str) -> bool:
     return False
 
 
-def _is_short_term(text: str) -> bool:
+def _is_short_term_outside_dense_scripts(text: str) -> bool:
     """Return whether a term is one or two letters or digits of a script in which these are a syllable at most."""
     return len(text) < 3 and text.isalnum() and not _DENSE_RUN.search(text)
 

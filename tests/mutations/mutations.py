@@ -149,7 +149,7 @@ MUTATIONS = [
     Mutation(
         "an unknown outcome blocks other effects",
         "checkpoints/calls/intent_log.py",
-        "if unknown and intent.mutates:",
+        "if unknown and intent.has_side_effects:",
         "if False:",
         f"{TESTS}/tools/test_dispatch.py::test_mutating_call_is_blocked_by_the_review_of_another",
     ),

@@ -57,7 +57,7 @@ class SubagentSessionClaims:
         #: Calls of dead subagents that this turn of a main agent has continued.
         self._continued: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
 
-    def choose_and_claim_session_for_call(self, key: TranscriptKey, tool: str, args: dict[str, Any]) -> str:
+    def claim_sessions_and_choose_one_to_log_call(self, key: TranscriptKey, tool: str, args: dict[str, Any]) -> str:
         """Claim the sessions for one call, and return the one in which to log it; `end_call_claim` ends that.
 
         Raises what `SessionClaims.claim_session_and_count_running_call` raises, also about a subagent of the same main
@@ -129,7 +129,9 @@ class SubagentSessionClaims:
             found = list(sessions.order_by("pk").distinct().values_list("pk", "session_id"))
         for pk, session_id in found:
             is_owned = store.find_owned_session(session_id) is not None  # by a subagent of this process
-            if is_owned or not any(call.mutates for call in call_queries.list_unanswered_tool_calls(store, pk)):
+            if is_owned or not any(
+                call.has_side_effects for call in call_queries.list_unanswered_tool_calls(store, pk)
+            ):
                 continue
             try:
                 with self._claims.claim_session_for_block(session_id):

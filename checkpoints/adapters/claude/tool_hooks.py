@@ -242,7 +242,7 @@ class _ToolHooks:
 
     def _choose_and_claim_session_for_call(self, key: TranscriptKey, name: str, args: dict[str, Any]) -> str:
         is_claimed = self._sync.store.find_owned_session(key.root_session_id) is not None
-        session_id = self._subagent_calls.choose_and_claim_session_for_call(key, name, args)
+        session_id = self._subagent_calls.claim_sessions_and_choose_one_to_log_call(key, name, args)
         if self._transcripts is not None and not is_claimed:
             try:
                 self._transcripts.require_no_newer_version(key.root_session_id)

@@ -501,7 +501,7 @@ class HarnessSessionService(BaseSessionService):
     def _update_shared_states(self, app_name: str, user_id: str, deltas: _StateDeltas) -> None:
         """Merge changes into the states that sessions share. The caller has locked the sessions that keep them."""
         store = self.client.store
-        for harness_session_id, delta in _list_session_ids_and_shared_deltas(app_name, user_id, deltas):
+        for harness_session_id, delta in _list_shared_state_sessions_to_update(app_name, user_id, deltas):
             row = SessionRow.objects.using(store.using).get(workspace=store.workspace_id, session_id=harness_session_id)
             merged = {**self._load_shared_state(harness_session_id), **delta}
             session_documents.save_document(store, row, _FRAMEWORK, _SHARED, merged)
@@ -518,7 +518,7 @@ class HarnessSessionService(BaseSessionService):
     ) -> None:
         """Change a session, and what it shares, in one transaction that locks all of it."""
         shared = [
-            state_session_id for state_session_id, _ in _list_session_ids_and_shared_deltas(app_name, user_id, deltas)
+            state_session_id for state_session_id, _ in _list_shared_state_sessions_to_update(app_name, user_id, deltas)
         ]
 
         def create_shared_sessions_and_write_version() -> None:
@@ -615,7 +615,7 @@ def _convert_to_json(name: str, value: Any) -> Any:
         return to_jsonable_python(value, fallback=repr)
 
 
-def _list_session_ids_and_shared_deltas(
+def _list_shared_state_sessions_to_update(
     app_name: str, user_id: str, deltas: _StateDeltas
 ) -> list[tuple[str, dict[str, Any]]]:
     """List the sessions whose shared state changes, with the changes."""

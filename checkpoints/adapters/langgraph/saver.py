@@ -561,7 +561,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         states = {**(config["configurable"].get("checkpoint_map") or {}), namespace: get_checkpoint_id(config)}
         for _ in range(_STATE_POLLS if states.get("") else 0):
             version = state_store.find_version_showing_state(
-                self.sync_checkpointer.store, thread_id, "", str(states[""]), _read_root_state_id_of_payload
+                self.sync_checkpointer.store, thread_id, "", str(states[""]), _read_root_graph_state_id_or_empty
             )
             if version is not None:
                 return version
@@ -933,7 +933,7 @@ def _is_asked_again_by_root_graph(config: RunnableConfig) -> bool:
     return bool(_get_thread_and_namespace(config)[1]) and config["configurable"].get(_DURABILITY_KEY) == "exit"
 
 
-def _read_root_state_id_of_payload(payload: str) -> str:
+def _read_root_graph_state_id_or_empty(payload: str) -> str:
     """Read which state of the root graph a version shows; empty if it is of another program or of a subgraph."""
     value = parse_json(payload)
     about = value.get("langgraph") if isinstance(value, dict) else None

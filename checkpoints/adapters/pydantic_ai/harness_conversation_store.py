@@ -130,7 +130,7 @@ class HarnessConversationStore(ConversationStore):
         record, store = self._written.pop(conversation_id, None), self.sync_checkpointer.store
         if record is None or record.revision != revision:
             return None
-        is_known = conversation_log.is_record_revision_cached(store, _FRAMEWORK, conversation_id, revision)
+        is_known = conversation_log.is_cached_record_writable_at_revision(store, _FRAMEWORK, conversation_id, revision)
         return record if is_known else None
 
     async def find_revision(self, conversation_id: str) -> str | None:

@@ -34,7 +34,7 @@ def encode_entries(entries: Sequence[ConversationEntry]) -> list[NewEntry]:
     for entry, message in zip(entries, messages, strict=True):
         _remove_empty_defaults_of_message(message, entry.message)
     return [
-        NewEntry(entry.id, entry.parent_id, _add_id_role_and_time_to_message(entry, message))
+        NewEntry(entry.id, entry.parent_id, _add_metadata_to_message(entry, message))
         for entry, message in zip(entries, messages, strict=True)
     ]
 
@@ -71,7 +71,7 @@ def _is_null_zero_or_empty_dict(value: object) -> bool:
     return value is None or value == {} or (type(value) in (int, float) and value == 0)
 
 
-def _add_id_role_and_time_to_message(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
+def _add_metadata_to_message(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:
     envelope = {"id": entry.id, "role": pydantic_ai_messages_to_blocks.find_message_role(message)}
     times = [message.get("timestamp"), *(part.get("timestamp") for part in message["parts"])]
     if message.get("model_name"):

@@ -211,7 +211,7 @@ def decide_calls_by_late_results(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member_with_role(Role.APPROVER)
-def decide_calls_without_late_results(request: MemberRequest) -> HttpResponse:
+def decide_calls_by_form_answers(request: MemberRequest) -> HttpResponse:
     """Record the answers of a person about calls whose outcome no evidence shows."""
     window = parse_outage_window(request.POST)
     pks = parse_call_keys(request.POST, "pk")

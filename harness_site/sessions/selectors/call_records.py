@@ -304,7 +304,7 @@ def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
     return records[0] if records else None
 
 
-def load_argument_orders(session_pk: int, call_ids: Collection[str]) -> dict[tuple[str, str], str]:
+def load_argument_orders_of_callers(session_pk: int, call_ids: Collection[str]) -> dict[tuple[str, str], str]:
     """Load the orders in which callers wrote the arguments of calls, by id and tool; one query, none without ids.
 
     Calls whose arguments are stored in that order are left out.

@@ -648,7 +648,7 @@ class _ConversationBuilder:
         return log
 
     def _build_rewrite_items(self, index: int, message: StoredMessage, origin: Origin | None) -> Iterator[Rewrite]:
-        parent = self._find_segment_that_begins_with_message(message)
+        parent = self._find_rewrite_that_begins_with_message(message)
         if parent is not None and message.pk not in self.continued:
             yield Rewrite(
                 origin.version if origin else None,
@@ -656,7 +656,7 @@ class _ConversationBuilder:
                 compacted=parse_message_parts.ends_with_compaction_sentence(self.parts[index]),
             )
 
-    def _find_segment_that_begins_with_message(self, message: StoredMessage) -> SegmentFacts | None:
+    def _find_rewrite_that_begins_with_message(self, message: StoredMessage) -> SegmentFacts | None:
         """Return the facts of a message's segment if the message is the first one that differs from its parent."""
         segment = self.segments.get(message.segment_id)
         is_rewrite = segment and segment.parent_id is not None and segment.parent_length == message.position
@@ -668,7 +668,7 @@ class _ConversationBuilder:
             message.pk: (segment.parent_id, message.position)
             for message in self.messages
             if message.message_id
-            and (segment := self._find_segment_that_begins_with_message(message)) is not None
+            and (segment := self._find_rewrite_that_begins_with_message(message)) is not None
             and segment.parent_id is not None
             and segment.parent_session == self.session.pk
         }

@@ -168,7 +168,7 @@ def _find_next_error_result_if_wanted(
         .values_list("position", "body")
     )
     for position, body in matches[:_CHUNK_SIZE]:
-        shown_position = _find_position_of_failed_call_or_its_result(session, transcript, position, body)
+        shown_position = _find_position_where_error_is_shown(session, transcript, position, body)
         if shown_position is None:
             continue
         if shown_position < start if back else shown_position > start:
@@ -176,7 +176,7 @@ def _find_next_error_result_if_wanted(
     return None
 
 
-def _find_position_of_failed_call_or_its_result(
+def _find_position_where_error_is_shown(
     session: Session, transcript: TranscriptVersion, position: int, body: str
 ) -> int | None:
     """Find where the errors of a message with results are displayed.

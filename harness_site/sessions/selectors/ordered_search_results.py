@@ -76,7 +76,7 @@ def search_sessions_in_order_of_column(search: OrderedSearch) -> SearchPage | No
     page = passage_search.load_newest_passages_of_sessions(
         search.workspace, search.query, [session.pk for session in found[:PAGE]], times=search.times
     )
-    return replace(page, next=_build_next_cursor(search, str(last or "")))
+    return replace(page, next=_build_next_cursor_and_count_first_page(search, str(last or "")))
 
 
 def search_best_matching_sessions(search: OrderedSearch) -> SearchPage | None:
@@ -98,15 +98,17 @@ def search_best_matching_sessions(search: OrderedSearch) -> SearchPage | None:
         search.workspace, search.query, ranked[start : start + PAGE], times=search.times
     )
     place = str(start + PAGE) if len(ranked) > start + PAGE else ""
-    return replace(page, next=_build_next_cursor(search, place))
+    return replace(page, next=_build_next_cursor_and_count_first_page(search, place))
 
 
-def _build_next_cursor(search: OrderedSearch, place: str) -> OrderedSearchCursor | None:
+def _build_next_cursor_and_count_first_page(search: OrderedSearch, place: str) -> OrderedSearchCursor | None:
     if not place:
         return None
     if search.cursor is not None:
         return OrderedSearchCursor(place, search.cursor.total)
-    total = passage_search.count_visible_sessions_if_few(search.workspace, search.query, search.wanted, search.sessions)
+    total = passage_search.count_visible_sessions_unless_index_is_large(
+        search.workspace, search.query, search.wanted, search.sessions
+    )
     return OrderedSearchCursor(place, total)
 
 

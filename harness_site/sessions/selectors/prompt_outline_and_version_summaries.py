@@ -142,7 +142,7 @@ def load_summary_of_each_version(session: Session, rows: Sequence[VersionRow]) -
         if row.removed:
             break
     texts, calls = _load_texts_and_first_calls(transcript, list(chain.from_iterable(last_positions.values())))
-    orders = call_records.load_argument_orders(session.pk, {call.call_id for call in calls.values()})
+    orders = call_records.load_argument_orders_of_callers(session.pk, {call.call_id for call in calls.values()})
     for version, positions in last_positions.items():
         text = next((texts[position] for position in positions if position in texts), None)
         call = next((calls[position] for position in positions if position in calls), None)

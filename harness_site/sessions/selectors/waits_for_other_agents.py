@@ -243,7 +243,11 @@ def find_agent_call_answered_by_session(session: Session, *, is_id_of_call: bool
 def find_request_of_session(session: Session, *, is_id_of_call: bool = True) -> PeerCall | None:
     """Find the call that a session works on, as `find_agent_call_answered_by_session` does, with the session that made
     it."""
-    prefixes = [prefix for prefix in _list_id_prefixes(session.agent) if session.session_id.startswith(prefix)]
+    prefixes = [
+        prefix
+        for prefix in _list_prefixes_of_call_id_in_session_id(session.agent)
+        if session.session_id.startswith(prefix)
+    ]
     if not session.agent or not (is_id_of_call or len(prefixes) > 1):
         return None
     call_ids = [session.session_id.removeprefix(prefix) for prefix in prefixes]
@@ -270,7 +274,7 @@ def load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
     calls_by_id = {
         (call.workspace_id, call.peer, f"{prefix}{call.call_id}"): call
         for call in calls
-        for prefix in _list_id_prefixes(call.peer)
+        for prefix in _list_prefixes_of_call_id_in_session_id(call.peer)
     }
     if not calls_by_id:
         return {}
@@ -286,7 +290,7 @@ def load_answering_session_pks(calls: Sequence[PeerCall]) -> dict[int, int]:
     return found
 
 
-def _list_id_prefixes(agent: str) -> list[str]:
+def _list_prefixes_of_call_id_in_session_id(agent: str) -> list[str]:
     """List what may stand before the id of a call in the id of the session that works on it."""
     return ["", *(f"{agent}{separator}" for separator in _SEPARATORS)]
 

@@ -323,7 +323,7 @@ def _compute_takeover_mark(x: float) -> TakeoverMark:
 
 
 def _iterate_model_turn_layouts(lane: Lane, scale: _LogScale) -> Iterator[ModelTurn]:
-    for turn in run_lanes.iterate_lane_turns(lane):
+    for turn in run_lanes.derive_lane_turns_from_version_marks(lane):
         if turn.kind == "model" and turn.end > max(turn.start, scale.start):
             took = formatting.format_duration(turn.worked_microseconds / 1_000_000)
             title = _("Model turn to version %(version)s, %(duration)s") % {"version": turn.version, "duration": took}

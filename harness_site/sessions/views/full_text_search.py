@@ -128,7 +128,7 @@ def show_hits_or_redirect_to_correction(
         "within": within,
         "meant": ()
         if within is not None or cursor or instead or telling or exact_match is not None
-        else _find_corrections_of_part_of_words(request, query, wanted, found),
+        else _find_corrections_of_words_matched_as_substrings(request, query, wanted, found),
         "also_near": ()
         if within is not None or cursor or not instead or not groups
         else _find_equally_near_queries(request, SearchQuery.parse(instead), query, wanted),
@@ -247,7 +247,7 @@ def _find_correction_or_words_in_different_texts(
     return others if others and _finds_sessions(request, others, wanted) else apart
 
 
-def _find_corrections_of_part_of_words(
+def _find_corrections_of_words_matched_as_substrings(
     request: MemberRequest, query: SearchQuery, wanted: SessionFilter, found: SearchPage
 ) -> tuple[str, ...]:
     """Find queries of known words for one that was found only inside of longer words, as “oder” in “modern”."""

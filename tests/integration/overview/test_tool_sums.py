@@ -49,7 +49,7 @@ def test_each_settled_call_counts_once() -> None:
     assert (found["quick"].failed_share, found["lost"].interrupted_share) == (1, 1)
     assert found["lost"].mean is None
     assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]
-    assert [tool.name for tool in sums.tools_with_highest_interrupted_share] == ["lost", "waiting"]
+    assert [tool.name for tool in sums.tools_interrupted_most] == ["lost", "waiting"]
     assert sums.interrupted_call_count == sum(tool.interrupted for tool in sums.tools) == 2
     ToolCall.objects.filter(pk=waiting.pk).update(status="failed", revision=9)
     complete()
@@ -108,7 +108,7 @@ def test_failed_calls_of_a_rarely_called_tool_are_counted_where_it_has_no_share(
 def test_equal_shares_of_interrupted_calls_are_ordered_by_their_number(reader: Client) -> None:
     for tool in ("charge", "transfer", "transfer"):
         make_call(session=make_session(), tool=tool, issued_at=datetime.now(UTC), interrupted_at=datetime.now(UTC))
-    assert [tool.name for tool in load_totals().tools_with_highest_interrupted_share] == ["transfer", "charge"]
+    assert [tool.name for tool in load_totals().tools_interrupted_most] == ["transfer", "charge"]
 
 
 def test_calls_and_decisions_count_on_the_day_of_the_zone() -> None:

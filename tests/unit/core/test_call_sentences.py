@@ -101,7 +101,7 @@ def test_long_value_that_a_sentence_says_is_not_described_again() -> None:
 
 def test_each_value_of_an_argument_is_a_piece() -> None:
     args = {"order": 17, "urgent": True, "plan": {"a": 1, "b": 2}, "tags": ["new"], "note": None}
-    pieces = call_sentences.list_default_call_sentence_pieces("refund", args)
+    pieces = call_sentences.list_masked_default_sentence_pieces("refund", args)
     assert "".join(text for text, _ in pieces) == "Refund: order 17, urgent yes, plan (a 1, b 2), tags (new), note –"
     assert [text for text, is_value in pieces if is_value] == ["17", "yes", "(a 1, b 2)", "(new)", "–"]
 

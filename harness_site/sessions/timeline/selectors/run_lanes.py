@@ -300,7 +300,7 @@ def iterate_runs_and_version_marks(rows: Iterable[tuple[Any, ...]]) -> Iterator[
         previous_length = length
 
 
-def iterate_lane_turns(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Iterator[Turn]:
+def derive_lane_turns_from_version_marks(lane: Lane, waits: Iterable[tuple[int, int]] = ()) -> Iterator[Turn]:
     """Yield the turns that the versions of a lane end.
 
     The stretches of the lane in which it waited for a person, and the `waits` for other agents, are not time of a turn.

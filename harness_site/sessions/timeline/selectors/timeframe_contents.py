@@ -188,8 +188,8 @@ def load_timeframe(
     _add_waits_for_agents_to_courses(peer_rows, courses)
     for run_course in courses.values():
         waits = ((asked.start, asked.end) for asked in run_course.asked)
-        run_course.turns = list(run_lanes.iterate_lane_turns(run_course.lane, waits))
-    _append_events_to_run_courses(courses, pauses, decisions)
+        run_course.turns = list(run_lanes.derive_lane_turns_from_version_marks(run_course.lane, waits))
+    _append_run_events_to_courses(courses, pauses, decisions)
     for run_course in courses.values():
         _remove_items_outside_span_and_sort_events(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
@@ -320,7 +320,7 @@ def _add_waits_for_agents_to_courses(peer_rows: Iterable[tuple[Any, ...]], cours
             courses[run].asked.append(PeerWait("peer", created_at, end, peer, status))
 
 
-def _append_events_to_run_courses(
+def _append_run_events_to_courses(
     courses: dict[str, RunCourse], pauses: Iterable[tuple[str, int, int | None]], decisions: Iterable[_DecisionRow]
 ) -> None:
     for run_course in courses.values():

@@ -147,7 +147,7 @@ def test_call_without_a_result_needs_no_decision(cp: SyncCheckpointer, transcrip
     call = ToolCall.objects.get()
     assert call.status == CallStatus.DISCARDED
     assert call.sentence.startswith("The imported file has no result of this call.")
-    assert not call.mutates
+    assert not call.has_side_effects
     assert report.unanswered == 1
     assert session().status == SessionStatus.CANCELLED
     assert cp.pending_tool_calls(SESSION) == []
